@@ -1,0 +1,1 @@
+"""How a run is described: one schema that composes the sections owned by each component."""

@@ -1,0 +1,71 @@
+"""The command line of main.py: a TOML file or an earlier run, and single keys over it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from model.errors import InputError
+from training.run_directory import existing_run_directory
+
+from .command import parse
+from .schema import RunConfig
+from .toml_file import load_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Pretrain a byte-level multiplicative LSTM on reviews."""
+
+    config: Path | None = None
+    """A TOML file from configs/; absent, the tour."""
+    run_dir: Path | None = None
+    """Where the run is written; absent, runs/<name of the config>."""
+    resume: Path | None = None
+    """The directory of a run to go on with; only steps and intervals may change."""
+    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+
+    @classmethod
+    def from_command_line(cls, arguments: Sequence[str] | None = None) -> "RunOptions":
+        """Parse: the keys on the command line go over those of --config or --resume."""
+        arguments = sys.argv[1:] if arguments is None else arguments
+        # The file must be read before the parser is made: its values are the defaults.
+        early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        early.add_argument("--config", type=Path)
+        early.add_argument("--resume", type=Path)
+        try:
+            known, _ = early.parse_known_args(arguments)
+        except argparse.ArgumentError:
+            return parse(cls, arguments)  # which says what is wrong
+        if known.config and known.resume:
+            raise InputError("--config and --resume exclude each other; a run keeps its config")
+        base = RunConfig()
+        if known.config:
+            base = load_config(known.config)
+        if known.resume:
+            base = load_config(existing_run_directory(known.resume).config)
+        default = cls(config=known.config, resume=known.resume, run=base)
+        return parse(cls, arguments, default=default)
+
+
+def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:
+    """Return the dotted keys in which two configs differ."""
+    return {key for key, value in flatten(after).items() if flatten(before)[key] != value}
+
+
+def flatten(config: RunConfig) -> dict[str, object]:
+    """Return every key of a config, dotted."""
+    flat: dict[str, object] = {"seed": config.seed}
+    for section in ("data", "model", "optim", "train", "evaluate", "checkpoint", "log"):
+        for key, value in vars(getattr(config, section)).items():
+            flat[f"{section}.{key}"] = value
+    return flat
+
+
+def with_lanes(config: RunConfig, lanes: int) -> RunConfig:
+    """Replace both ways to give the global batch by its total."""
+    return replace(config, data=replace(config.data, lanes=lanes, lanes_per_rank=None))

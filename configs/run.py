@@ -1,0 +1,70 @@
+"""From options to a run that is ready to start: resolved, checked, its folder laid."""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from model.errors import InputError
+from training.distributed import World
+from training.precision import DTYPES, resolve_precision
+from training.run_directory import RunDirectory, existing_run_directory, new_run_directory
+
+from .options import RunOptions, changed_keys, with_lanes
+from .schema import RunConfig
+from .toml_file import load_config, save_config
+
+MAY_CHANGE_ON_RESUME = {
+    "train.steps",
+    "train.epochs",
+    "evaluate.every_steps",
+    "checkpoint.every_steps",
+    "checkpoint.keep",
+    "log.every_steps",
+}
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """A config without open questions, and the folder it is written to."""
+
+    config: RunConfig
+    directory: RunDirectory
+    lanes: int  # the global batch
+    compute_dtype: torch.dtype
+    resumed: bool
+
+
+def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
+    """Settle lanes and precision, lay the run's folder, and save the config in it."""
+    directory = _directory(options, world)
+    config = options.run
+    if options.resume is not None:
+        _check_resume(config, load_config(directory.config))
+    lanes = config.data.total_lanes(world.size)
+    if lanes < world.size:
+        raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
+    precision = resolve_precision(config.train.precision, world.device)
+    config = with_lanes(config, lanes)
+    config = replace(config, train=replace(config.train, precision=precision))
+    if world.is_main:
+        directory.folder.mkdir(parents=True, exist_ok=True)
+        save_config(directory.config, config)
+    return ResolvedRun(config, directory, lanes, DTYPES[precision], options.resume is not None)
+
+
+def _directory(options: RunOptions, world: World) -> RunDirectory:
+    if options.resume is not None:
+        return existing_run_directory(options.resume)
+    name = options.config.stem if options.config else "tour"
+    if not world.is_main:  # only the main rank writes; it may have laid the folder already
+        return RunDirectory(options.run_dir or RunDirectory.ROOT / name)
+    return new_run_directory(options.run_dir, name)
+
+
+def _check_resume(config: RunConfig, saved: RunConfig) -> None:
+    changed = changed_keys(saved, config) - MAY_CHANGE_ON_RESUME
+    if changed:
+        raise InputError(
+            f"--resume cannot change {', '.join(sorted(changed))}; it may change only "
+            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+        )

@@ -1,0 +1,26 @@
+"""The whole description of a run: a composition of the sections that the components own."""
+
+from dataclasses import dataclass, field
+
+from data_utils.lanes import DataConfig
+from model.language_model import ModelConfig
+from training.checkpoint import CheckpointConfig
+from training.evaluation import EvaluateConfig
+from training.metrics import LogConfig
+from training.optim import OptimConfig
+from training.trainer import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A pretraining run; the defaults are those of configs/tour.toml."""
+
+    seed: int = 0
+    """Seeds the initial weights and the order of later epochs."""
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)

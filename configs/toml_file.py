@@ -1,0 +1,91 @@
+"""Configs as TOML files: read with every key and type checked, written resolved."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tomli_w
+from typeguard import TypeCheckError, check_type
+
+from model.errors import InputError
+from model.storage import write_atomically
+
+from .schema import RunConfig
+
+Section = TypeVar("Section")
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read a TOML file over the defaults.
+
+    Raises InputError for a missing or malformed file, an unknown key (naming the nearest known
+    one), or a value of the wrong type or range.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not TOML ({error})") from error
+    return _fill(RunConfig, content, str(path), "")
+
+
+def save_config(path: Path, config: RunConfig) -> None:
+    """Write a config with every key that is set; absent ones are None."""
+    content = tomli_w.dumps(_plain(dataclasses.asdict(config)))
+    write_atomically(path, lambda temporary: temporary.write_text(content, encoding="utf-8"))
+
+
+def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str) -> Section:
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in hints:
+            raise InputError(f"{place}: unknown key {prefix}{key}{_suggestion(name, hints)}")
+        values[name] = _convert(hints[name], value, place, f"{prefix}{key}")
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, dict):
+            raise InputError(f"{place}: {key} is a section; write it as [{key}]")
+        return _fill(hint, value, place, f"{key}.")
+    if Path in _options(hint) and isinstance(value, str):
+        return Path(value)
+    try:
+        # bool is an int to Python, and a float key takes a whole number too.
+        if isinstance(value, bool) and bool not in _options(hint):
+            raise TypeCheckError("is a boolean")
+        return check_type(value, hint)
+    except TypeCheckError as error:
+        wanted = getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+        raise InputError(f"{place}: {key} = {value!r} should be {wanted}") from error
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def _suggestion(name: str, known: dict[str, Any]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+
+
+def _plain(section: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in section.items():
+        if isinstance(value, dict):
+            plain[key] = _plain(value)
+        elif value is not None:
+            plain[key] = str(value) if isinstance(value, Path) else value
+    return plain

@@ -1,0 +1,38 @@
+"""The embedded corpus: synthetic reviews in memory, in the form of a prepared corpus."""
+
+import hashlib
+
+import numpy as np
+
+from model.text import text_profile
+
+from .corpus import FORMAT_VERSION, SPLITS, Corpus, Split
+from .synthetic import synthetic_reviews
+
+# Reviews per split. The labelled sets for the transfer use other seeds: nothing is seen twice.
+REVIEWS = {"train": 20_000, "valid": 400, "test": 400}
+SEEDS = {"train": 1, "valid": 2, "test": 3}
+LABELLED_SEEDS = {"train": 11, "val": 12, "test": 13}
+LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
+
+
+def embedded_corpus() -> Corpus:
+    """Make the corpus that a run without `data.corpus` reads; always the same bytes."""
+    splits = {name: _split(REVIEWS[name], SEEDS[name]) for name in SPLITS}
+    sizes = {
+        name: {
+            "reviews": split.reviews,
+            "bytes": len(split.tokens),
+            "sha256": hashlib.sha256(split.tokens.tobytes()).hexdigest(),
+        }
+        for name, split in splits.items()
+    }
+    meta = {"format_version": FORMAT_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
+    return Corpus(splits, {**meta, "splits": sizes, "sources": ["embedded"]})
+
+
+def _split(count: int, seed: int) -> Split:
+    profile = text_profile("openai")
+    encoded = [profile.encode(review.text) for review in synthetic_reviews(count, seed)]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return Split(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)

@@ -1,0 +1,135 @@
+"""A split as lanes: contiguous streams whose state is carried from window to window.
+
+`shards` equal spans of the split, snapped to review starts, are dealt to the lanes; a lane reads
+whole shards, one after the other. Every shard takes the same number of windows, so that all lanes
+begin a shard together; a shard that is a few reviews shorter than the longest ends in padding.
+What a lane reads depends on the corpus, the lanes, the window and the seed, never on the number
+of ranks, and follows from the window's index alone: the cursor of a run is one integer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from model.errors import InputError
+
+from .corpus import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is read, and in how many lanes."""
+
+    corpus: Path | None = None
+    """A folder made by scripts/prepare_corpus.py; absent, the embedded synthetic reviews."""
+    lanes: int | None = None
+    """The global batch: lanes of all ranks together (64 unless lanes_per_rank is given)."""
+    lanes_per_rank: int | None = None
+    """Instead of lanes: lanes of each rank at the first start."""
+    window: int = 128
+    """T, bytes per step and lane; gradients do not reach further back."""
+    shards: int | None = None
+    """Equal spans that the lanes read one after the other; absent, as many as lanes."""
+
+    def __post_init__(self) -> None:
+        for name in ("lanes", "lanes_per_rank", "window", "shards"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"data.{name} is {value}; it must be at least 1")
+        if self.lanes is not None and self.lanes_per_rank is not None:
+            raise InputError("data.lanes and data.lanes_per_rank exclude each other; give one")
+
+    def total_lanes(self, ranks: int) -> int:
+        """Return the global batch for a first start on so many ranks."""
+        if self.lanes_per_rank is not None:
+            return self.lanes_per_rank * ranks
+        return self.lanes or 64
+
+
+class Window(NamedTuple):
+    """T transitions for each of B lanes."""
+
+    tokens: np.ndarray  # uint8 [B, T + 1]; position t predicts t + 1
+    lengths: np.ndarray  # int64 [B], transitions that count; the rest of a row is padding
+    reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
+    characters: int  # transitions that count in all lanes of all ranks
+
+
+class Lanes:
+    """The windows of a split, for the lanes `own` of `lanes`."""
+
+    def __init__(
+        self,
+        split: Split,
+        *,
+        lanes: int,
+        window: int,
+        shards: int | None = None,
+        seed: int = 0,
+        own: slice = slice(None),
+    ):
+        self.tokens = np.asarray(split.tokens)  # indexing a memmap costs three times as much
+        self.lanes, self.window, self.seed = lanes, window, seed
+        self.own = range(lanes)[own]
+        shards = lanes if shards is None else shards
+        if shards < lanes:
+            raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
+        self.bounds = shard_bounds(split, shards)  # [S + 1]
+        transitions = np.diff(self.bounds) - 1
+        self.windows_per_shard = int(-(-transitions.max() // window))
+        self.windows_per_epoch = self.windows_per_shard * -(-shards // lanes)
+
+    def __getitem__(self, index: int) -> Window:
+        """Return window `index` of the endless sequence of epochs."""
+        epoch, within = divmod(index, self.windows_per_epoch)
+        turn, step = divmod(within, self.windows_per_shard)
+        shards = self._shard_order(epoch)[turn * self.lanes : (turn + 1) * self.lanes]
+        starts = self.bounds[shards] + step * self.window
+        lengths = np.zeros(self.lanes, dtype=np.int64)  # lanes without a shard have nothing left
+        lengths[: len(shards)] = np.clip(self.bounds[shards + 1] - 1 - starts, 0, self.window)
+        tokens = np.zeros((len(self.own), self.window + 1), dtype=np.uint8)
+        for row, lane in enumerate(self.own):
+            if lengths[lane]:
+                start, size = starts[lane], lengths[lane] + 1
+                tokens[row, :size] = self.tokens[start : start + size]
+        own = list(self.own)
+        return Window(tokens, lengths[own], np.full(len(own), step == 0), int(lengths.sum()))
+
+    def _shard_order(self, epoch: int) -> np.ndarray:
+        """Return the shards in the order of an epoch: the file's in the first, then shuffled."""
+        order = np.arange(len(self.bounds) - 1)
+        if epoch:
+            np.random.default_rng([self.seed, epoch]).shuffle(order)
+        return order
+
+
+def shard_bounds(split: Split, shards: int) -> np.ndarray:
+    """Cut a split into equal spans at review starts; return their int64 [shards + 1] bounds."""
+    if split.reviews < shards:
+        raise InputError(
+            f"the split has {split.reviews} reviews, too few for {shards} shards (data.lanes, "
+            "data.shards); give fewer lanes or more reviews"
+        )
+    offsets = np.asarray(split.offsets)
+    nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
+    bounds = offsets[_spread(nearest, split.reviews)]
+    if (np.diff(bounds) < 2).all():
+        raise InputError(f"the split has only {len(split.tokens)} bytes; give more reviews")
+    return bounds
+
+
+def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
+    """Move cuts apart so that every span holds a review, the first 0 and the last `reviews`."""
+    steps = np.arange(len(cuts))
+    apart = np.maximum.accumulate(cuts - steps) + steps
+    return np.minimum(apart, reviews - steps[::-1])
+
+
+def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
+    """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
+    bounds = shard_bounds(split, min(strips, split.reviews))
+    return [split.tokens[a:b] for a, b in pairwise(bounds)]

@@ -1,0 +1,61 @@
+"""Where a result comes from: revision, versions, hardware."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
+
+
+def describe_origin() -> dict[str, Any]:
+    """Return what another person needs to judge or to repeat a result."""
+    return {
+        "git_revision": git_revision(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "versions": {name: installed_version(name) for name in PACKAGES},
+        "hardware": describe_hardware(),
+        "command": " ".join(Path(word).name if word == sys.argv[0] else word for word in sys.argv),
+    }
+
+
+def git_revision() -> str:
+    """Return the checkout's commit, with -dirty where files differ; `unknown` outside of git."""
+    root = Path(__file__).resolve().parent.parent
+    try:
+        process = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return process.stdout.strip() or "unknown"
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def describe_hardware() -> dict[str, Any]:
+    """Return processor, cores and accelerators."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "gpus": gpus,
+    }

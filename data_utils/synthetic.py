@@ -1,0 +1,166 @@
+"""Product reviews from a seeded grammar: a corpus and labelled sets that need no download.
+
+A review is one to five sentences about one product. Its label decides most sentences, not all:
+there are neutral ones, negations ("not exactly reliable"), contrasts ("the strap is lovely, but
+the zipper broke") and typing errors, so that counting words is not enough and a model of the next
+byte gains by remembering the sentiment so far.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+PRODUCTS = {
+    "blender": ("motor", "jug", "lid", "blade", "base"),
+    "backpack": ("zipper", "strap", "lining", "pocket", "buckle"),
+    "headset": ("microphone", "cable", "cushion", "headband", "volume wheel"),
+    "kettle": ("spout", "handle", "switch", "lid", "cord"),
+    "novel": ("plot", "ending", "dialogue", "narrator", "pacing"),
+    "tent": ("poles", "floor", "mesh", "rain cover", "door"),
+    "lamp": ("dimmer", "shade", "bulb", "stand", "plug"),
+    "keyboard": ("space bar", "backlight", "wrist rest", "software", "cable"),
+    "stroller": ("wheels", "brake", "canopy", "basket", "harness"),
+    "camera": ("lens", "battery", "screen", "shutter", "menu"),
+    "mattress": ("foam", "cover", "edge", "smell", "support"),
+    "board game": ("rules", "cards", "artwork", "pieces", "box"),
+}
+PLURALS = {"poles", "wheels", "rules", "cards", "pieces"}
+
+GOOD = (
+    "sturdy", "reliable", "gorgeous", "comfortable", "easy to clean", "well made", "delightful",
+    "quiet", "solid", "clever", "brilliant", "lovely", "smooth", "worth every penny", "excellent",
+    "perfect", "impressive", "fantastic", "charming", "superb",
+)  # fmt: skip
+BAD = (
+    "flimsy", "unreliable", "ugly", "uncomfortable", "a pain to clean", "badly made", "dreadful",
+    "noisy", "cheap", "pointless", "useless", "awful", "clumsy", "a waste of money", "terrible",
+    "broken", "disappointing", "horrible", "annoying", "shoddy",
+)  # fmt: skip
+GOOD_EVENTS = (
+    "It still works like new after {time}.",
+    "My {person} loves it and uses it every day.",
+    "I would buy it again without thinking twice.",
+    "I have already recommended it to my {person}.",
+    "It arrived early and did just what I hoped.",
+    "Five stars, no regrets.",
+    "It made my mornings so much better.",
+    "We bought a second one for my {person}.",
+)
+BAD_EVENTS = (
+    "It stopped working after {time}.",
+    "My {person} hates it and it sits in a drawer.",
+    "I sent it back and asked for a refund.",
+    "I have warned my {person} to stay away from it.",
+    "It arrived late and already damaged.",
+    "One star, and only because zero is impossible.",
+    "Customer service never answered me.",
+    "Save yourself the trouble and buy something else.",
+)
+NEUTRAL = (
+    "I bought this {product} {time} ago.",
+    "It was a present from my {person}.",
+    "The {part} comes in two colors.",
+    "I use it about twice a week.",
+    "This is my third {product} from this brand.",
+    "It came in a plain cardboard box.",
+    "My old {product} lasted {time}.",
+    "The {part} is bigger than on the previous model.",
+)
+INTENSIFIERS = ("", "", "", "really ", "very ", "so ", "absolutely ", "quite ", "just ")
+# Predicates that stand without an intensifier: "really a pain" is fine, "very a pain" is not.
+PHRASES = {"worth every penny", "a waste of money", "a pain to clean"}
+NEGATIONS = ("not", "not exactly", "hardly", "never", "not at all")
+CONTRASTS = ("but", "yet", "although", "still,", "however,")
+PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor", "boss", "mother", "friend")
+TIMES = ("two days", "a week", "three weeks", "a month", "six months", "a year", "two years")
+TYPO_RATE = 0.006  # per letter
+OFF_TOPIC_RATE = 0.2  # sentences without sentiment
+CONTRARY_RATE = 0.12  # sentences against the label
+
+
+class Review(NamedTuple):
+    """A synthetic review; label 1 is positive."""
+
+    text: str
+    label: int
+
+
+def synthetic_reviews(count: int, seed: int) -> Iterator[Review]:
+    """Yield reviews with balanced labels: the same seed, the same reviews."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        label = rng.randrange(2)
+        yield Review(_with_typos(rng, _review(rng, label)), label)
+
+
+def _review(rng: random.Random, label: int) -> str:
+    product = rng.choice(list(PRODUCTS))
+    opinions = [_opinion(rng, product, label)]  # at least one sentence shows the label
+    for _ in range(rng.randrange(5)):
+        if rng.random() < OFF_TOPIC_RATE:
+            opinions.append(_fill(rng, rng.choice(NEUTRAL), product))
+        else:
+            contrary = rng.random() < CONTRARY_RATE and len(opinions) > 2
+            opinions.append(_opinion(rng, product, 1 - label if contrary else label))
+    rng.shuffle(opinions)
+    return " ".join(opinions)
+
+
+def _opinion(rng: random.Random, product: str, label: int) -> str:
+    kind = rng.random()
+    if kind < 0.35:
+        return _fill(rng, rng.choice(GOOD_EVENTS if label else BAD_EVENTS), product)
+    if kind < 0.55:
+        return _contrast(rng, product, label)
+    return _capitalized(_claim(rng, _subject(rng, product), label)) + rng.choice((".", ".", "!"))
+
+
+def _contrast(rng: random.Random, product: str, label: int) -> str:
+    """Say the opposite first; what comes after the contrast is meant."""
+    first, second = rng.sample(PRODUCTS[product], 2)
+    concession = _claim(rng, f"the {first}", 1 - label)
+    return _capitalized(
+        f"{concession}, {rng.choice(CONTRASTS)} {_claim(rng, f'the {second}', label)}, "
+        f"and that is what counts."
+    )
+
+
+def _claim(rng: random.Random, subject: str, label: int) -> str:
+    """Attribute a quality, every fourth time by negating its opposite."""
+    verb = "are" if subject.removeprefix("the ") in PLURALS else "is"
+    if rng.random() < 0.25:
+        quality = rng.choice(BAD if label else GOOD)
+        return f"{subject} {verb} {rng.choice(NEGATIONS)} {quality}"
+    quality = rng.choice(GOOD if label else BAD)
+    intensifier = "" if quality in PHRASES else rng.choice(INTENSIFIERS)
+    return f"{subject} {verb} {intensifier}{quality}"
+
+
+def _subject(rng: random.Random, product: str) -> str:
+    return rng.choice(
+        (f"the {rng.choice(PRODUCTS[product])}", f"this {product}", f"the {product}", "it")
+    )
+
+
+def _fill(rng: random.Random, template: str, product: str) -> str:
+    part = rng.choice([part for part in PRODUCTS[product] if part not in PLURALS])
+    return template.format(
+        product=product, part=part, person=rng.choice(PEOPLE), time=rng.choice(TIMES)
+    )
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def _with_typos(rng: random.Random, text: str) -> str:
+    """Drop, double or swap a letter here and there."""
+    letters = list(text)
+    for position, letter in enumerate(letters[:-1]):
+        if letter.isalpha() and rng.random() < TYPO_RATE:
+            kind = rng.randrange(3)
+            if kind == 2:
+                letters[position : position + 2] = letters[position + 1], letter
+            else:
+                letters[position] = letter * kind * 2
+    return "".join(letters)

@@ -1,0 +1,87 @@
+"""Pretrain a byte-level multiplicative LSTM on reviews.
+
+python main.py                                        the tour: embedded corpus, 2 minutes
+python main.py --config configs/cpu_1024.toml --data.corpus data/amazon
+python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/paper_4096.toml
+python main.py --resume runs/tour
+"""
+
+from configs import command
+from configs.options import RunOptions
+from configs.run import ResolvedRun, resolve_run
+from data_utils.lanes import Lanes
+from data_utils.sources import load_corpus
+from model.language_model import build_model
+from training.checkpoint import Checkpoints
+from training.distributed import World, launched
+from training.metrics import RunLog
+from training.publication import Publisher
+from training.signals import StopRequest
+from training.trainer import Trainer
+
+
+def main() -> int:
+    """Parse, launch, pretrain."""
+    options = RunOptions.from_command_line()
+    with launched(options.run.train.device) as world:
+        return pretrain(resolve_run(options, world), world)
+
+
+def pretrain(run: ResolvedRun, world: World) -> int:
+    """Train from the run's first or last saved step to its last; return the exit code."""
+    config = run.config
+    corpus = load_corpus(config.data.corpus)
+    lanes = Lanes(
+        corpus.splits["train"],
+        lanes=run.lanes,
+        window=config.data.window,
+        shards=config.data.shards,
+        seed=config.seed,
+        own=world.share(run.lanes),
+    )
+    steps = config.train.total_steps(lanes.windows_per_epoch)
+    trainer = Trainer(
+        build_model(config.model, config.seed, run.compute_dtype),
+        optim=config.optim,
+        precision=config.train.precision,
+        world=world,
+        lanes=run.lanes,
+        steps=steps,
+    )
+    checkpoints = Checkpoints(run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint)
+    publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
+    if run.resumed:
+        checkpoints.restore(trainer)
+    publisher.announce(trainer, lanes.windows_per_epoch)
+
+    first_step = trainer.progress.step
+    with (
+        StopRequest() as stop,
+        RunLog(run.directory, first_step, steps, enabled=world.is_main) as log,
+    ):
+        while trainer.progress.step < steps:
+            window = lanes[trainer.progress.step]
+            trainer.train(window)
+            log.advance(window.characters)
+
+            step, last = trainer.progress.step, trainer.progress.step == steps
+            stopping = world.any(stop.requested)
+            evaluating = last or step % config.evaluate.every_steps == 0
+            if evaluating or step % config.log.every_steps == 0:
+                row = trainer.close_row()
+                if evaluating:
+                    with log.pause():
+                        row |= publisher.evaluate(trainer)
+                log.write(row)
+            if last or stopping or step % config.checkpoint.every_steps == 0:
+                with log.pause():
+                    checkpoints.save(trainer, publisher.profile, publisher.provenance(trainer))
+            if stopping and not last:
+                publisher.say(f"stopped and saved at step {step}; go on with --resume")
+                return stop.exit_code
+    publisher.conclude(trainer)
+    return 0
+
+
+if __name__ == "__main__":
+    command.run(main)

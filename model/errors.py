@@ -1,0 +1,5 @@
+"""The one error a user can cause; commands print it as one line and exit with code 2."""
+
+
+class InputError(ValueError):
+    """Something given by the user cannot be used: says what, where, and how to mend it."""

@@ -1,0 +1,62 @@
+"""Texts to features: the state of the model after it has read them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+from .errors import InputError
+from .language_model import LanguageModel, Weights
+from .ragged import Batch, ragged_batches
+from .state import State
+
+StateName = Literal["cell", "hidden"]
+
+
+def final_states(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    *,
+    state: StateName = "cell",
+    batch_size: int = 128,
+    block: int = 128,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (rows, features) batch by batch, longest sequences first.
+
+    sequences: uint8 [n] each. rows: indices into them; features: float32 [len(rows), H], the last
+    layer's state after the last byte; raw, without the tanh of Radford et al.'s text, as both
+    released codes have it. Independent of `batch_size` and of the order of the sequences.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch size is {batch_size}; it must be at least 1")
+    lengths = [len(sequence) for sequence in sequences]
+    with torch.inference_mode():
+        weights = model.fold()
+        for batch in ragged_batches(lengths, batch_size, block):
+            yield batch.rows, _walk(model, weights, sequences, batch, state)
+
+
+def _walk(
+    model: LanguageModel,
+    weights: Weights,
+    sequences: Sequence[np.ndarray],
+    batch: Batch,
+    state_name: StateName,
+) -> np.ndarray:
+    device = model.embedding.weight.device
+    state = model.initial_state(len(batch.rows))
+    features = np.zeros((len(batch.rows), model.config.hidden_size), dtype=np.float32)
+    for start, stop, active in batch.spans:
+        rows = batch.rows[:active]
+        tokens = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
+        _, state = model.hidden(
+            torch.from_numpy(tokens).to(device), state.narrow(active), weights
+        )  # [L, active, H]
+        features[:active] = _last_layer(state, state_name)
+    return features
+
+
+def _last_layer(state: State, name: StateName) -> np.ndarray:
+    chosen = state.c if name == "cell" else state.h
+    return chosen[-1].float().cpu().numpy()

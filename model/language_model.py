@@ -1,0 +1,155 @@
+"""The byte-level language model: embed, recur, predict the next byte."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .errors import InputError
+from .layers import LstmLayer, MlstmLayer, RecurrentLayer
+from .recurrence import Backend
+from .state import State, accumulation_dtype
+
+VOCABULARY_SIZE = 256  # V: bytes are the tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Architecture of the language model, and the backend that computes it."""
+
+    cell: Literal["mlstm", "lstm"] = "mlstm"
+    """mlstm, or torch's LSTM as the papers' control."""
+    hidden_size: int = 256
+    """H, units per layer."""
+    embedding_size: int = 64
+    """E, width of the byte embedding."""
+    layers: int = 1
+    """L, recurrent layers; the published models have one."""
+    weight_norm: bool = True
+    """Weight norm on the mLSTM's four matrices; the LSTM has none."""
+    forget_gate_bias: float = 0.0
+    """Added to the forget gate's bias at the start; the published models add none."""
+    backend: Backend = "auto"
+    """auto takes the fastest implementation of the recurrence that runs here."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "embedding_size", "layers"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"model.{name} is {value!r}; it must be a whole number above 0")
+        if self.cell not in ("mlstm", "lstm"):
+            raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
+
+    def architecture(self) -> dict[str, Any]:
+        """Return what the weights depend on: all but the backend."""
+        return {name: value for name, value in asdict(self).items() if name != "backend"}
+
+
+class Weights(NamedTuple):
+    """Every weight as the forward pass reads it: folded, cast to the compute dtype."""
+
+    layers: list[Any]
+    w_out: Tensor  # [V, H]
+    b_out: Tensor  # [V], accumulation dtype
+
+
+class LanguageModel(nn.Module):
+    """A stack of recurrent layers between a byte embedding and 256 logits.
+
+    `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
+    in theirs (fp32 master weights) and are cast once per window.
+    """
+
+    def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
+        super().__init__()
+        self.config = config
+        self.compute_dtype = compute_dtype
+        self.embedding = nn.Embedding(VOCABULARY_SIZE, config.embedding_size)
+        widths = [config.embedding_size] + [config.hidden_size] * (config.layers - 1)
+        self.layers = nn.ModuleList(_build_layer(config, width) for width in widths)
+        self.decoder = nn.Linear(config.hidden_size, VOCABULARY_SIZE)
+
+    def reset_parameters(self) -> None:
+        """Draw every parameter anew from torch's global generator."""
+        self.embedding.reset_parameters()
+        for layer in self._stack:
+            layer.reset_parameters(self.config.forget_gate_bias)
+        self.decoder.reset_parameters()
+        nn.init.zeros_(self.decoder.bias)
+
+    @property
+    def _stack(self) -> list[RecurrentLayer]:
+        return [cast(RecurrentLayer, layer) for layer in self.layers]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the products."""
+        return self.compute_dtype or self.embedding.weight.dtype
+
+    def initial_state(self, batch_size: int) -> State:
+        """Return the zero state, [L, B, H] each."""
+        shape = (self.config.layers, batch_size, self.config.hidden_size)
+        zeros = self.embedding.weight.new_zeros(shape)
+        return State(zeros.to(self.dtype), zeros.to(accumulation_dtype(self.dtype)))
+
+    def fold(self) -> Weights:
+        """Prepare the weights once for many calls: inference, generation."""
+        dtype = self.dtype
+        layers = [layer.fold(dtype) for layer in self._stack]
+        b_out = self.decoder.bias.to(accumulation_dtype(dtype))
+        return Weights(layers, self.decoder.weight.to(dtype), b_out)
+
+    def hidden(
+        self, tokens: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it."""
+        weights = weights or self.fold()
+        x = F.embedding(tokens.t(), self.embedding.weight).to(self.dtype)  # [T, B, E]
+        states = []
+        for index, layer in enumerate(self._stack):
+            inner = State(state.h[index], state.c[index])  # [B, H] each
+            x, after = layer.run(x, inner, weights.layers[index])
+            states.append(after)
+        h, c = zip(*states, strict=True)
+        return x, State(torch.stack(h), torch.stack(c))
+
+    def forward(
+        self, tokens: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Predict the byte after each of tokens [B, T].
+
+        tokens: integers below 256. state: [L, B, H], from `initial_state` or an earlier call.
+        Returns logits [B, T, V] in the accumulation dtype and the state after the last byte.
+        """
+        weights = weights or self.fold()
+        h, state = self.hidden(tokens, state, weights)
+        logits = F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out  # [T, B, V]
+        return logits.transpose(0, 1), state
+
+    def step(
+        self, token: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Read one byte per row, token [B]; return logits [B, V] and the state after it."""
+        logits, state = self.forward(token.unsqueeze(1), state, weights)
+        return logits.squeeze(1), state
+
+
+def _build_layer(config: ModelConfig, input_size: int) -> RecurrentLayer:
+    if config.cell == "lstm":
+        return LstmLayer(input_size, config.hidden_size)
+    return MlstmLayer(
+        input_size, config.hidden_size, weight_norm=config.weight_norm, backend=config.backend
+    )
+
+
+def build_model(
+    config: ModelConfig, seed: int, compute_dtype: torch.dtype | None = None
+) -> LanguageModel:
+    """Build a freshly initialised model: the same seed, the same parameters."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LanguageModel(config, compute_dtype)
+        model.reset_parameters()
+    return model

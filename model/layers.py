@@ -1,0 +1,116 @@
+"""Recurrent layers: parameters, weight norm, and one window through the recurrence."""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .recurrence import RECURRENCES
+from .state import State, accumulation_dtype
+
+
+class MlstmWeights(NamedTuple):
+    """What the recurrence reads: weight norm folded, cast to the compute dtype."""
+
+    w_x: Tensor  # [5H, E]  input to m (first H rows) and to the gates i f u o
+    w_mh: Tensor  # [H, H]
+    w_h: Tensor  # [4H, H]
+    b: Tensor  # [4H], accumulation dtype
+
+
+class RecurrentLayer(nn.Module):
+    """What the language model asks of a layer."""
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw every parameter anew from torch's global generator."""
+        raise NotImplementedError
+
+    def fold(self, dtype: torch.dtype) -> Any:
+        """Return the weights as `run` reads them, in the compute dtype."""
+        raise NotImplementedError
+
+    def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
+        """Read x [T, B, E] from a state [B, H]; return h [T, B, H] and the state after it."""
+        raise NotImplementedError
+
+
+class MlstmLayer(RecurrentLayer):
+    """Multiplicative LSTM, optionally with weight norm per output unit on its four matrices.
+
+    Weight norm (Salimans & Kingma 2016) as OpenAI's encoder.py has it: w = g v / ||v||, one g per
+    row of the [out, in] matrix. It is taken once per window, not per byte.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: str):
+        super().__init__()
+        H = hidden_size
+        self.recurrence = RECURRENCES[backend]
+        self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
+        self.w_h = nn.Parameter(torch.empty(4 * H, H))
+        self.w_mx = nn.Parameter(torch.empty(H, input_size))
+        self.w_mh = nn.Parameter(torch.empty(H, H))
+        self.b = nn.Parameter(torch.empty(4 * H))
+        for name in ("x", "h", "mx", "mh"):
+            rows = getattr(self, f"w_{name}").shape[0]
+            gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
+            self.register_parameter(f"g_{name}", gain)
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||."""
+        bound = self.w_mh.shape[0] ** -0.5
+        H = self.w_mh.shape[0]
+        with torch.no_grad():
+            for parameter in (self.w_x, self.w_h, self.w_mx, self.w_mh, self.b):
+                parameter.uniform_(-bound, bound)
+            self.b[H : 2 * H] += forget_gate_bias
+            for name in ("x", "h", "mx", "mh"):
+                gain = getattr(self, f"g_{name}")
+                if gain is not None:
+                    gain.copy_(getattr(self, f"w_{name}").norm(dim=1))
+
+    def fold(self, dtype: torch.dtype) -> MlstmWeights:
+        """Apply the weight norm and cast: once per window in training, once in all in inference."""
+        w_x = torch.cat([self._normed("mx"), self._normed("x")])
+        b = self.b.to(accumulation_dtype(dtype))
+        return MlstmWeights(
+            w_x.to(dtype), self._normed("mh").to(dtype), self._normed("h").to(dtype), b
+        )
+
+    def _normed(self, name: str) -> Tensor:
+        v, g = getattr(self, f"w_{name}"), getattr(self, f"g_{name}")
+        return v if g is None else F.normalize(v, dim=1) * g.unsqueeze(1)
+
+    def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
+        """Project the whole window's input at once, then recur over it."""
+        x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
+        return self.recurrence(x_proj, state, weights.w_mh, weights.w_h, weights.b)
+
+
+class LstmLayer(RecurrentLayer):
+    """torch's LSTM behind the same interface: the papers' control. It has no weight norm."""
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.lstm = nn.LSTM(input_size, hidden_size)
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw as nn.LSTM does; half of the forget bias goes on each of its two biases."""
+        self.lstm.reset_parameters()
+        H = self.lstm.hidden_size
+        with torch.no_grad():
+            for name in ("bias_ih_l0", "bias_hh_l0"):
+                self.lstm.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
+
+    def fold(self, dtype: torch.dtype) -> list[Tensor]:
+        """Cast the four weights to the compute dtype."""
+        return [parameter.to(dtype) for parameter in self.lstm.parameters()]
+
+    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+        """Hand the window to torch.
+
+        torch keeps its cell state in the compute dtype, so c is cast on the way in and out.
+        """
+        hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
+        h, last_h, last_c = torch.lstm(x, hx, weights, True, 1, 0.0, self.training, False, False)
+        return h, State(last_h[0], last_c[0].to(state.c.dtype))

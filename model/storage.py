@@ -1,0 +1,63 @@
+"""Files that are either whole or absent."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it over `path`.
+
+    A reader, and a process killed half-way, sees the old file or the new one, never a part.
+    """
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        write(temporary)
+        flush_to_disk(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's content is on the disk, so that a rename cannot overtake it."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as indented JSON, atomically."""
+    text = json.dumps(content, indent=2) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises InputError where the file is missing, unreadable, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not JSON ({error}); is the file damaged?") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
+def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
+    """Refuse, by name, a file of a format that this version does not know."""
+    version = content.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise InputError(f"{path}: has no format_version; was it written by this project?")
+    if version > supported:
+        raise InputError(
+            f"{path}: format_version {version} is newer than {supported}, the newest this "
+            "version reads; update the project"
+        )

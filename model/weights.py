@@ -1,0 +1,139 @@
+"""A model on disk: `model.safetensors` and `config.json`. Nothing is ever unpickled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .errors import InputError
+from .language_model import LanguageModel, ModelConfig
+from .storage import check_format_version, read_json, write_atomically, write_json
+from .text import TextProfile, text_profile
+
+FORMAT_VERSION = 1
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+SHIPPED_MODELS = Path(__file__).parent / "shipped"
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with what is needed to use it: how it reads text and where it comes from."""
+
+    model: LanguageModel
+    profile: TextProfile
+    folder: Path
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_model(
+    folder: Path, model: LanguageModel, profile: TextProfile, provenance: Mapping[str, Any]
+) -> None:
+    """Write weights and description; each file is replaced whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / WEIGHTS_FILE, model.state_dict())
+    description = {
+        "format_version": FORMAT_VERSION,
+        "architecture": model.config.architecture(),
+        "tokenizer": "bytes",
+        "text_profile": profile.name,
+        "provenance": dict(provenance),
+    }
+    write_json(folder / CONFIG_FILE, description)
+
+
+def load_model(
+    name_or_folder: str | Path, *, backend: str = "auto", compute_dtype: torch.dtype | None = None
+) -> LoadedModel:
+    """Load a model directory, a run directory, or a shipped model by its name.
+
+    Shapes are held against the description before any memory is taken. Raises InputError for
+    whatever is missing, damaged, or of a newer format; never looks anywhere but on this disk.
+    """
+    folder = find_model(name_or_folder)
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    config = _read_architecture(description, backend, path)
+    if description.get("tokenizer") != "bytes":
+        raise InputError(f"{path}: tokenizer {description.get('tokenizer')!r} is unknown")
+    with torch.device("meta"):
+        expected = LanguageModel(config, compute_dtype)
+    weights = folder / WEIGHTS_FILE
+    check_shapes(weights, {name: tuple(t.shape) for name, t in expected.state_dict().items()})
+    model = expected.to_empty(device="cpu")
+    model.load_state_dict(load_tensors(weights))
+    model.eval()
+    profile = text_profile(str(description.get("text_profile")))
+    return LoadedModel(model, profile, folder, description.get("provenance", {}))
+
+
+def find_model(name_or_folder: str | Path) -> Path:
+    """Resolve what `--model` was given to the folder that holds its two files."""
+    for folder in (
+        Path(name_or_folder),
+        Path(name_or_folder) / "model",
+        SHIPPED_MODELS / Path(name_or_folder).name,
+    ):
+        if (folder / CONFIG_FILE).is_file():
+            return folder
+    shipped = sorted(path.name for path in SHIPPED_MODELS.glob("*/")) or ["none yet"]
+    raise InputError(
+        f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
+        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(shipped)})"
+    )
+
+
+def _read_architecture(description: Mapping[str, Any], backend: str, path: Path) -> ModelConfig:
+    architecture = description.get("architecture")
+    if not isinstance(architecture, dict):
+        raise InputError(f"{path}: has no architecture section")
+    known = {item.name for item in fields(ModelConfig)} - {"backend"}
+    unknown, missing = set(architecture) - known, known - set(architecture)
+    if unknown or missing:
+        raise InputError(
+            f"{path}: architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
+        )
+    return ModelConfig(**architecture, backend=backend)  # type: ignore[arg-type]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors, whole or not at all."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda temporary: save_file(contiguous, temporary))
+
+
+def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """Read a safetensors file; InputError where it is missing or damaged."""
+    try:
+        return load_file(path, device=device)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+
+
+def check_shapes(path: Path, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Compare a file's header with the expected shapes; no tensor is read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    for name in sorted(set(expected) | set(found)):
+        if found.get(name) != expected.get(name):
+            raise InputError(
+                f"{path}: tensor {name} is {_shape(found, name)} where the description "
+                f"asks for {_shape(expected, name)}"
+            )
+
+
+def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
+    return str(list(shapes[name])) if name in shapes else "absent"

@@ -1,0 +1,10 @@
+"""Imported first by every script: puts the repository on the path, offers the command line."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from configs.command import parse, report, run
+
+__all__ = ["parse", "report", "run"]

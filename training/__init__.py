@@ -1,0 +1,1 @@
+"""How the model learns: step loop, optimiser, precision, distributed, checkpoints, logs."""

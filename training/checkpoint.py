@@ -1,0 +1,138 @@
+"""Checkpoints: a folder per step, whole or absent, from which a run goes on exactly.
+
+`step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
+state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, and the
+random state), `training.json`. One writer, rank 0; nothing is ever unpickled.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.errors import InputError
+from model.state import State
+from model.storage import check_format_version, read_json, write_json
+from model.text import TextProfile
+from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
+
+from .progress import Progress
+from .trainer import Trainer
+
+FORMAT_VERSION = 1
+OPTIMIZER_FILE = "optimizer.safetensors"
+LANES_FILE = "lanes.safetensors"
+TRAINING_FILE = "training.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """When the run is saved, and how many of the savings are kept."""
+
+    every_steps: int = 400
+    """Steps between checkpoints; there is one at the end and one on SIGINT or SIGTERM as well."""
+    keep: int = 2
+    """Newest checkpoints to keep; the best model by the valid split is kept apart, in model/."""
+
+    def __post_init__(self) -> None:
+        for name in ("every_steps", "keep"):
+            if getattr(self, name) < 1:
+                raise InputError(f"checkpoint.{name} is {getattr(self, name)}; at least 1")
+
+
+class Checkpoints:
+    """The folder `checkpoint/` of a run."""
+
+    def __init__(self, folder: Path, keep: int, corpus_fingerprint: str):
+        self.folder, self.keep, self.corpus_fingerprint = folder, keep, corpus_fingerprint
+
+    def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
+        """Save everything; called by all ranks, written by the main one."""
+        trainer.settle()
+        h, c = (trainer.world.gather_rows(part, trainer.lanes) for part in trainer.state)
+        if not trainer.world.is_main:
+            return
+        final = self.folder / f"step-{trainer.progress.step:08d}"
+        partial = self.folder / f".{final.name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            save_model(partial, trainer.model, profile, provenance)
+            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizer(trainer.optimizer))
+            carried = {"h": h, "c": c, "random_state": torch.get_rng_state()}
+            save_tensors(partial / LANES_FILE, carried)
+            write_json(partial / TRAINING_FILE, self._description(trainer))
+            shutil.rmtree(final, ignore_errors=True)
+            partial.rename(final)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        for outdated in self.complete()[: -self.keep]:
+            shutil.rmtree(outdated)
+
+    def _description(self, trainer: Trainer) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "corpus": self.corpus_fingerprint,
+            "progress": trainer.progress.as_json(),
+            "loss_scaler": trainer.scaler.state_dict(),
+        }
+
+    def complete(self) -> list[Path]:
+        """Return the checkpoints, oldest first; a rename made each of them whole."""
+        return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
+
+    def latest(self) -> Path:
+        """Return the newest checkpoint; InputError where there is none."""
+        if not (found := self.complete()):
+            raise InputError(f"{self.folder}: holds no checkpoint to resume from")
+        return found[-1]
+
+    def restore(self, trainer: Trainer) -> Path:
+        """Load the newest checkpoint into the trainer, on every rank; return its folder."""
+        folder = self.latest()
+        path = folder / TRAINING_FILE
+        content = read_json(path)
+        check_format_version(content, FORMAT_VERSION, path)
+        if content["corpus"] != self.corpus_fingerprint:
+            raise InputError(
+                f"{path}: was trained on another corpus ({content['corpus']}, now "
+                f"{self.corpus_fingerprint}); put the old one back or start a new run"
+            )
+        trainer.resume(Progress(**content["progress"]))
+        trainer.scaler.load_state_dict(content["loss_scaler"])
+        self._restore_tensors(trainer, folder)
+        return folder
+
+    def _restore_tensors(self, trainer: Trainer, folder: Path) -> None:
+        shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}
+        check_shapes(folder / WEIGHTS_FILE, shapes)
+        trainer.model.load_state_dict(load_tensors(folder / WEIGHTS_FILE))
+        load_optimizer(trainer.optimizer, load_tensors(folder / OPTIMIZER_FILE))
+        carried = load_tensors(folder / LANES_FILE)
+        share = trainer.world.share(trainer.lanes)
+        own = State(carried["h"][:, share], carried["c"][:, share])
+        trainer.state = own.clone().to(trainer.world.device)
+        torch.set_rng_state(carried["random_state"])
+
+
+def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimiser's tensors by name: parameter index, dot, what it is."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{name}": value
+        for index, entries in state.items()
+        for name, value in entries.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put tensors back that `flatten_optimizer` returned; the settings stay the optimiser's."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        index, name = key.split(".", 1)
+        state.setdefault(int(index), {})[name] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

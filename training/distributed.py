@@ -1,0 +1,104 @@
+"""One process or many: who am I, and what do we have in common."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from model.errors import InputError
+
+Device = Literal["auto", "cpu", "cuda"]
+TIMEOUT = timedelta(minutes=10)  # finite: a lost peer becomes an error, not a hang
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among its peers; a single process is a world of one."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def share(self, items: int) -> slice:
+        """Return this rank's contiguous share of `items`, as even as can be."""
+        return self.share_of(self.rank, items)
+
+    def share_of(self, rank: int, items: int) -> slice:
+        """Return a rank's contiguous share of `items`."""
+        return slice(rank * items // self.size, (rank + 1) * items // self.size)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum over all ranks."""
+        if self.size > 1:
+            tensor = tensor.clone()
+            dist.all_reduce(tensor)
+        return tensor
+
+    def any(self, flag: bool) -> bool:
+        """Return, on every rank, whether the flag is set on any."""
+        if self.size == 1:
+            return flag
+        return bool(self.sum(torch.tensor(float(flag), device=self.device)) > 0)
+
+    def gather_rows(self, rows: Tensor, total: int) -> Tensor:
+        """Join each rank's share of [L, B, H] along B into [L, total, H], on every rank."""
+        if self.size == 1:
+            return rows
+        parts = []
+        for rank in range(self.size):  # broadcasts, since shares may differ in size
+            share = self.share_of(rank, total)
+            shape = (rows.shape[0], share.stop - share.start, rows.shape[2])
+            part = rows.contiguous() if rank == self.rank else rows.new_empty(shape)
+            dist.broadcast(part, src=rank)
+            parts.append(part)
+        return torch.cat(parts, dim=1)
+
+
+@contextmanager
+def launched(device: Device) -> Iterator[World]:
+    """Join the world that `python -m torch.distributed.run` describes, or be alone."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    chosen = choose_device(device, local_rank)
+    if size == 1:
+        yield World(0, 1, chosen)
+        return
+    _share_cores()
+    dist.init_process_group(dist.get_default_backend_for_device(chosen), timeout=TIMEOUT)
+    try:
+        yield World(rank, size, chosen)
+    finally:
+        dist.destroy_process_group()
+
+
+def choose_device(device: Device, local_rank: int = 0) -> torch.device:
+    """Return the GPU of this rank where there is one, else the CPU."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
+    if device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    chosen = torch.device("cuda", local_rank)
+    torch.cuda.set_device(chosen)
+    return chosen
+
+
+def _share_cores() -> None:
+    """Give each of the machine's processes its part of the cores.
+
+    torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle; torch's own default
+    takes all of them in every process, which is worse.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    torch.set_num_threads(max(1, (cores or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

@@ -1,0 +1,94 @@
+"""Bits per character of a split: every byte counted, summed over bytes and ranks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from data_utils.corpus import Split
+from data_utils.lanes import cut_strips
+from model.errors import InputError
+from model.language_model import LanguageModel
+from model.scoring import byte_costs
+
+from .distributed import World
+
+Reset = Literal["strip", "review"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig:
+    """When and how the valid split is scored during training."""
+
+    every_steps: int = 200
+    """Steps between evaluations; there is one at the end as well."""
+    lanes: int = 64
+    """Strips of the split that are read side by side, each from the zero state."""
+
+    def __post_init__(self) -> None:
+        for name in ("every_steps", "lanes"):
+            if getattr(self, name) < 1:
+                raise InputError(f"evaluate.{name} is {getattr(self, name)}; at least 1")
+
+
+class Evaluation(NamedTuple):
+    """A score, with what it takes to judge it."""
+
+    bits_per_character: float
+    characters: int
+    standard_error: float | None  # of the bits per character, over reviews
+
+
+def evaluate_split(
+    model: LanguageModel, split: Split, *, lanes: int, world: World
+) -> tuple[float, int]:
+    """Return (bits per character, characters) of a split, the ranks sharing its strips.
+
+    The strips are the same for any number of ranks. In file order, the state carried from review
+    to review within a strip.
+    """
+    strips = cut_strips(split, lanes)[world.rank :: world.size]
+    bits = math.fsum(
+        float(cost.sum(dtype=np.float64))
+        for _, costs in byte_costs(model, strips, batch_size=lanes)
+        for cost in costs
+    )
+    characters = sum(len(strip) for strip in strips)
+    totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))
+    return float(totals[0] / totals[1]), int(totals[1])
+
+
+def score_split(
+    model: LanguageModel, split: Split, *, lanes: int = 64, reset: Reset = "strip"
+) -> Evaluation:
+    """Score a split in one process, with a standard error over reviews.
+
+    reset: "strip" carries the state from review to review within each of `lanes` strips (one lane
+    is the whole split in file order); "review" starts every review from the zero state.
+    """
+    bounds = split.offsets
+    if reset == "review":
+        sequences: Sequence[np.ndarray] = [split.tokens[a:b] for a, b in pairwise(bounds)]
+    else:
+        sequences = cut_strips(split, lanes)
+    costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
+    for rows, batch in byte_costs(model, sequences, batch_size=lanes):
+        for row, cost in zip(rows, batch, strict=True):
+            costs[row] = cost
+    per_review = np.add.reduceat(np.concatenate(costs).astype(np.float64), bounds[:-1])
+    return _summary(per_review, np.diff(bounds))
+
+
+def _summary(bits: np.ndarray, sizes: np.ndarray) -> Evaluation:
+    """Combine reviews: a ratio of sums, and the standard error of that ratio."""
+    characters = int(sizes.sum())
+    ratio = float(bits.sum() / characters)
+    error = None
+    if len(sizes) > 1:
+        residuals = bits - ratio * sizes
+        error = float(np.sqrt(len(sizes) * residuals.var(ddof=1)) / characters)
+    return Evaluation(ratio, characters, error)

@@ -1,0 +1,142 @@
+"""What a run tells: metrics.jsonl first, TensorBoard, and the console."""
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from model.errors import InputError
+from model.storage import write_atomically
+
+from .run_directory import RunDirectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig:
+    """How often a row of metrics is written."""
+
+    every_steps: int = 20
+    """Steps between rows; evaluations and the end write one as well."""
+
+    def __post_init__(self) -> None:
+        if self.every_steps < 1:
+            raise InputError(f"log.every_steps is {self.every_steps}; at least 1")
+
+
+class RunLog:
+    """Writes rows as they come; on ranks other than the main one it is silent.
+
+    After a resume at `first_step`, rows beyond it and a torn last line are dropped first.
+    """
+
+    def __init__(self, run: RunDirectory, first_step: int, steps: int, *, enabled: bool):
+        self.enabled = enabled
+        self._stopwatch = Stopwatch()
+        if not enabled:
+            return
+        keep_rows(run.metrics, first_step)
+        self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
+        self._board = SummaryWriter(str(run.tensorboard), purge_step=first_step + 1)
+        self._bar = tqdm(
+            total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
+        )
+
+    def __enter__(self) -> "RunLog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.enabled:
+            self._bar.close()
+            self._board.close()
+            self._file.close()
+
+    def advance(self, characters: int) -> None:
+        """Count a step's characters."""
+        self._stopwatch.add(characters)
+        if self.enabled:
+            self._bar.update()
+
+    def pause(self) -> "Stopwatch":
+        """Return a context in which the clock of the training speed stands still."""
+        return self._stopwatch
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Write a row; the speed since the last one is added here."""
+        row = {**row, "characters_per_second": round(self._stopwatch.lap(), 1)}
+        if not self.enabled:
+            return
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        for name, value in row.items():
+            if name != "step":
+                self._board.add_scalar(name, value, row["step"])
+        self._report(row)
+
+    def _report(self, row: dict[str, Any]) -> None:
+        valid = row.get("valid_bits_per_character")
+        line = (
+            f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char"
+            + (f"  valid {valid:.4f}" if valid is not None else "")
+            + f"  lr {row['learning_rate']:.2e}  {row['characters_per_second']:,.0f} chars/s"
+        )
+        if self._bar.disable:
+            print(line, flush=True)
+        else:
+            self._bar.write(line)
+
+
+class Stopwatch:
+    """Characters per second, with pauses for what is not training."""
+
+    def __init__(self) -> None:
+        self._characters, self._started = 0, time.perf_counter()
+        self._paused = 0.0
+
+    def add(self, characters: int) -> None:
+        """Count work."""
+        self._characters += characters
+
+    def lap(self) -> float:
+        """Return characters per second since the last lap, and begin a new one."""
+        now = time.perf_counter()
+        speed = self._characters / max(now - self._started, 1e-9)
+        self._characters, self._started = 0, now
+        return speed
+
+    def __enter__(self) -> None:
+        self._paused = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self._started += time.perf_counter() - self._paused
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read a metrics file; a torn last line, left by a kill, is not a row."""
+    rows: list[dict[str, Any]] = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+    return rows
+
+
+def keep_rows(path: Path, last_step: int) -> None:
+    """Drop the rows beyond `last_step`, and a torn line."""
+    if not path.exists() or os.path.getsize(path) == 0:
+        return
+    kept = [json.dumps(row) + "\n" for row in read_rows(path) if row["step"] <= last_step]
+    write_atomically(path, lambda temporary: temporary.write_text("".join(kept), encoding="utf-8"))

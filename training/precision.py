@@ -1,0 +1,38 @@
+"""Which dtype the products are in, and the loss scale that fp16 needs."""
+
+from typing import Literal
+
+import torch
+
+from .distributed import World
+
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """Replace `auto`: bf16 where the hardware multiplies it faster than fp32, else fp32."""
+    if precision != "auto":
+        return precision
+    return "bf16" if has_fast_bf16(device) else "fp32"
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Return whether the device has matrix units for bf16: Ampere and later, or Intel's AMX.
+
+    AVX-512 alone has bf16 instructions too, but products in fp32 are faster there.
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
+    return bool(read_capabilities().get("amx_bf16", False))
+
+
+def make_loss_scaler(precision: Precision, world: World) -> torch.amp.GradScaler:
+    """Return a dynamic loss scaler; it passes everything through unless the precision is fp16."""
+    return torch.amp.GradScaler(
+        world.device.type,
+        growth_interval=SCALE_GROWTH_INTERVAL,
+        enabled=precision == "fp16",
+    )

@@ -1,0 +1,82 @@
+"""What a run makes public: its validation score, its best model, a word on the console."""
+
+from dataclasses import replace
+from typing import Any
+
+from data_utils.corpus import Corpus
+from data_utils.provenance import describe_origin
+from model.text import text_profile
+from model.weights import save_model
+
+from .distributed import World
+from .evaluation import evaluate_split
+from .run_directory import RunDirectory
+from .trainer import Trainer
+
+
+class Publisher:
+    """Evaluates, keeps `model/` at the best score so far, and speaks for the main rank."""
+
+    def __init__(self, directory: RunDirectory, corpus: Corpus, lanes: int, world: World):
+        self.directory, self.world, self.lanes = directory, world, lanes
+        self.valid = corpus.splits["valid"]
+        self.profile = text_profile(corpus.text_profile)
+        self.corpus = corpus
+        self.origin = describe_origin()
+
+    def say(self, line: str) -> None:
+        """Print a line, once."""
+        if self.world.is_main:
+            print(line, flush=True)
+
+    def announce(self, trainer: Trainer, windows_per_epoch: int) -> None:
+        """Say what is about to happen."""
+        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+        train = self.corpus.splits["train"]
+        self.say(
+            f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} bytes; "
+            f"{trainer.lanes} lanes on {self.world.size} x {self.world.device.type}, "
+            f"{str(trainer.model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
+            f"({trainer.steps / windows_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
+        )
+        self.say(f"writing to {self.directory.folder}")
+        if not self.valid.reviews:
+            self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
+
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
+        """Score the valid split, publish the model where it is the best; return the score."""
+        if not self.valid.reviews:
+            return {}
+        trainer.model.eval()
+        bits, _ = evaluate_split(trainer.model, self.valid, lanes=self.lanes, world=self.world)
+        trainer.model.train()
+        best = trainer.progress.best_bits_per_character
+        if best is None or bits < best:
+            trainer.progress = replace(trainer.progress, best_bits_per_character=bits)
+            self.publish(trainer)
+        return {"valid_bits_per_character": bits}
+
+    def publish(self, trainer: Trainer) -> None:
+        """Write `model/`."""
+        if self.world.is_main:
+            save_model(self.directory.model, trainer.model, self.profile, self.provenance(trainer))
+
+    def provenance(self, trainer: Trainer) -> dict[str, Any]:
+        """Return what the model's description says of its making."""
+        progress = trainer.progress
+        return {
+            "step": progress.step,
+            "characters": progress.characters,
+            "best_valid_bits_per_character": progress.best_bits_per_character,
+            "corpus": self.corpus.fingerprint,
+            **self.origin,
+        }
+
+    def conclude(self, trainer: Trainer) -> None:
+        """Leave a model in any case, and say where."""
+        best = trainer.progress.best_bits_per_character
+        if best is None:
+            self.publish(trainer)
+        else:
+            self.say(f"valid {best:.4f} bits per character at best")
+        self.say(f"model: {self.directory.model}")

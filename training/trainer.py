@@ -1,0 +1,147 @@
+"""One training step: forward, backward, clip, update; and the state that it carries."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from data_utils.lanes import Window
+from model.errors import InputError
+from model.language_model import LanguageModel
+from model.state import State
+
+from .distributed import Device, World
+from .optim import OptimConfig, make_optimizer
+from .precision import Precision, make_loss_scaler
+from .progress import Progress
+
+IGNORED = -100  # cross_entropy's default target to leave out
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long, and in which precision."""
+
+    steps: int | None = None
+    """Windows to train on (800 unless epochs is given)."""
+    epochs: float | None = None
+    """Instead of steps: passes over the train split."""
+    precision: Precision = "auto"
+    """auto is bf16 where the hardware has matrix units for it, else fp32."""
+    device: Device = "auto"
+    """auto takes a GPU where there is one."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "epochs"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"train.{name} is {value}; it must be above zero")
+        if self.steps is not None and self.epochs is not None:
+            raise InputError("train.steps and train.epochs exclude each other; give one")
+
+    def total_steps(self, windows_per_epoch: int) -> int:
+        """Return the length of the run in steps."""
+        if self.epochs is not None:
+            return max(1, round(self.epochs * windows_per_epoch))
+        return self.steps or 800
+
+
+class Trainer:
+    """A model under training on this rank's lanes."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        optim: OptimConfig,
+        precision: Precision,
+        world: World,
+        lanes: int,
+        steps: int,
+    ):
+        self.model = model.to(world.device).train()
+        self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
+        self.parallel = model if world.size == 1 else DistributedDataParallel(model)
+        self.optimizer = make_optimizer(model.parameters(), optim)
+        self.scaler = make_loss_scaler(precision, world)
+        share = world.share(lanes)
+        self.state = model.initial_state(share.stop - share.start)  # [L, B, H] of own lanes
+        self.progress = Progress()
+        self._nats = torch.zeros((), dtype=torch.float64, device=world.device)
+
+    def rate_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        return self.optim.learning_rate(step, self.steps, self.lanes)
+
+    def train(self, window: Window) -> None:
+        """Take one step on a window; nothing here waits for the device."""
+        inputs, targets = self._batch(window)
+        reset = torch.from_numpy(window.reset).to(self.world.device)
+        logits, state = self.parallel(inputs, self.state.reset(reset))  # [B, T, V]
+        nats = F.cross_entropy(
+            # Time first, as the model computes it: a view, where batch first would be a copy.
+            logits.transpose(0, 1).flatten(0, 1),
+            targets.t().flatten(),
+            ignore_index=IGNORED,
+            reduction="sum",
+        )
+        self.state = State(*state).detach()
+        # DDP averages over ranks; what is wanted is the sum over all lanes per character.
+        self._update(nats * (self.world.size / window.characters))
+        self._nats += nats.detach()
+        self.progress.step += 1
+        self.progress.characters += window.characters
+        self.progress.row_characters += window.characters
+
+    def _batch(self, window: Window) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets, int64 [B, T] each; padding is IGNORED in the targets."""
+        device = self.world.device
+        tokens = torch.from_numpy(window.tokens).to(device, non_blocking=True).long()
+        lengths = torch.from_numpy(window.lengths).to(device, non_blocking=True)
+        inputs, targets = tokens[:, :-1], tokens[:, 1:]
+        padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
+        return inputs, targets.masked_fill(padding, IGNORED)
+
+    def _update(self, loss: Tensor) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate_at(self.progress.step)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        if self.optim.clip_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def settle(self) -> None:
+        """Copy the loss since the last row into `progress`, summed over ranks.
+
+        Raises InputError where it is not finite: what follows would only be saved over good work.
+        """
+        self.progress.row_nats = float(self.world.sum(self._nats))
+        if not math.isfinite(self.progress.row_nats):
+            raise InputError(
+                f"the training loss is not finite at step {self.progress.step}; lower optim.lr "
+                "or set optim.clip_norm, then start again or --resume from the last checkpoint"
+            )
+
+    def close_row(self) -> dict[str, float]:
+        """Return the row of metrics of the steps since the last one, and begin a new one."""
+        self.settle()
+        progress = self.progress
+        row = {
+            "step": progress.step,
+            "characters": progress.characters,
+            "train_bits_per_character": progress.row_nats / progress.row_characters / math.log(2),
+            "learning_rate": self.rate_at(progress.step - 1),
+        }
+        self.resume(replace(progress, row_nats=0.0, row_characters=0))
+        return row
+
+    def resume(self, progress: Progress) -> None:
+        """Take over counters; the open row's loss goes on where it was."""
+        self.progress = progress
+        self._nats.fill_(progress.row_nats if self.world.is_main else 0.0)

@@ -1,0 +1,1 @@
+"""What the model knows: logistic regression, one neuron, baselines, plots, report."""
