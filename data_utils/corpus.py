@@ -1,5 +1,6 @@
 """A corpus on disk: per split one file of bytes and one of review offsets, and `meta.json`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.storage import check_format_version, read_json
+from model.text import TextProfile
 
 FORMAT_VERSION = 1
 META_FILE = "meta.json"
@@ -66,6 +68,13 @@ def open_corpus(folder: Path) -> Corpus:
             _map_file(folder / offsets_file(name), np.int64, size["reviews"] + 1),
         )
     return Corpus(splits, meta)
+
+
+def encode_split(texts: Iterable[str], profile: TextProfile) -> Split:
+    """Encode texts end to end, in memory."""
+    encoded = [profile.encode(text) for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return Split(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
 
 
 def bytes_file(split: str) -> str:

@@ -2,11 +2,9 @@
 
 import hashlib
 
-import numpy as np
-
 from model.text import text_profile
 
-from .corpus import FORMAT_VERSION, SPLITS, Corpus, Split
+from .corpus import FORMAT_VERSION, SPLITS, Corpus, Split, encode_split
 from .synthetic import synthetic_reviews
 
 # Reviews per split. The labelled sets for the transfer use other seeds: nothing is seen twice.
@@ -18,7 +16,7 @@ LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 def embedded_corpus() -> Corpus:
     """Make the corpus that a run without `data.corpus` reads; always the same bytes."""
-    splits = {name: _split(REVIEWS[name], SEEDS[name]) for name in SPLITS}
+    splits = {name: _split(name) for name in SPLITS}
     sizes = {
         name: {
             "reviews": split.reviews,
@@ -31,8 +29,6 @@ def embedded_corpus() -> Corpus:
     return Corpus(splits, {**meta, "splits": sizes, "sources": ["embedded"]})
 
 
-def _split(count: int, seed: int) -> Split:
-    profile = text_profile("openai")
-    encoded = [profile.encode(review.text) for review in synthetic_reviews(count, seed)]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    return Split(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+def _split(name: str) -> Split:
+    reviews = synthetic_reviews(REVIEWS[name], SEEDS[name])
+    return encode_split((review.text for review in reviews), text_profile("openai"))

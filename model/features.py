@@ -1,6 +1,7 @@
 """Texts to features: the state of the model after it has read them."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -21,19 +22,21 @@ def final_states(
     state: StateName = "cell",
     batch_size: int = 128,
     block: int = 128,
+    skip: int = 0,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (rows, features) batch by batch, longest sequences first.
 
     sequences: uint8 [n] each. rows: indices into them; features: float32 [len(rows), H], the last
     layer's state after the last byte; raw, without the tanh of Radford et al.'s text, as both
     released codes have it. Independent of `batch_size` and of the order of the sequences.
+    The first `skip` batches are left out: somebody has them already.
     """
     if batch_size < 1:
         raise InputError(f"batch size is {batch_size}; it must be at least 1")
     lengths = [len(sequence) for sequence in sequences]
     with torch.inference_mode():
         weights = model.fold()
-        for batch in ragged_batches(lengths, batch_size, block):
+        for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
             yield batch.rows, _walk(model, weights, sequences, batch, state)
 
 

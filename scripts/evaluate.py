@@ -1,0 +1,63 @@
+"""Score a model on text: bits per character.
+
+python scripts/evaluate.py --model runs/tour --data data/reviews
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Literal
+
+import command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Score a model on text: bits per character."""
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    data: Path
+    """A prepared corpus, of which the test split is scored, or a file that prepare_corpus reads."""
+    text_key: str | None = None
+    """Key of the text in a file; absent, the first of text, sentence, reviewText, review."""
+    split: Literal["train", "valid", "test"] = "test"
+    """Split of a prepared corpus."""
+    reset: Literal["strip", "review"] = "strip"
+    """strip: in file order, the state carried on; review: every review from the zero state."""
+    lanes: int = 64
+    """Strips read side by side, each from the zero state; 1 is file order to the letter."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Dtype of the products."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    from data_utils.provenance import describe_origin
+    from data_utils.sources import load_split
+    from model.weights import load_model
+    from training.evaluation import score_split
+    from training.precision import DTYPES
+
+    loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
+    split = load_split(options.data, options.split, loaded.profile, options.text_key)
+    started = perf_counter()
+    score = score_split(loaded.model, split, lanes=options.lanes, reset=options.reset)
+    result = {
+        "bits_per_character": score.bits_per_character,
+        "standard_error": score.standard_error,
+        "characters": score.characters,
+        "reviews": split.reviews,
+        "seconds": round(perf_counter() - started, 2),
+        "reset": options.reset,
+        "lanes": options.lanes,
+        "origin": describe_origin(),
+    }
+    command.report(result, options.output)
+
+
+if __name__ == "__main__":
+    command.run(main)

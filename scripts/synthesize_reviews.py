@@ -1,0 +1,44 @@
+"""Write labelled synthetic reviews as train.csv, val.csv and test.csv.
+
+python scripts/synthesize_reviews.py --output data/synthetic
+"""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import command
+
+from data_utils.embedded import LABELLED_REVIEWS, LABELLED_SEEDS
+from data_utils.synthetic import synthetic_reviews
+from model.storage import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Write labelled synthetic reviews as train.csv, val.csv and test.csv."""
+
+    output: Path
+    """Folder of the three files."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    options.output.mkdir(parents=True, exist_ok=True)
+    for split, count in LABELLED_REVIEWS.items():
+        path = options.output / f"{split}.csv"
+        write_atomically(path, lambda partial, s=split, n=count: write_reviews(partial, n, s))
+        print(f"{path}: {count:,} reviews")
+
+
+def write_reviews(path: Path, count: int, split: str) -> None:
+    """Write one labelled set."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("label", "text"))
+        for review in synthetic_reviews(count, LABELLED_SEEDS[split]):
+            writer.writerow((review.label, review.text))
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,70 @@
+"""Transfer a model to a labelled task: logistic regression on its features.
+
+    python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --test test.csv \
+        --output runs/tour/transfer
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Transfer a model to a labelled task: logistic regression on its features."""
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    train: Path
+    """Labelled texts (CSV, TSV, JSON lines) to fit on."""
+    val: Path
+    """Labelled texts to choose C on."""
+    test: Path
+    """Labelled texts to report on."""
+    output: Path
+    """Folder for results.json, figures, the classifier and the feature cache."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    label_key: str | None = None
+    """Key of the label; absent, the first present of label, sentiment, overall."""
+    seed: int = 0
+    """Seeds the regressions and the untrained baseline."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    import torch
+
+    from data_utils.labelled import read_labelled_sets
+    from model.weights import load_model
+    from transfer.experiment import run_transfer
+
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    paths = [options.train, options.val, options.test]
+    sets = read_labelled_sets(paths, options.text_key, options.label_key)
+    print_table(run_transfer(loaded, sets, options.output, seed=options.seed))
+    print(f"written to {options.output}")
+
+
+def print_table(results: dict[str, Any]) -> None:
+    """Print the accuracies on the test set, best known first."""
+    neuron = results["neuron"]
+    sign = "+" if neuron["polarity"] > 0 else "-"
+    rows = {
+        f"all units ({results['nonzero']} of them, C {results['c']:g})": results,
+        f"unit {neuron['index']} alone ({sign})": neuron,
+        "TF-IDF, words and pairs": results["baselines"]["tfidf"],
+        "untrained mLSTM": results["baselines"]["untrained"],
+        "majority class": results["baselines"]["majority"],
+    }
+    print(f"{'test accuracy':<36}{'':>8}  95 % interval")
+    for name, row in rows.items():
+        low, high = row["test_interval"]
+        print(f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,33 @@
+"""What an accuracy has to be held against, on the same split."""
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from data_utils.labelled import LabelledSet
+
+TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
+
+
+def majority_accuracy(train: LabelledSet, test: LabelledSet) -> float:
+    """Return the accuracy of always saying the commoner class of train."""
+    majority = int(np.bincount(train.labels).argmax())
+    return float((test.labels == majority).mean())
+
+
+def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> float:
+    """Return the accuracy of logistic regression on TF-IDF of words and word pairs.
+
+    C is chosen on val, as it is for the model's features.
+    """
+    fits = []
+    for c in TFIDF_C_GRID:
+        classifier = make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+"),
+            LogisticRegression(C=c, max_iter=1000),
+        )
+        classifier.fit(train.texts, train.labels)
+        fits.append((classifier.score(val.texts, val.labels), classifier))
+    best = max(fits, key=lambda fit: fit[0])[1]
+    return float(best.score(test.texts, test.labels))

@@ -1,0 +1,134 @@
+"""A transfer from end to end: features, regression, neuron, baselines, results."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_utils.labelled import LabelledSet
+from data_utils.provenance import describe_origin
+from model.language_model import LanguageModel, build_model
+from model.storage import write_json
+from model.weights import LoadedModel
+
+from .baselines import majority_accuracy, tfidf_accuracy
+from .classifier import save_classifier
+from .features import FeatureCache, model_digest
+from .plots import neuron_histogram, plot_neuron, plot_weights, weight_contributions
+from .regression import (
+    Examples,
+    Neuron,
+    Regression,
+    accuracy_interval,
+    check_two_classes,
+    find_neuron,
+    fit_regression,
+)
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A model's features on three labelled sets, and what was fitted on them."""
+
+    examples: list[Examples]  # train, val, test
+    regression: Regression
+    neuron: Neuron
+
+
+def run_transfer(
+    loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, *, seed: int = 0
+) -> dict[str, Any]:
+    """Transfer a model to a labelled task and write everything to `output`.
+
+    sets: train, val, test. Returns what `results.json` holds.
+    """
+    check_two_classes(sets[0].labels)
+    cache = FeatureCache(output / "features")
+    transfer = fit_transfer(loaded.model, loaded, sets, cache, seed)
+    results = _accuracies(transfer, sets)
+    results["baselines"] = _baselines(loaded, sets, cache, seed)
+    results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
+    results["classes"] = list(sets[0].classes)
+    results["seed"] = seed
+    results["model"] = {
+        "architecture": loaded.model.config.architecture(),
+        "provenance": dict(loaded.provenance),
+    }
+    results["origin"] = describe_origin()
+    _write_figures(transfer, output)
+    digest = model_digest(loaded.model)
+    save_classifier(
+        output / "classifier", transfer.regression, transfer.neuron, sets[0].classes, digest
+    )
+    write_json(output / "results.json", results)
+    return results
+
+
+def fit_transfer(
+    model: LanguageModel,
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    cache: FeatureCache,
+    seed: int,
+) -> Transfer:
+    """Featurize the sets with `model` and fit on them; text is read as `loaded` says."""
+    examples = [
+        Examples(cache.features(model, loaded.profile, part.texts, name), part.labels)
+        for name, part in zip(SPLITS, sets, strict=True)
+    ]
+    train, val, _ = examples
+    regression = fit_regression(train, val, seed)
+    return Transfer(examples, regression, find_neuron(regression, train, val, seed))
+
+
+def _accuracies(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for name, examples in zip(SPLITS, transfer.examples, strict=True):
+        results |= _accuracy(name, transfer.regression.accuracy(examples), examples)
+    neuron, test = transfer.neuron, transfer.examples[2]
+    return {
+        **results,
+        "c": transfer.regression.c,
+        "converged": transfer.regression.converged,
+        "nonzero": int((transfer.regression.coefficients != 0).sum()),
+        "neuron": {
+            "index": neuron.index,
+            "polarity": neuron.polarity,
+            "weight": float(transfer.regression.coefficients[neuron.index]),
+            "val_accuracy": neuron.regression.val_accuracy,
+            **_accuracy("test", neuron.regression.accuracy(neuron.column(test)), test),
+        },
+    }
+
+
+def _accuracy(name: str, accuracy: float, examples: Examples) -> dict[str, Any]:
+    interval = accuracy_interval(accuracy, len(examples.labels))
+    return {f"{name}_accuracy": accuracy, f"{name}_interval": interval}
+
+
+def _baselines(
+    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
+) -> dict[str, Any]:
+    train, val, test = sets
+    untrained = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
+    blank = fit_transfer(untrained, loaded, sets, cache, seed)
+    accuracies = {
+        "majority": majority_accuracy(train, test),
+        "tfidf": tfidf_accuracy(train, val, test),
+        "untrained": blank.regression.accuracy(blank.examples[2]),
+    }
+    return {
+        name: _accuracy("test", accuracy, blank.examples[2])
+        for name, accuracy in accuracies.items()
+    }
+
+
+def _write_figures(transfer: Transfer, output: Path) -> None:
+    contributions = weight_contributions(transfer.regression)
+    histogram = neuron_histogram(transfer.neuron, transfer.examples[2])
+    plot_weights(contributions, output / "weights.png")
+    plot_neuron(histogram, transfer.neuron, output / "neuron.png")
+    figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
+    write_json(output / "figures.json", figures)

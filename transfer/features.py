@@ -1,0 +1,70 @@
+"""Features of labelled texts, computed once and kept; an interrupted computation goes on."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from model.features import final_states
+from model.language_model import LanguageModel
+from model.storage import read_json, write_json
+from model.text import TextProfile
+
+BATCH_SIZE = 128
+SECONDS_BETWEEN_SAVES = 10.0
+
+
+class FeatureCache:
+    """A folder of feature arrays, one per (model, profile, texts), named by their digest."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def features(
+        self, model: LanguageModel, profile: TextProfile, texts: Sequence[str], name: str
+    ) -> np.ndarray:
+        """Return float32 [N, H], the final cell state after each text, in the texts' order."""
+        sequences = [profile.tokens(text) for text in texts]
+        digest = hashlib.sha256(f"{model_digest(model)} {len(sequences)}".encode())
+        for sequence in sequences:
+            digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
+        path = self.folder / f"{digest.hexdigest()[:24]}.npy"
+        if not path.is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._compute(model, sequences, path, name)
+        return np.load(path, allow_pickle=False)
+
+    def _compute(
+        self, model: LanguageModel, sequences: Sequence[np.ndarray], path: Path, name: str
+    ) -> None:
+        partial = path.with_suffix(".partial.npy")
+        progress = path.with_suffix(".progress.json")
+        shape = (len(sequences), model.config.hidden_size)
+        done = read_json(progress)["batches"] if progress.is_file() and partial.is_file() else 0
+        array = np.lib.format.open_memmap(
+            partial, mode="r+" if done else "w+", dtype=np.float32, shape=None if done else shape
+        )
+        saved_at = time.monotonic()
+        batches = final_states(model, sequences, batch_size=BATCH_SIZE, skip=done)
+        total = -(-len(sequences) // BATCH_SIZE)
+        for rows, values in tqdm(batches, desc=name, initial=done, total=total, disable=None):
+            array[rows] = values
+            done += 1
+            if time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
+                array.flush()  # before the note that says how much of it is there
+                write_json(progress, {"batches": done})
+                saved_at = time.monotonic()
+        array.flush()
+        partial.rename(path)
+        progress.unlink(missing_ok=True)
+
+
+def model_digest(model: LanguageModel) -> str:
+    """Return a digest of the weights and of what else decides the features."""
+    digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
