@@ -1,6 +1,6 @@
 """Product reviews from a seeded grammar: a corpus and labelled sets that need no download.
 
-A review is one to five sentences about one product. Its label decides most sentences, not all:
+A review is two to six sentences about one product. Its label decides most sentences, not all:
 there are neutral ones, negations ("not exactly reliable"), contrasts ("the strap is lovely, but
 the zipper broke") and typing errors, so that counting words is not enough and a model of the next
 byte gains by remembering the sentiment so far.
@@ -74,8 +74,8 @@ CONTRASTS = ("but", "yet", "although", "still,", "however,")
 PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor", "boss", "mother", "friend")
 TIMES = ("two days", "a week", "three weeks", "a month", "six months", "a year", "two years")
 TYPO_RATE = 0.006  # per letter
-OFF_TOPIC_RATE = 0.2  # sentences without sentiment
-CONTRARY_RATE = 0.12  # sentences against the label
+OFF_TOPIC_RATE = 0.15  # sentences without sentiment
+CONTRARY_RATE = 0.1  # sentences against the label
 
 
 class Review(NamedTuple):
@@ -96,7 +96,7 @@ def synthetic_reviews(count: int, seed: int) -> Iterator[Review]:
 def _review(rng: random.Random, label: int) -> str:
     product = rng.choice(list(PRODUCTS))
     opinions = [_opinion(rng, product, label)]  # at least one sentence shows the label
-    for _ in range(rng.randrange(5)):
+    for _ in range(1 + rng.randrange(5)):
         if rng.random() < OFF_TOPIC_RATE:
             opinions.append(_fill(rng, rng.choice(NEUTRAL), product))
         else:

@@ -105,7 +105,10 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors, whole or not at all."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(contiguous, temporary))
+    try:
+        write_atomically(path, lambda temporary: save_file(contiguous, temporary))
+    except SafetensorError as error:  # its word for a full disk, too
+        raise OSError(f"{path}: could not be written ({error})") from error
 
 
 def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:

@@ -1,0 +1,49 @@
+"""Small corpora and models that many tests share."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from data_utils.corpus import Split, encode_split
+from data_utils.synthetic import synthetic_reviews
+from model.language_model import LanguageModel, ModelConfig, build_model
+from model.text import text_profile
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    # Two workers run the suite on two cores; a product over 3 rows gains nothing from threads.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_split() -> Split:
+    """Forty synthetic reviews, about five kilobytes."""
+    return encode_split((r.text for r in synthetic_reviews(40, seed=5)), text_profile("openai"))
+
+
+@pytest.fixture
+def small_model() -> LanguageModel:
+    """A model with weights large enough that its features differ from text to text."""
+    model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "layers" in name:
+                parameter *= 3
+    return model
+
+
+@pytest.fixture
+def write_reviews(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes labelled synthetic reviews as JSON lines."""
+
+    def write(name: str, count: int, seed: int = 0) -> Path:
+        path = tmp_path / name
+        rows = (json.dumps(review._asdict()) for review in synthetic_reviews(count, seed))
+        path.write_text("\n".join(rows) + "\n")
+        return path
+
+    return write

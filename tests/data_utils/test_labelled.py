@@ -1,0 +1,62 @@
+"""Labelled sets: two classes, shared by all parts, the positive one second."""
+
+import json
+
+import pytest
+
+from data_utils.labelled import read_labelled_sets, read_plain_texts
+from model.errors import InputError
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def rows_of(*labels):
+    return [{"text": f"t{i}", "label": label} for i, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "expected"),
+    [
+        ([0, 1, 1], ("0", "1"), [0, 1, 1]),
+        ([1.0, "1", -1], ("-1", "1"), [1, 1, 0]),
+        ([10, 9, 10], ("9", "10"), [1, 0, 1]),
+        (["pos", "neg", "pos"], ("neg", "pos"), [1, 0, 1]),
+        ([True, False, True], ("False", "True"), [1, 0, 1]),
+    ],
+)
+def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expected):
+    (part,) = read_labelled_sets([write(tmp_path / "a.jsonl", rows_of(*labels))])
+    assert part.classes == classes
+    assert part.labels.tolist() == expected
+
+
+def test_parts_share_the_classes_of_train(tmp_path):
+    train = write(tmp_path / "train.jsonl", rows_of(0, 1))
+    test = write(tmp_path / "test.jsonl", rows_of(1, 1))
+    assert read_labelled_sets([train, test])[1].labels.tolist() == [1, 1]
+    other = write(tmp_path / "other.jsonl", rows_of(1, 2))
+    with pytest.raises(InputError, match="class '2' does not occur in the training set"):
+        read_labelled_sets([train, other])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (rows_of(1, 1), "found 1"),
+        (rows_of(1, 2, 3), "found 3"),
+        (rows_of(1, None), "line 2: no label"),
+        ([{"text": "a"}], "none of the keys label, sentiment, overall"),
+        ([{"label": 1}], "none of the keys text"),
+    ],
+)
+def test_unusable_labels_are_refused(tmp_path, rows, message):
+    with pytest.raises(InputError, match=message):
+        read_labelled_sets([write(tmp_path / "a.jsonl", rows)])
+
+
+def test_plain_texts_keep_their_rows(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
+    assert read_plain_texts(path) == ["a", "", ""]

@@ -1,0 +1,128 @@
+"""Lanes: every transition once, whatever the ranks; state reset where a shard begins."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_utils.corpus import Split
+from data_utils.lanes import DataConfig, Lanes, cut_strips, shard_bounds
+from model.errors import InputError
+
+
+def make_split(sizes):
+    """Reviews of the given sizes; byte values follow their position, so a window tells where."""
+    offsets = np.cumsum([0, *sizes], dtype=np.int64)
+    return Split(np.arange(offsets[-1]).astype(np.uint8), offsets)
+
+
+sizes = st.lists(st.integers(2, 60), min_size=6, max_size=40)
+
+
+@settings(deadline=None)
+@given(sizes, st.integers(1, 6), st.integers(0, 4), st.integers(1, 20), st.integers(0, 2))
+def test_an_epoch_trains_every_transition_inside_a_shard_once(sizes, lanes, extra, window, epoch):
+    split = make_split(sizes)
+    shards = min(lanes + extra, len(sizes))
+    lanes = min(lanes, shards)
+    stream = Lanes(split, lanes=lanes, window=window, shards=shards)
+    # Positions cannot be told from bytes beyond 256: read a split of positions instead.
+    stream.tokens = np.arange(len(split.tokens))
+    seen = Counter()
+    for index in range(epoch * stream.windows_per_epoch, (epoch + 1) * stream.windows_per_epoch):
+        seen.update(transitions(stream, index))
+    bounds = set(shard_bounds(split, shards).tolist())
+    expected = {t for t in range(len(split.tokens) - 1) if t + 1 not in bounds}
+    assert seen == Counter(expected)
+
+
+def transitions(stream, index):
+    """Positions t whose step to t + 1 counts in a window."""
+    epoch, within = divmod(index, stream.windows_per_epoch)
+    turn, step = divmod(within, stream.windows_per_shard)
+    shards = stream._shard_order(epoch)[turn * stream.lanes : (turn + 1) * stream.lanes]
+    window = stream[index]
+    assert window.characters == window.lengths.sum()
+    for row, shard in enumerate(shards):
+        start = stream.bounds[shard] + step * stream.window
+        length = int(window.lengths[row])
+        if length:
+            expected = np.arange(start, start + length + 1).astype(np.uint8)
+            np.testing.assert_array_equal(window.tokens[row, : length + 1], expected)
+        yield from range(start, start + length)
+
+
+@settings(deadline=None)
+@given(sizes, st.integers(1, 6), st.integers(1, 4), st.integers(0, 30))
+def test_ranks_together_see_what_one_process_sees(sizes, lanes, ranks, index):
+    split = make_split(sizes)
+    whole = Lanes(split, lanes=lanes, window=7)[index]
+    cuts = [rank * lanes // ranks for rank in range(ranks + 1)]
+    parts = [
+        Lanes(split, lanes=lanes, window=7, own=slice(a, b))[index]
+        for a, b in itertools.pairwise(cuts)
+    ]
+    for field in ("tokens", "lengths", "reset"):
+        joined = np.concatenate([getattr(part, field) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(whole, field))
+    assert {part.characters for part in parts} == {whole.characters}
+
+
+def test_state_resets_exactly_where_a_shard_begins():
+    stream = Lanes(make_split([50] * 12), lanes=2, window=10, shards=4)
+    resets = [bool(stream[index].reset.all()) for index in range(2 * stream.windows_per_epoch)]
+    assert [i for i, reset in enumerate(resets) if reset] == list(
+        range(0, len(resets), stream.windows_per_shard)
+    )
+    assert not any(stream[1].reset)
+
+
+def test_shards_start_at_reviews_and_are_about_equal():
+    split = make_split(np.random.default_rng(0).integers(2, 300, size=400))
+    bounds = shard_bounds(split, 10)
+    assert set(bounds) <= set(split.offsets)
+    spans = np.diff(bounds)
+    assert np.abs(spans - len(split.tokens) / 10).max() <= 2 * 300
+
+
+def test_later_epochs_permute_shards_by_seed():
+    split = make_split([40] * 16)
+    orders = [
+        Lanes(split, lanes=4, window=8, shards=16, seed=seed)._shard_order(epoch).tolist()
+        for seed, epoch in ((0, 0), (0, 1), (0, 1), (0, 2), (1, 1))
+    ]
+    assert orders[0] == list(range(16))
+    assert orders[1] == orders[2]
+    assert len({tuple(order) for order in orders}) == 4
+    assert all(sorted(order) == list(range(16)) for order in orders)
+
+
+def test_too_many_lanes_for_the_reviews():
+    with pytest.raises(InputError, match="too few for 5 shards"):
+        Lanes(make_split([10] * 4), lanes=5, window=4)
+    with pytest.raises(InputError, match="below the 3 lanes"):
+        Lanes(make_split([10] * 4), lanes=3, window=4, shards=2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lanes": 0}, {"window": -1}, {"shards": 0}, {"lanes": 2, "lanes_per_rank": 2}]
+)
+def test_impossible_configs_are_refused(wrong):
+    with pytest.raises(InputError, match=r"data\."):
+        DataConfig(**wrong)
+
+
+def test_lanes_per_rank_is_resolved_at_the_first_start():
+    assert DataConfig(lanes_per_rank=3).total_lanes(ranks=4) == 12
+    assert DataConfig(lanes=10).total_lanes(ranks=4) == 10
+
+
+def test_strips_are_the_split_in_file_order():
+    split = make_split([30] * 9)
+    strips = cut_strips(split, 4)
+    assert len(strips) == 4
+    np.testing.assert_array_equal(np.concatenate(strips), split.tokens)
+    assert len(cut_strips(split, 100)) == 9

@@ -1,0 +1,38 @@
+"""The embedded reviews: reproducible, balanced, varied, and not to be solved by counting words."""
+
+from collections import Counter
+
+from data_utils.embedded import LABELLED_SEEDS, SEEDS, embedded_corpus
+from data_utils.synthetic import synthetic_reviews
+
+
+def test_the_seed_decides_the_reviews():
+    first, again, other = (list(synthetic_reviews(50, seed)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_reviews_are_balanced_and_varied():
+    reviews = list(synthetic_reviews(3000, seed=0))
+    positive = sum(review.label for review in reviews)
+    assert abs(positive - 1500) < 4 * (3000 / 4) ** 0.5  # four standard deviations
+    assert len({review.text for review in reviews}) > 2900
+    assert len(Counter(word for review in reviews for word in review.text.split())) > 500
+
+
+def test_sentiment_words_occur_under_both_labels():
+    reviews = list(synthetic_reviews(3000, seed=0))
+    for word in ("sturdy", "flimsy"):
+        labels = [review.label for review in reviews if word in review.text]
+        share = sum(labels) / len(labels)
+        assert 0.1 < share < 0.9
+
+
+def test_no_split_shares_a_seed():
+    seeds = [*SEEDS.values(), *LABELLED_SEEDS.values()]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_the_embedded_corpus_is_always_the_same():
+    assert embedded_corpus().fingerprint == embedded_corpus().fingerprint
+    assert embedded_corpus().splits["train"].tokens[:2].tobytes() == b"\n "

@@ -1,0 +1,143 @@
+"""Featurizing and scoring many texts equals reading each of them alone."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from model import SentimentFeaturizer, save_model
+from model.errors import InputError
+from model.features import final_states
+from model.ragged import ragged_batches
+from model.scoring import byte_costs
+from model.text import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
+
+
+@pytest.fixture
+def sequences():
+    return [text_profile("openai").tokens(text) for text in TEXTS]
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=12),
+    st.integers(1, 5),
+    st.integers(1, 16),
+)
+def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size, block):
+    walked = [[] for _ in lengths]
+    for batch in ragged_batches(lengths, batch_size, block):
+        assert len(batch.rows) <= batch_size
+        for start, stop, active in batch.spans:
+            assert 0 < stop - start <= block
+            for row in batch.rows[:active]:
+                walked[row] += range(start, stop)
+    assert walked == [list(range(length)) for length in lengths]
+
+
+def test_short_texts_do_not_pay_for_long_ones():
+    lengths = [20] * 127 + [5000]
+    work = sum(
+        (span.stop - span.start) * span.active
+        for batch in ragged_batches(lengths, batch_size=128, block=64)
+        for span in batch.spans
+    )
+    assert work == sum(lengths)
+
+
+def features_of(model, sequences, **options):
+    features = np.full((len(sequences), model.config.hidden_size), np.nan, dtype=np.float32)
+    for rows, values in final_states(model, sequences, **options):
+        features[rows] = values
+    return features
+
+
+@pytest.mark.parametrize("state", ["cell", "hidden"])
+def test_features_are_the_state_after_the_last_byte(small_model, sequences, state):
+    features = features_of(small_model, sequences, state=state, block=17)
+    for sequence, feature in zip(sequences, features, strict=True):
+        current = small_model.initial_state(1)
+        with torch.no_grad():
+            for byte in sequence:
+                _, current = small_model.step(torch.tensor([int(byte)]), current)
+        expected = (current.c if state == "cell" else current.h)[0, 0]
+        np.testing.assert_allclose(feature, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_features_do_not_depend_on_batch_or_order(small_model, sequences):
+    base = features_of(small_model, sequences, batch_size=1)
+    order = [4, 2, 0, 5, 1, 3]
+    shuffled = features_of(small_model, [sequences[i] for i in order], batch_size=4, block=5)
+    assert np.abs(shuffled - base[order]).max() <= 1e-5 * np.abs(base).max()
+    np.testing.assert_array_equal(base[0], base[5])
+    assert np.abs(base[0] - base[2]).max() > 0.01  # different texts do differ
+
+
+def test_skipping_batches_leaves_out_the_first(small_model, sequences):
+    batches = list(final_states(small_model, sequences, batch_size=2))
+    rest = list(final_states(small_model, sequences, batch_size=2, skip=1))
+    assert len(rest) == len(batches) - 1
+    for (rows, values), (expected_rows, expected) in zip(rest, batches[1:], strict=True):
+        np.testing.assert_array_equal(rows, expected_rows)
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_costs_are_the_bits_of_every_byte(small_model, sequences):
+    costs = {}
+    for rows, batch in byte_costs(small_model, sequences, batch_size=4, block=9):
+        costs |= dict(zip(rows.tolist(), batch, strict=True))
+    for row, sequence in enumerate(sequences):
+        tokens = torch.from_numpy(sequence.astype(np.int64))
+        with torch.no_grad():
+            logits, _ = small_model(tokens[None, :-1], small_model.initial_state(1))
+        first = small_model.decoder.bias.detach()
+        predictions = torch.cat([first[None], logits[0]]).double().log_softmax(-1) / math.log(2)
+        expected = -predictions[torch.arange(len(tokens)), tokens]
+        np.testing.assert_allclose(costs[row], expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def featurizer(small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    return SentimentFeaturizer.from_pretrained(tmp_path / "model", batch_size=3)
+
+
+def test_featurizer_equals_final_states(featurizer, small_model, sequences):
+    expected = features_of(small_model, sequences)
+    features = featurizer.transform(TEXTS)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_featurizer_is_a_scikit_learn_transformer(featurizer):
+    copy = clone(featurizer)
+    assert copy.get_params() == featurizer.get_params()
+    np.testing.assert_array_equal(copy.fit(TEXTS).transform(TEXTS), featurizer.transform(TEXTS))
+    restored = pickle.loads(pickle.dumps(featurizer))
+    np.testing.assert_array_equal(restored.transform(TEXTS), featurizer.transform(TEXTS))
+    frame = clone(featurizer).set_output(transform="pandas").fit_transform(TEXTS)
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns[:2]) == ["unit0", "unit1"]
+
+
+def test_featurizer_works_in_a_grid_search(featurizer):
+    pipeline = make_pipeline(clone(featurizer), LogisticRegression())
+    grid = {"sentimentfeaturizer__state": ["cell", "hidden"]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(TEXTS * 2, [1, 0] * 6)
+    assert search.best_params_["sentimentfeaturizer__state"] in ("cell", "hidden")
+
+
+@pytest.mark.parametrize("texts", ["one string", [b"bytes"], [None]])
+def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
+    with pytest.raises(InputError, match="string"):
+        featurizer.transform(texts)

@@ -1,0 +1,95 @@
+"""The model around the recurrence."""
+
+import pytest
+import torch
+
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+
+# targets: one bias and weight-norm gains, as OpenAI's released model has them
+PUBLISHED_COUNTS = {64: 74_880, 256: 495_360, 1024: 5_863_680, 4096: 86_319_360}
+
+
+@pytest.mark.parametrize(("hidden_size", "count"), PUBLISHED_COUNTS.items())
+def test_parameter_count_is_the_published_one(hidden_size, count):
+    with torch.device("meta"):
+        model = build_model(ModelConfig(hidden_size=hidden_size), seed=0)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+@pytest.mark.parametrize("cell", ["mlstm", "lstm"])
+def test_steps_equal_a_window(cell):
+    model = build_model(ModelConfig(cell=cell, hidden_size=10, layers=2), seed=1).double()
+    tokens = torch.randint(0, 256, (4, 9), generator=torch.Generator().manual_seed(0))
+    whole, last = model(tokens, model.initial_state(4))
+    state, weights = model.initial_state(4), model.fold()
+    for t in range(9):
+        logits, state = model.step(tokens[:, t], state, weights)
+        torch.testing.assert_close(logits, whole[:, t], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(state, last, rtol=1e-12, atol=1e-12)
+
+
+def test_weight_norm_makes_the_scale_of_v_irrelevant():
+    model = build_model(ModelConfig(hidden_size=10), seed=1).double()
+    tokens = torch.arange(12).view(2, 6)
+    before, _ = model(tokens, model.initial_state(2))
+    with torch.no_grad():
+        layer = model.layers[0]
+        layer.w_h *= torch.rand(40, 1).double() + 0.5
+        layer.w_mh *= 7
+    after, _ = model(tokens, model.initial_state(2))
+    torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
+
+
+def test_lstm_equals_torch():
+    model = build_model(ModelConfig(cell="lstm", hidden_size=7, embedding_size=5), seed=1)
+    tokens = torch.arange(12).view(2, 6)
+    h, state = model.hidden(tokens, model.initial_state(2))
+    expected, (last_h, last_c) = model.layers[0].lstm(model.embedding(tokens.t()))
+    torch.testing.assert_close(h, expected)
+    torch.testing.assert_close(state.h, last_h)
+    torch.testing.assert_close(state.c, last_c)
+
+
+@pytest.mark.parametrize("cell", ["mlstm", "lstm"])
+def test_every_parameter_learns(cell):
+    model = build_model(ModelConfig(cell=cell, hidden_size=6, layers=2), seed=1)
+    logits, _ = model(torch.arange(20).view(4, 5), model.initial_state(4))
+    logits.square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_the_seed_decides_the_weights():
+    config = ModelConfig(hidden_size=6)
+    one, same, other = (build_model(config, seed) for seed in (1, 1, 2))
+    for key, value in one.state_dict().items():
+        assert torch.equal(value, same.state_dict()[key])
+    assert not torch.equal(one.layers[0].w_h, other.layers[0].w_h)
+
+
+def test_building_leaves_the_global_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    build_model(ModelConfig(hidden_size=6), seed=9)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_forget_gate_bias_goes_to_the_forget_gate():
+    plain = build_model(ModelConfig(hidden_size=4), seed=1)
+    biased = build_model(ModelConfig(hidden_size=4, forget_gate_bias=1.0), seed=1)
+    difference = biased.layers[0].b - plain.layers[0].b
+    expected = torch.zeros(16)
+    expected[4:8] = 1.0
+    torch.testing.assert_close(difference.detach(), expected)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"hidden_size": 0}, {"hidden_size": -3}, {"layers": 0}, {"embedding_size": 2.5}]
+)
+def test_sizes_must_be_positive_whole_numbers(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=f"model.{name}"):
+        ModelConfig(**wrong)

@@ -1,0 +1,132 @@
+"""Checkpoints: whole or absent, the newest kept, everything in them exact."""
+
+import copy
+import errno
+
+import pytest
+import torch
+
+from data_utils.lanes import Lanes
+from model.errors import InputError
+from model.text import text_profile
+from model.weights import load_model
+from tests.training.test_trainer import make_trainer
+from training import checkpoint
+from training.checkpoint import Checkpoints, flatten_optimizer
+
+PROFILE = text_profile("openai")
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoint", keep=2, corpus_fingerprint="abc")
+
+
+def train(trainer, split, steps):
+    stream = Lanes(split, lanes=3, window=11)
+    for _ in range(steps):
+        trainer.train(stream[trainer.progress.step])
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, precision):
+    trainer = make_trainer(precision, name=name, clip_norm=1.0)
+    train(trainer, small_split, 4)
+    checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer(precision, name=name, clip_norm=1.0)
+    checkpoints.restore(restored)
+    for each in (trainer, restored):
+        train(each, small_split, 3)
+    assert trainer.close_row() == restored.close_row()
+    assert trainer.progress == restored.progress
+    assert trainer.scaler.state_dict() == restored.scaler.state_dict()
+    for ours, theirs in (
+        (trainer.model.state_dict(), restored.model.state_dict()),
+        (flatten_optimizer(trainer.optimizer), flatten_optimizer(restored.optimizer)),
+        (trainer.state._asdict(), restored.state._asdict()),
+    ):
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            assert torch.equal(value, theirs[key]), key
+
+
+def test_the_random_state_is_part_of_it(checkpoints, small_split):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    torch.manual_seed(11)
+    checkpoints.save(trainer, PROFILE, {})
+    expected = torch.rand(3)
+    torch.rand(50)
+    checkpoints.restore(make_trainer())
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_the_newest_are_kept_and_each_is_a_model(checkpoints, small_split):
+    trainer = make_trainer()
+    for _ in range(4):
+        train(trainer, small_split, 1)
+        checkpoints.save(trainer, PROFILE, {"step": trainer.progress.step})
+    assert [path.name for path in checkpoints.complete()] == ["step-00000003", "step-00000004"]
+    loaded = load_model(checkpoints.latest())
+    assert loaded.provenance == {"step": 4}
+    for key, value in trainer.model.state_dict().items():
+        assert torch.equal(value, loaded.model.state_dict()[key])
+
+
+def test_a_failed_save_leaves_the_earlier_ones(checkpoints, small_split, monkeypatch):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    before = copy.deepcopy(trainer.model.state_dict())
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    train(trainer, small_split, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_json", fail)
+        with pytest.raises(OSError, match="No space"):
+            checkpoints.save(trainer, PROFILE, {})
+    assert [path.name for path in checkpoints.folder.iterdir()] == ["step-00000001"]
+    restored = make_trainer()
+    checkpoints.restore(restored)
+    for key, value in before.items():
+        assert torch.equal(value, restored.model.state_dict()[key])
+
+
+def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    (checkpoints.folder / ".step-00000002.partial").mkdir()
+    assert checkpoints.latest().name == "step-00000001"
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    assert checkpoints.latest().name == "step-00000002"
+    assert not list(checkpoints.folder.glob(".*"))
+
+
+def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    other = Checkpoints(checkpoints.folder, keep=2, corpus_fingerprint="xyz")
+    with pytest.raises(InputError, match="another corpus"):
+        other.restore(make_trainer())
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+def test_a_damaged_part_is_refused_by_name(checkpoints, small_split, name):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    path = checkpoints.latest() / f"{name}.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=f"{name}.safetensors: damaged or cut short"):
+        checkpoints.restore(make_trainer())
+
+
+def test_no_checkpoint_yet(checkpoints):
+    with pytest.raises(InputError, match="no checkpoint"):
+        checkpoints.latest()

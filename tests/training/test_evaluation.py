@@ -1,0 +1,65 @@
+"""Bits per character: every byte counted once, whatever the strips and the ranks."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from training.distributed import World
+from training.evaluation import evaluate_split, score_split
+
+
+def reference_bits(model, sequence):
+    """Total bits of a sequence from the zero state, one byte at a time, in float64."""
+    model = model.double()
+    state = model.initial_state(1)
+    logits = model.decoder.bias[None]
+    bits = []
+    with torch.no_grad():
+        for byte in sequence.tolist():
+            bits.append(-logits[0].log_softmax(0)[byte].item() / math.log(2))
+            logits, state = model.step(torch.tensor([byte]), state)
+    return np.array(bits)
+
+
+def test_one_lane_is_file_order_with_the_state_carried(small_model, small_split):
+    score = score_split(small_model, small_split, lanes=1)
+    bits = reference_bits(small_model, small_split.tokens)
+    assert score.characters == len(small_split.tokens)
+    assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
+
+
+def test_review_reset_starts_every_review_from_zero(small_model, small_split):
+    score = score_split(small_model, small_split, reset="review", lanes=7)
+    a, b = small_split.offsets[:-1], small_split.offsets[1:]
+    reviews = [
+        reference_bits(small_model, small_split.tokens[i:j]) for i, j in zip(a, b, strict=True)
+    ]
+    bits = np.array([review.sum() for review in reviews])
+    sizes = np.diff(small_split.offsets)
+    assert score.bits_per_character == pytest.approx(bits.sum() / sizes.sum(), rel=1e-6)
+    jackknife = [(bits.sum() - bits[k]) / (sizes.sum() - sizes[k]) for k in range(len(bits))]
+    spread = np.sqrt((len(bits) - 1) * np.var(jackknife))
+    assert score.standard_error == pytest.approx(spread, rel=0.1)
+
+
+def test_ranks_together_score_what_one_process_scores(small_model, small_split):
+    alone, characters = evaluate_split(
+        small_model, small_split, lanes=5, world=World(0, 1, torch.device("cpu"))
+    )
+
+    class Rank(World):
+        def sum(self, tensor):
+            parts.append(tensor)
+            return tensor
+
+    parts: list[torch.Tensor] = []
+    for rank in range(2):
+        evaluate_split(small_model, small_split, lanes=5, world=Rank(rank, 2, torch.device("cpu")))
+    bits, count = sum(parts).tolist()
+    assert count == characters == len(small_split.tokens)
+    assert bits / count == pytest.approx(alone, rel=1e-6)
+    assert score_split(small_model, small_split, lanes=5).bits_per_character == pytest.approx(
+        alone, rel=1e-9
+    )

@@ -1,0 +1,70 @@
+"""The papers' learning-rate rule and the schedules, against hand-computed values."""
+
+import math
+
+import pytest
+import torch
+
+from model.errors import InputError
+from training.optim import OptimConfig, make_optimizer
+
+
+@pytest.mark.parametrize(
+    ("lanes", "peak"),
+    [(64, 2.5e-4), (128, 5e-4), (768, 3e-3), (1024, 3e-3), (2048, 3e-3), (32_768, 3e-3)],
+)
+def test_peak_follows_the_published_rule(lanes, peak):
+    assert OptimConfig().peak(lanes) == pytest.approx(peak)
+
+
+def test_a_given_rate_wins():
+    assert OptimConfig(lr=0.1).peak(128) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("decay", "expected"),
+    [
+        ("linear", [1.0, 0.75, 0.5, 0.25]),
+        ("cosine", [1.0, (1 + math.cos(math.pi / 4)) / 2, 0.5, (1 - math.cos(math.pi / 4)) / 2]),
+        ("constant", [1.0] * 4),
+    ],
+)
+def test_decay_without_warmup(decay, expected):
+    config = OptimConfig(lr=1.0, decay=decay)
+    assert [config.learning_rate(step, 4, 128) for step in range(4)] == pytest.approx(expected)
+
+
+def test_warmup_rises_to_the_peak_then_decays():
+    config = OptimConfig(lr=1.0, warmup=0.4)
+    rates = [config.learning_rate(step, 10, 128) for step in range(10)]
+    assert rates[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert rates[4:] == pytest.approx([1 - k / 6 for k in range(6)])
+
+
+def test_puri_schedule_ends_at_27_percent_of_the_peak():
+    config = OptimConfig(decay_steps=100_000)
+    assert config.learning_rate(73_000, 73_000, 2048) == pytest.approx(8.1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_any_number_of_steps_is_legal(steps):
+    config = OptimConfig(lr=1.0, warmup=0.5)
+    assert all(0 < config.learning_rate(step, steps, 128) <= 1 for step in range(steps))
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_every_optimizer_takes_a_step_downhill(name):
+    weight = torch.nn.Parameter(torch.tensor([3.0]))
+    optimizer = make_optimizer([weight], OptimConfig(name=name))
+    optimizer.param_groups[0]["lr"] = 0.1
+    weight.square().sum().backward()
+    optimizer.step()
+    assert weight.item() < 3.0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lr": 0.0}, {"lr": -1.0}, {"warmup": 1.0}, {"clip_norm": 0.0}, {"beta1": 1.0}]
+)
+def test_impossible_values_are_refused(wrong):
+    with pytest.raises(InputError, match=f"optim.{next(iter(wrong))}"):
+        OptimConfig(**wrong)

@@ -1,0 +1,149 @@
+"""A training step against the same computed by hand; padding, clipping and loss scaling."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.lanes import Lanes, Window
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from training.distributed import World
+from training.optim import OptimConfig
+from training.precision import DTYPES
+from training.trainer import TrainConfig, Trainer
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+def make_trainer(precision="fp32", lanes=3, steps=10, **optim):
+    model = build_model(ModelConfig(hidden_size=8), seed=1, compute_dtype=DTYPES[precision])
+    return Trainer(
+        model,
+        optim=OptimConfig(**({"lr": 1e-2} | optim)),
+        precision=precision,
+        world=ALONE,
+        lanes=lanes,
+        steps=steps,
+    )
+
+
+def make_window(lengths=(6, 6, 6), reset=True, seed=0):
+    tokens = np.random.default_rng(seed).integers(0, 256, (3, 7), dtype=np.uint8)
+    lengths = np.array(lengths)
+    return Window(tokens, lengths, np.full(3, reset), int(lengths.sum()))
+
+
+def gradients(trainer):
+    return {name: p.grad.clone() for name, p in trainer.model.named_parameters()}
+
+
+def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
+    trainer = make_trainer()
+    window = make_window(lengths=(6, 2, 0))
+    reference = copy.deepcopy(trainer.model)
+    trainer.train(window)
+
+    tokens = torch.from_numpy(window.tokens).long()
+    logits, _ = reference(tokens[:, :-1], reference.initial_state(3))
+    chosen = -logits.log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze(2)  # [B, T] nats
+    total = chosen[0, :6].sum() + chosen[1, :2].sum()
+    (total / 8).backward()
+
+    row = trainer.close_row()
+    assert row["train_bits_per_character"] == pytest.approx(total.item() / 8 / np.log(2), rel=1e-6)
+    assert row["characters"] == 8
+    expected = {name: p.grad for name, p in reference.named_parameters()}
+    for name, gradient in gradients(trainer).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+
+
+def test_padding_does_not_matter():
+    one, other = make_trainer(), make_trainer()
+    window = make_window(lengths=(6, 2, 0))
+    noisy = window._replace(tokens=window.tokens.copy())
+    noisy.tokens[1, 3:] = 77
+    one.train(window)
+    other.train(noisy)
+    for name, gradient in gradients(one).items():
+        assert torch.equal(gradient, gradients(other)[name]), name
+
+
+def test_state_is_carried_over_and_reset_where_a_window_says_so():
+    trainer = make_trainer()
+    trainer.train(make_window())
+    carried, model = trainer.state, copy.deepcopy(trainer.model)
+    window = make_window(reset=False, seed=1)
+    window.reset[1] = True
+    trainer.train(window)
+    with torch.no_grad():
+        start = carried.reset(torch.tensor([False, True, False]))
+        _, expected = model(torch.from_numpy(window.tokens[:, :-1]).long(), start)
+    assert torch.equal(trainer.state.c, expected.c)
+    assert torch.equal(trainer.state.h, expected.h)
+    assert not trainer.state.c.requires_grad
+
+
+def test_clipping_bounds_the_gradient_after_unscaling():
+    for precision in ("fp32", "fp16"):
+        trainer = make_trainer(precision, clip_norm=1e-3)
+        trainer.train(make_window())
+        norm = torch.stack([g.norm() for g in gradients(trainer).values()]).norm()
+        assert norm == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_fp16_skips_steps_that_overflow_and_lowers_the_scale():
+    trainer = make_trainer("fp16", clip_norm=1.0)
+    trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": 2.0**40})
+    before = copy.deepcopy(trainer.model.state_dict())
+    trainer.train(make_window())
+    for name, value in trainer.model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert trainer.scaler.get_scale() == 2.0**39
+    trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": 2.0**10})
+    trainer.train(make_window())
+    assert not torch.equal(trainer.model.decoder.weight, before["decoder.weight"])
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_learns_what_fp32_learns(precision, small_split):
+    def final_bits(name):
+        trainer = make_trainer(name, lanes=8, steps=80, clip_norm=1.0)
+        stream = Lanes(small_split, lanes=8, window=16)
+        for step in range(80):
+            trainer.train(stream[step])
+            if step == 59:
+                trainer.close_row()
+        return trainer.close_row()["train_bits_per_character"]
+
+    assert final_bits(precision) == pytest.approx(final_bits("fp32"), abs=0.03)
+
+
+def test_training_learns(small_split):
+    trainer = make_trainer(lanes=8, steps=60)
+    stream = Lanes(small_split, lanes=8, window=16)
+    for step in range(60):
+        trainer.train(stream[step])
+        if step == 0:
+            first = trainer.close_row()["train_bits_per_character"]
+    assert first > 7.5
+    assert trainer.close_row()["train_bits_per_character"] < 6
+
+
+def test_a_loss_that_is_not_finite_stops_the_run():
+    trainer = make_trainer()
+    with torch.no_grad():
+        trainer.model.decoder.weight.fill_(torch.nan)
+    trainer.train(make_window())
+    with pytest.raises(InputError, match="not finite at step 1"):
+        trainer.close_row()
+
+
+def test_length_of_a_run():
+    assert TrainConfig(steps=7).total_steps(100) == 7
+    assert TrainConfig(epochs=0.5).total_steps(100) == 50
+    with pytest.raises(InputError, match="exclude"):
+        TrainConfig(steps=1, epochs=1)
+    with pytest.raises(InputError, match=r"train\.steps"):
+        TrainConfig(steps=-1)
