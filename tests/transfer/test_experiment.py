@@ -1,0 +1,64 @@
+"""A transfer from end to end on a tiny model."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from data_utils.labelled import LabelledSet
+from data_utils.synthetic import synthetic_reviews
+from model.text import text_profile
+from model.weights import LoadedModel
+from transfer.baselines import majority_accuracy, tfidf_accuracy
+from transfer.experiment import run_transfer
+
+
+def make_set(count, seed):
+    reviews = list(synthetic_reviews(count, seed))
+    labels = np.array([review.label for review in reviews])
+    return LabelledSet([review.text for review in reviews], labels, ("0", "1"))
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return [make_set(150, 1), make_set(60, 2), make_set(80, 3)]
+
+
+def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    results = run_transfer(loaded, sets, tmp_path / "out")
+    assert results == json.loads((tmp_path / "out" / "results.json").read_text())
+    for split in ("train", "val", "test"):
+        low, high = results[f"{split}_interval"]
+        assert 0 <= low <= results[f"{split}_accuracy"] <= high <= 1
+    assert results["examples"] == {"train": 150, "val": 60, "test": 80}
+    assert set(results["baselines"]) == {"majority", "tfidf", "untrained"}
+    assert results["neuron"]["polarity"] in (1, -1)
+    for figure in ("weights.png", "neuron.png"):
+        assert (tmp_path / "out" / figure).read_bytes().startswith(b"\x89PNG")
+    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+    assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
+
+
+def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    results = run_transfer(loaded, sets, tmp_path / "out")
+    weights = load_file(tmp_path / "out" / "classifier" / "classifier.safetensors")
+    arrays = [np.load(path) for path in (tmp_path / "out" / "features").glob("*.npy")]
+    matches = [
+        ((array @ weights["coefficients"] + weights["intercept"] > 0) == sets[2].labels).mean()
+        for array in arrays
+        if len(array) == 80
+    ]
+    assert results["test_accuracy"] in matches
+
+
+def test_baselines(sets):
+    train, val, test = sets
+    share = test.labels.mean()
+    majority = majority_accuracy(train, test)
+    assert majority == pytest.approx(share if train.labels.mean() > 0.5 else 1 - share)
+    shouting = LabelledSet(["good day", "bad day"] * 20, np.array([1, 0] * 20), ("0", "1"))
+    assert tfidf_accuracy(shouting, shouting, shouting) == 1.0
+    assert tfidf_accuracy(train, val, test) > majority

@@ -1,0 +1,84 @@
+"""The published transfer protocol on features whose answer is known."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from model.errors import InputError
+from transfer.regression import (
+    C_GRID,
+    Examples,
+    accuracy_interval,
+    find_neuron,
+    fit_regression,
+)
+
+
+def make_examples(count, seed, polarity=1.0):
+    """Unit 3 of 8 tells the label, the others are noise."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, count)
+    features = rng.normal(size=(count, 8)).astype(np.float32)
+    features[:, 3] += polarity * 2 * (2 * labels - 1)
+    return Examples(features, labels)
+
+
+@pytest.mark.parametrize("polarity", [1.0, -1.0])
+def test_the_neuron_is_found_with_its_polarity(polarity):
+    train, val, test = (make_examples(400, seed, polarity) for seed in range(3))
+    regression = fit_regression(train, val)
+    neuron = find_neuron(regression, train, val)
+    assert neuron.index == 3
+    assert neuron.polarity == polarity
+    assert regression.accuracy(test) > 0.95
+    assert neuron.regression.accuracy(neuron.column(test)) > 0.95
+    assert regression.converged
+
+
+def test_weights_minimise_the_l1_objective():
+    train, val = make_examples(200, 0), make_examples(200, 1)
+    regression = fit_regression(train, val)
+    signs = 2 * train.labels - 1
+
+    def objective(weights):  # liblinear penalises the intercept too
+        margins = signs * (train.features @ weights[:-1] + weights[-1])
+        return np.abs(weights).sum() + regression.c * np.log1p(np.exp(-margins)).sum()
+
+    found = objective(np.append(regression.coefficients, regression.intercept))
+    best = min(
+        minimize(objective, start, method="Powell", options={"maxiter": 20_000, "ftol": 1e-10}).fun
+        for start in (np.zeros(9), np.ones(9))
+    )
+    assert found == pytest.approx(best, rel=1e-3)
+
+
+def test_c_is_the_smallest_of_the_best_on_val():
+    assert tuple(2.0**k for k in range(-8, 1)) == C_GRID
+    train = make_examples(300, 0)
+    val = make_examples(300, 1)
+    easy = Examples(val.features[:0], val.labels[:0])
+    assert easy.features.shape == (0, 8)
+    chosen = fit_regression(train, val)
+    from transfer.regression import _fit
+
+    scores = [_fit(train, val, c, 0).val_accuracy for c in C_GRID]
+    assert chosen.c == C_GRID[scores.index(max(scores))]
+
+
+def test_zero_weights_fall_back_on_correlation():
+    train = make_examples(12, 0)
+    weak = Examples(train.features * 1e-4, train.labels)
+    regression = fit_regression(weak, weak)
+    assert not regression.coefficients.any()
+    assert find_neuron(regression, weak, weak).index == 3
+
+
+def test_one_class_is_refused():
+    one = Examples(np.zeros((4, 2), dtype=np.float32), np.ones(4, dtype=np.int64))
+    with pytest.raises(InputError, match="a single class"):
+        fit_regression(one, one)
+
+
+def test_interval_is_wilsons():
+    # p = 8/10, z = 1.95996: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    assert accuracy_interval(0.8, 10) == pytest.approx([0.490162, 0.943318], abs=1e-6)
