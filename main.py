@@ -6,6 +6,8 @@ python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/pape
 python main.py --resume runs/tour
 """
 
+import torch
+
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
@@ -30,6 +32,7 @@ def main() -> int:
 def pretrain(run: ResolvedRun, world: World) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
     config = run.config
+    torch.manual_seed(config.seed)
     corpus = load_corpus(config.data.corpus)
     lanes = Lanes(
         corpus.splits["train"],

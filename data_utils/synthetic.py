@@ -1,6 +1,6 @@
 """Product reviews from a seeded grammar: a corpus and labelled sets that need no download.
 
-A review is two to six sentences about one product. Its label decides most sentences, not all:
+A review is three to seven sentences about one product. Its label decides most sentences, not all:
 there are neutral ones, negations ("not exactly reliable"), contrasts ("the strap is lovely, but
 the zipper broke") and typing errors, so that counting words is not enough and a model of the next
 byte gains by remembering the sentiment so far.
@@ -70,12 +70,12 @@ INTENSIFIERS = ("", "", "", "really ", "very ", "so ", "absolutely ", "quite ", 
 # Predicates that stand without an intensifier: "really a pain" is fine, "very a pain" is not.
 PHRASES = {"worth every penny", "a waste of money", "a pain to clean"}
 NEGATIONS = ("not", "not exactly", "hardly", "never", "not at all")
-CONTRASTS = ("but", "yet", "although", "still,", "however,")
+CONTRASTS = ("but", "yet", "although")
 PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor", "boss", "mother", "friend")
 TIMES = ("two days", "a week", "three weeks", "a month", "six months", "a year", "two years")
 TYPO_RATE = 0.006  # per letter
 OFF_TOPIC_RATE = 0.15  # sentences without sentiment
-CONTRARY_RATE = 0.1  # sentences against the label
+CONTRARY_RATE = 0.08  # sentences against the label
 
 
 class Review(NamedTuple):
@@ -96,7 +96,7 @@ def synthetic_reviews(count: int, seed: int) -> Iterator[Review]:
 def _review(rng: random.Random, label: int) -> str:
     product = rng.choice(list(PRODUCTS))
     opinions = [_opinion(rng, product, label)]  # at least one sentence shows the label
-    for _ in range(1 + rng.randrange(5)):
+    for _ in range(2 + rng.randrange(5)):
         if rng.random() < OFF_TOPIC_RATE:
             opinions.append(_fill(rng, rng.choice(NEUTRAL), product))
         else:
@@ -108,9 +108,9 @@ def _review(rng: random.Random, label: int) -> str:
 
 def _opinion(rng: random.Random, product: str, label: int) -> str:
     kind = rng.random()
-    if kind < 0.35:
+    if kind < 0.25:
         return _fill(rng, rng.choice(GOOD_EVENTS if label else BAD_EVENTS), product)
-    if kind < 0.55:
+    if kind < 0.45:
         return _contrast(rng, product, label)
     return _capitalized(_claim(rng, _subject(rng, product), label)) + rng.choice((".", ".", "!"))
 
@@ -119,16 +119,14 @@ def _contrast(rng: random.Random, product: str, label: int) -> str:
     """Say the opposite first; what comes after the contrast is meant."""
     first, second = rng.sample(PRODUCTS[product], 2)
     concession = _claim(rng, f"the {first}", 1 - label)
-    return _capitalized(
-        f"{concession}, {rng.choice(CONTRASTS)} {_claim(rng, f'the {second}', label)}, "
-        f"and that is what counts."
-    )
+    claim = _claim(rng, f"the {second}", label)
+    return _capitalized(f"{concession}, {rng.choice(CONTRASTS)} {claim}.")
 
 
 def _claim(rng: random.Random, subject: str, label: int) -> str:
-    """Attribute a quality, every fourth time by negating its opposite."""
+    """Attribute a quality, every fifth time by negating its opposite."""
     verb = "are" if subject.removeprefix("the ") in PLURALS else "is"
-    if rng.random() < 0.25:
+    if rng.random() < 0.2:
         quality = rng.choice(BAD if label else GOOD)
         return f"{subject} {verb} {rng.choice(NEGATIONS)} {quality}"
     quality = rng.choice(GOOD if label else BAD)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Make .venv and install what the checkout needs; sourced by quickstart.sh and test.sh.
+# usage: scripts/install.sh REQUIREMENTS_FILE
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+
+"$PYTHON" - <<'CHECK'
+import sys
+if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+    sys.exit(f"error: Python 3.11 or 3.12 is needed, this is {sys.version.split()[0]}; "
+             "name another one, as in PYTHON=python3.12 bash scripts/quickstart.sh")
+CHECK
+[ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"

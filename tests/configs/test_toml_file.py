@@ -1,0 +1,120 @@
+"""Configs: every key and type checked, and written so that they read back the same."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.options import RunOptions, changed_keys, flatten
+from configs.schema import RunConfig
+from configs.toml_file import load_config, save_config
+from data_utils.lanes import DataConfig
+from model.errors import InputError
+from model.language_model import ModelConfig
+from training.optim import OptimConfig
+
+SHIPPED = sorted(Path("configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_configs_load(path):
+    load_config(path)
+
+
+def test_the_tour_is_the_default():
+    assert load_config(Path("configs/tour.toml")) == RunConfig()
+
+
+def test_paper_configs_are_the_published_recipes():
+    paper = load_config(Path("configs/paper_4096.toml"))
+    assert paper.model.hidden_size == 4096
+    assert paper.data.total_lanes(ranks=8) == 2048
+    assert paper.data.window == 256
+    assert paper.train.precision == "fp16"
+    assert paper.optim.peak(2048) == pytest.approx(3e-3)
+    assert paper.optim.learning_rate(73_000, 73_000, 2048) == pytest.approx(8.1e-4)
+    larger = load_config(Path("configs/paper_8192.toml"))
+    assert larger.model.hidden_size == 8192
+    assert larger.data.total_lanes(ranks=8) == 768
+
+
+@given(
+    st.builds(
+        RunConfig,
+        seed=st.integers(0, 2**31),
+        data=st.builds(DataConfig, lanes=st.none() | st.integers(1, 99), window=st.integers(1, 9)),
+        model=st.builds(ModelConfig, hidden_size=st.integers(1, 999)),
+        optim=st.builds(OptimConfig, lr=st.none() | st.floats(1e-9, 1.0)),
+    )
+)
+def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
+    path = tmp_path_factory.mktemp("config") / "config.toml"
+    save_config(path, config)
+    assert load_config(path) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model]\nhiden_size = 3", r"unknown key model.hiden_size; did you mean hidden_size\?"),
+        ("[modle]\n", r"unknown key modle; did you mean model\?"),
+        ("zzz = 1", "unknown key zzz; known: seed"),
+        ("[model]\nhidden_size = 1.5", r"model.hidden_size = 1.5 should be int"),
+        ("[model]\nhidden_size = true", r"model.hidden_size = True should be int"),
+        ("[model]\nhidden_size = '9'", r"model.hidden_size = '9' should be int"),
+        ("[model]\nhidden_size = -4", "model.hidden_size is -4"),
+        ("[model]\ncell = 'gru'", "model.cell"),
+        ("[train]\nprecision = 'int8'", "train.precision"),
+        ("model = 3", r"write it as \[model\]"),
+        ("[model", "not TOML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, message):
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        load_config(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_config_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="no such config"):
+        load_config(tmp_path / "run.toml")
+
+
+def test_whole_numbers_are_fine_for_fractions(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[optim]\nclip-norm = 1\n")
+    assert load_config(path).optim.clip_norm == 1
+
+
+def test_the_command_line_goes_over_the_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n")
+    options = RunOptions.from_command_line(
+        ["--config", str(path), "--data.window", "9", "--optim.clip_norm=2", "--run-dir", "x"]
+    )
+    assert options.run.seed == 3
+    assert options.run.data.lanes == 5
+    assert options.run.data.window == 9
+    assert options.run.optim.clip_norm == 2.0
+    assert options.run_dir == Path("x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--model.hiden-size", "3"], ["--train.steps", "many"], ["--train.precision", "int8"]],
+)
+def test_command_line_mistakes_exit_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        RunOptions.from_command_line(arguments)
+    assert caught.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_changed_keys_are_dotted():
+    before = RunConfig()
+    after = RunConfig(seed=1, data=DataConfig(window=3))
+    assert changed_keys(before, after) == {"seed", "data.window"}
+    assert "checkpoint.keep" in flatten(before)

@@ -1,0 +1,71 @@
+"""Running the commands of the repository as a user does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A run of seconds: 20 reviews' worth of windows, evaluated and saved often.
+SMALL_RUN = {
+    "model.hidden_size": 16,
+    "data.lanes": 8,
+    "data.window": 16,
+    "log.every_steps": 4,
+    "evaluate.every_steps": 10,
+    "evaluate.lanes": 32,
+    "checkpoint.every_steps": 6,
+}
+
+
+def run(*command, env=None, timeout=120, **options):
+    """Run `python <command>` in the repository and return the finished process."""
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+        **options,
+    )
+
+
+def start(*command):
+    """Start `python <command>` and return the running process."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def small_run(run_dir, steps, **changes):
+    """Return the arguments of a small pretraining run."""
+    keys = {**SMALL_RUN, "train.steps": steps, **changes}
+    pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+    return ["main.py", "--run-dir", run_dir, *pairs]
+
+
+def rows_of(run_dir):
+    """Return the rows of metrics without what the clock decides."""
+    lines = (Path(run_dir) / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [
+        {key: value for key, value in row.items() if key != "characters_per_second"} for row in rows
+    ]
+
+
+def assert_refused(process, *words):
+    """Assert one clear line, exit code 2, and no traceback."""
+    assert process.returncode == 2, process.stdout + process.stderr
+    assert "Traceback" not in process.stderr
+    lines = [line for line in process.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, process.stderr
+    for word in words:
+        assert word in lines[0]

@@ -1,0 +1,79 @@
+"""The arrows between the packages, and the sizes that keep them readable."""
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("model", "data_utils", "training", "transfer", "configs")
+# What each package may import of ours; data_utils takes only these modules of model.
+ALLOWED = {
+    "model": set(),
+    "data_utils": {"model.text", "model.errors", "model.storage"},
+    "training": {"model", "data_utils"},
+    "transfer": {"model", "data_utils"},
+    "configs": {"model", "data_utils", "training"},
+}
+MODEL_NEEDS = {"torch", "numpy", "safetensors"}
+LAZY = {"model/featurizer.py": {"sklearn"}}  # the one module that needs each
+SOURCES = sorted(
+    path
+    for folder in (*PACKAGES, "scripts", "experiments")
+    for path in (ROOT / folder).rglob("*.py")
+) + [ROOT / "main.py"]
+
+
+def imports_of(path):
+    """Absolute names of the modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
+def functions_of(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_dependencies_point_inwards(package):
+    for path in (ROOT / package).rglob("*.py"):
+        for name in imports_of(path):
+            top = name.split(".")[0]
+            if top in PACKAGES and top != package:
+                allowed = ALLOWED[package]
+                assert name in allowed or top in allowed, f"{path} may not import {name}"
+
+
+def test_the_model_needs_little():
+    for path in (ROOT / "model").rglob("*.py"):
+        needed = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
+        extra = LAZY.get(path.relative_to(ROOT).as_posix(), set())
+        assert needed <= MODEL_NEEDS | extra, path
+
+
+def test_importing_the_model_imports_no_scikit_learn():
+    code = "import sys, model; assert 'sklearn' not in sys.modules and 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_files_and_functions_stay_readable():
+    for path in SOURCES:
+        assert len(path.read_text().splitlines()) <= 300, path
+        for name, lines in functions_of(path):
+            assert lines <= 60, f"{path}: {name} has {lines} lines"
+    lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
+    assert statistics.median(lengths) <= 12
+
+
+def test_no_grab_bags_and_no_pickles():
+    for path in SOURCES:
+        assert path.stem not in {"utils", "helpers", "common", "misc"}, path
+        assert not {"pickle", "joblib", "dill"} & set(imports_of(path)), path

@@ -1,0 +1,60 @@
+"""Several processes over the same lanes compute what one does."""
+
+import pytest
+
+from tests.runs import rows_of, run, small_run
+
+STEPS = 20
+
+
+def launch(processes, *command):
+    return run(
+        "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *command
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    process = run(*small_run(folder, STEPS))
+    assert process.returncode == 0, process.stderr
+    return rows_of(folder)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_ranks_together_train_what_one_process_trains(processes, alone, tmp_path):
+    folder = tmp_path / "run"
+    process = launch(processes, *small_run(folder, STEPS))
+    assert process.returncode == 0, process.stderr
+    rows = rows_of(folder)
+    assert [row["step"] for row in rows] == [row["step"] for row in alone]
+    for row, expected in zip(rows, alone, strict=True):
+        for key, value in expected.items():
+            # fp32: sums in another order, carried through 20 steps
+            assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(alone, tmp_path):
+    folder = tmp_path / "run"
+    process = launch(2, *small_run(folder, STEPS, **{"optim.decay": "constant"}))
+    assert process.returncode == 0, process.stderr
+    longer = ["--train.steps", str(STEPS + 8)]
+    assert run("main.py", "--resume", folder, *longer).returncode == 0
+    again = tmp_path / "again"
+    process = run(*small_run(again, STEPS + 8, **{"optim.decay": "constant"}))
+    assert process.returncode == 0, process.stderr
+    for row, expected in zip(rows_of(folder), rows_of(again), strict=True):
+        for key in ("train_bits_per_character", "characters"):
+            assert row[key] == pytest.approx(expected[key], rel=2e-5)
+
+
+def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
+    folder = tmp_path / "run"
+    arguments = [
+        word.replace("--data.lanes", "--data.lanes_per_rank")
+        for word in map(str, small_run(folder, 4))
+    ]
+    process = launch(2, *arguments)
+    assert process.returncode == 0, process.stderr
+    assert "lanes = 16" in (folder / "config.toml").read_text()
+    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16

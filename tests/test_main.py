@@ -1,0 +1,195 @@
+"""main.py as a process: what it writes, how it stops, how it goes on, what it refuses."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from tests.runs import assert_refused, rows_of, run, small_run, start
+
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    process = run(*small_run(folder, STEPS))
+    assert process.returncode == 0, process.stderr
+    return folder, process.stdout
+
+
+def assert_same_run(folder, whole_folder):
+    assert rows_of(folder) == rows_of(whole_folder)
+    last = f"checkpoint/step-{STEPS:08d}"
+    for name in ("model", "optimizer", "lanes"):
+        ours, theirs = (load_file(f / last / f"{name}.safetensors") for f in (folder, whole_folder))
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            assert value.equal(theirs[key]), (name, key)
+    a, b = (json.loads((f / last / "training.json").read_text()) for f in (folder, whole_folder))
+    assert a == b
+
+
+def test_a_run_writes_what_it_promises(whole):
+    folder, output = whole
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"config.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model"}
+    assert {path.name for path in (folder / "model").iterdir()} == {
+        "model.safetensors",
+        "config.json",
+    }
+    assert list((folder / "tensorboard").glob("events.*"))
+    steps = [row["step"] for row in rows_of(folder)]
+    assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30, 32, 36, 40]
+    evaluated = [row["step"] for row in rows_of(folder) if "valid_bits_per_character" in row]
+    assert evaluated == [10, 20, 30, 40]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["characters"] == STEPS * 8 * 16
+    assert all(row["characters_per_second"] > 0 for row in rows)
+    assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
+    assert "valid" in output
+    assert len(list((folder / "checkpoint").iterdir())) == 2
+
+
+def test_provenance_tells_where_the_model_comes_from(whole):
+    description = json.loads((whole[0] / "model" / "config.json").read_text())
+    provenance = description["provenance"]
+    assert {"step", "characters", "corpus", "git_revision", "versions", "hardware"} <= set(
+        provenance
+    )
+    assert description["text_profile"] == "openai"
+
+
+def test_sigterm_saves_and_a_resume_goes_on_bit_for_bit(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "stopped and saved at step" in output
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_ctrl_c_saves_and_tells_the_calling_script(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, 100_000))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert list((folder / "checkpoint").glob("step-*"))
+
+
+def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 6)
+    process.kill()
+    process.communicate()
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"step": 99, "tor')  # what a kill in the middle of a row leaves
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
+    """Kill at the 2nd checkpoint after its first file: only the 1st one counts."""
+    folder = tmp_path / "run"
+    killer = (
+        "import os, signal, sys, training.checkpoint as c\n"
+        "save = c.save_tensors\n"
+        "def save_and_die(path, tensors):\n"
+        "    save(path, tensors)\n"
+        "    if 'step-00000012' in str(path): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "c.save_tensors = save_and_die\n"
+        "import main\n"
+        "from configs import command\n"
+        f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
+        "command.run(main.main)\n"
+    )
+    process = run("-c", killer)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    names = sorted(path.name for path in (folder / "checkpoint").iterdir())
+    assert names == [".step-00000012.partial", "step-00000006"]
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
+    folder = tmp_path / "run"
+    assert run(*small_run(folder, 6)).returncode == 0
+    process = run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1")
+    assert process.returncode == 0, process.stderr
+    assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
+    assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
+
+
+def test_an_existing_run_is_refused(whole):
+    before = rows_of(whole[0])
+    assert_refused(run(*small_run(whole[0], STEPS)), "exists already", "--resume")
+    assert rows_of(whole[0]) == before
+
+
+def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
+    from training.run_directory import new_run_directory
+
+    monkeypatch.chdir(tmp_path)
+    for expected in ("tour", "tour-2", "tour-3"):
+        directory = new_run_directory(None, "tour")
+        assert directory.folder == Path("runs") / expected
+        directory.folder.mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data.corpus": "/nowhere"}, ["/nowhere", "not a prepared corpus"]),
+        ({"data.lanes": 100_000}, ["too few for 100000"]),
+        ({"data.window": 0}, ["data.window is 0"]),
+        ({"model.hidden_size": 0}, ["model.hidden_size is 0"]),
+        ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
+        ({"train.steps": -1}, ["train.steps is -1"]),
+        ({"train.device": "cuda"}, ["no GPU"]),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
+    process = run(*small_run(tmp_path / "run", 2, **changes), env={"CUDA_VISIBLE_DEVICES": ""})
+    assert_refused(process, *words)
+
+
+def test_resuming_what_is_no_run(tmp_path):
+    assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
+
+
+def test_a_full_disk_during_a_checkpoint(tmp_path):
+    """Files may grow to 60 kB: metrics fit, the optimiser's state does not."""
+    folder = tmp_path / "run"
+    limited = (
+        "import resource, sys, main\n"
+        "from configs import command\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
+        "command.run(main.main)\n"
+    )
+    process = run("-c", limited)
+    assert_refused(process)
+    assert not list((folder / "checkpoint").glob("*"))
+    assert [row["step"] for row in rows_of(folder)] == [4]
+
+
+def wait_for(path, condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.is_file() and condition(path.read_text()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} did not become ready")
