@@ -11,69 +11,57 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 PRODUCTS = {
-    "blender": ("motor", "jug", "lid", "blade", "base"),
-    "backpack": ("zipper", "strap", "lining", "pocket", "buckle"),
-    "headset": ("microphone", "cable", "cushion", "headband", "volume wheel"),
-    "kettle": ("spout", "handle", "switch", "lid", "cord"),
-    "novel": ("plot", "ending", "dialogue", "narrator", "pacing"),
-    "tent": ("poles", "floor", "mesh", "rain cover", "door"),
-    "lamp": ("dimmer", "shade", "bulb", "stand", "plug"),
-    "keyboard": ("space bar", "backlight", "wrist rest", "software", "cable"),
-    "stroller": ("wheels", "brake", "canopy", "basket", "harness"),
-    "camera": ("lens", "battery", "screen", "shutter", "menu"),
-    "mattress": ("foam", "cover", "edge", "smell", "support"),
-    "board game": ("rules", "cards", "artwork", "pieces", "box"),
+    "blender": ("motor", "jug", "lid", "blade"),
+    "backpack": ("zipper", "strap", "lining", "pocket"),
+    "headset": ("microphone", "cable", "cushion", "headband"),
+    "novel": ("plot", "ending", "dialogue", "narrator"),
+    "tent": ("poles", "floor", "mesh", "door"),
+    "keyboard": ("backlight", "wrist rest", "software", "cable"),
+    "camera": ("lens", "battery", "screen", "shutter"),
+    "board game": ("rules", "cards", "artwork", "box"),
 }
-PLURALS = {"poles", "wheels", "rules", "cards", "pieces"}
+PLURALS = {"poles", "rules", "cards"}
 
 GOOD = (
-    "sturdy", "reliable", "gorgeous", "comfortable", "easy to clean", "well made", "delightful",
-    "quiet", "solid", "clever", "brilliant", "lovely", "smooth", "worth every penny", "excellent",
-    "perfect", "impressive", "fantastic", "charming", "superb",
+    "sturdy", "reliable", "gorgeous", "comfortable", "well made", "delightful", "solid",
+    "brilliant", "lovely", "worth every penny", "excellent", "perfect", "fantastic", "superb",
 )  # fmt: skip
 BAD = (
-    "flimsy", "unreliable", "ugly", "uncomfortable", "a pain to clean", "badly made", "dreadful",
-    "noisy", "cheap", "pointless", "useless", "awful", "clumsy", "a waste of money", "terrible",
-    "broken", "disappointing", "horrible", "annoying", "shoddy",
+    "flimsy", "unreliable", "ugly", "uncomfortable", "badly made", "dreadful", "cheap",
+    "useless", "awful", "a waste of money", "terrible", "broken", "horrible", "shoddy",
 )  # fmt: skip
 GOOD_EVENTS = (
     "It still works like new after {time}.",
-    "My {person} loves it and uses it every day.",
-    "I would buy it again without thinking twice.",
-    "I have already recommended it to my {person}.",
-    "It arrived early and did just what I hoped.",
+    "My {person} loves it.",
+    "I would buy it again.",
+    "I recommended it to my {person}.",
     "Five stars, no regrets.",
-    "It made my mornings so much better.",
     "We bought a second one for my {person}.",
 )
 BAD_EVENTS = (
     "It stopped working after {time}.",
-    "My {person} hates it and it sits in a drawer.",
-    "I sent it back and asked for a refund.",
-    "I have warned my {person} to stay away from it.",
-    "It arrived late and already damaged.",
-    "One star, and only because zero is impossible.",
-    "Customer service never answered me.",
-    "Save yourself the trouble and buy something else.",
+    "My {person} hates it.",
+    "I sent it back.",
+    "I warned my {person} about it.",
+    "One star, what a shame.",
+    "Save your money for something else.",
 )
 NEUTRAL = (
     "I bought this {product} {time} ago.",
     "It was a present from my {person}.",
     "The {part} comes in two colors.",
-    "I use it about twice a week.",
-    "This is my third {product} from this brand.",
-    "It came in a plain cardboard box.",
+    "I use it twice a week.",
+    "It came in a cardboard box.",
     "My old {product} lasted {time}.",
-    "The {part} is bigger than on the previous model.",
 )
-INTENSIFIERS = ("", "", "", "really ", "very ", "so ", "absolutely ", "quite ", "just ")
-# Predicates that stand without an intensifier: "really a pain" is fine, "very a pain" is not.
-PHRASES = {"worth every penny", "a waste of money", "a pain to clean"}
-NEGATIONS = ("not", "not exactly", "hardly", "never", "not at all")
+INTENSIFIERS = ("", "", "", "really ", "very ", "so ")
+# Predicates that stand without an intensifier: "very a waste" is no English.
+PHRASES = {"worth every penny", "a waste of money"}
+NEGATIONS = ("not", "hardly", "never")
 CONTRASTS = ("but", "yet", "although")
-PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor", "boss", "mother", "friend")
-TIMES = ("two days", "a week", "three weeks", "a month", "six months", "a year", "two years")
-TYPO_RATE = 0.006  # per letter
+PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor")
+TIMES = ("two days", "a week", "a month", "six months", "a year")
+TYPO_RATE = 0.004  # per letter
 OFF_TOPIC_RATE = 0.15  # sentences without sentiment
 CONTRARY_RATE = 0.08  # sentences against the label
 

@@ -17,10 +17,17 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         write(temporary)
+        os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
         flush_to_disk(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def flush_to_disk(path: Path) -> None:

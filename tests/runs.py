@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A run of seconds: 20 reviews' worth of windows, evaluated and saved often.
 SMALL_RUN = {
     "model.hidden_size": 16,
+    "optim.lr": 1e-2,
     "data.lanes": 8,
     "data.window": 16,
     "log.every_steps": 4,
@@ -69,3 +70,16 @@ def assert_refused(process, *words):
     assert len(lines) == 1, process.stderr
     for word in words:
         assert word in lines[0]
+
+
+def run_shell(command, cwd, timeout=300):
+    """Run a line of the README with this interpreter as `python`."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
+    )

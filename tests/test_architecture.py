@@ -20,11 +20,8 @@ ALLOWED = {
 }
 MODEL_NEEDS = {"torch", "numpy", "safetensors"}
 LAZY = {"model/featurizer.py": {"sklearn"}}  # the one module that needs each
-SOURCES = sorted(
-    path
-    for folder in (*PACKAGES, "scripts", "experiments")
-    for path in (ROOT / folder).rglob("*.py")
-) + [ROOT / "main.py"]
+FOLDERS = (*PACKAGES, "scripts", "experiments")
+SOURCES = [*(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")), ROOT / "main.py"]
 
 
 def imports_of(path):

@@ -20,6 +20,16 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["a.json"]
 
 
+def test_files_are_as_readable_as_any_other(tmp_path):
+    (tmp_path / "plain").touch()
+
+    def write_private(temporary):
+        temporary.touch(mode=0o600)
+
+    write_atomically(tmp_path / "a", write_private)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_json_must_be_an_object(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[1]")

@@ -1,0 +1,70 @@
+"""Files of format version 1, frozen: every later version of the code must read them.
+
+The fixtures were written once, by the first release, and are never written again.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from data_utils.corpus import open_corpus
+from model.weights import load_model
+from tests.runs import rows_of, run
+from training.evaluation import score_split
+
+V1 = Path(__file__).parent / "fixtures" / "v1"
+
+
+def test_corpus_of_version_1():
+    corpus = open_corpus(V1 / "corpus")
+    assert {name: split.reviews for name, split in corpus.splits.items()} == {
+        "train": 40,
+        "valid": 10,
+        "test": 10,
+    }
+    assert corpus.splits["train"].tokens[:2].tobytes() == b"\n "
+
+
+def test_model_of_version_1_scores_what_it_scored():
+    loaded = load_model(V1 / "run" / "model", compute_dtype=torch.float32)
+    score = score_split(loaded.model, open_corpus(V1 / "corpus").splits["valid"])
+    frozen = loaded.provenance["best_valid_bits_per_character"]
+    assert score.bits_per_character == pytest.approx(frozen, rel=1e-5)
+
+
+def test_run_of_version_1_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(V1 / "run", folder)
+    before = rows_of(folder)
+    process = run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1")
+    assert process.returncode == 0, process.stderr
+    rows = rows_of(folder)
+    assert rows[: len(before)] == before
+    assert [row["step"] for row in rows[len(before) :]] == [11, 12]
+    assert rows[-1]["train_bits_per_character"] < before[0]["train_bits_per_character"]
+
+
+@pytest.mark.parametrize("part", ["corpus/meta.json", "run/model/config.json"])
+def test_a_newer_version_is_refused_by_name(tmp_path, part):
+    shutil.copytree(V1, tmp_path / "v")
+    path = tmp_path / "v" / part
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 2}))
+    process = run(
+        "scripts/evaluate.py", "--model", tmp_path / "v" / "run", "--data", tmp_path / "v" / "corpus"
+    )
+    assert process.returncode == 2
+    assert "format_version 2 is newer" in process.stderr
+
+
+def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
+    shutil.copytree(V1 / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("checkpoint/*/training.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 2}))
+    process = run("main.py", "--resume", tmp_path / "run", "--train.steps", "12")
+    assert process.returncode == 2
+    assert "format_version 2 is newer" in process.stderr
+
+

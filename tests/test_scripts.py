@@ -1,0 +1,157 @@
+"""The scripts as processes: a corpus prepared, a model trained, scored, featurized, transferred."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.runs import assert_refused, run, small_run
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A prepared corpus, a trained model and labelled files, all small."""
+    folder = tmp_path_factory.mktemp("work")
+    synthesized = run("scripts/synthesize_reviews.py", "--output", folder / "labelled")
+    assert synthesized.returncode == 0, synthesized.stderr
+    for split, count in (("train", 300), ("val", 80), ("test", 80)):
+        lines = (folder / "labelled" / f"{split}.csv").read_text().splitlines()[: count + 1]
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    prepared = run(
+        "scripts/prepare_corpus.py", folder / "train.csv", folder / "val.csv",
+        "--output", folder / "corpus", "--split", "8,1,1",
+    )  # fmt: skip
+    assert prepared.returncode == 0, prepared.stderr
+    trained = run(*small_run(folder / "run", 20, **{"data.corpus": folder / "corpus"}))
+    assert trained.returncode == 0, trained.stderr
+    return folder
+
+
+def test_evaluate_scores_the_test_split(work):
+    output = work / "score.json"
+    process = run(
+        "scripts/evaluate.py", "--model", work / "run", "--data", work / "corpus",
+        "--output", output,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    result = json.loads(output.read_text())
+    meta = json.loads((work / "corpus" / "meta.json").read_text())
+    assert result["characters"] == meta["splits"]["test"]["bytes"]
+    assert 0 < result["bits_per_character"] < 8
+    assert result["seconds"] > 0
+    assert f"{result['bits_per_character']:.4f}" in process.stdout
+
+
+def test_evaluate_on_a_file_counts_its_bytes_and_pads(work):
+    process = run(
+        "scripts/evaluate.py", "--model", work / "run", "--data", work / "test.csv",
+        "--reset", "review", "--output", work / "file.json",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    result = json.loads((work / "file.json").read_text())
+    assert result["reviews"] == 80
+
+
+def test_featurize_writes_rows_in_input_order(work):
+    from model import SentimentFeaturizer
+
+    texts = ["short", "a much longer text about nothing at all", "short"]
+    (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    process = run(
+        "scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl",
+        "--output", work / "features.npy", "--batch-size", "2",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    features = np.load(work / "features.npy", allow_pickle=False)
+    assert features.dtype == np.float32
+    assert features.shape == (3, 16)
+    expected = SentimentFeaturizer.from_pretrained(work / "run").transform(texts)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(features[0], features[2], rtol=1e-5, atol=1e-6)
+
+
+def transfer(work, output, **changes):
+    options = {
+        "model": work / "run",
+        "train": work / "train.csv",
+        "val": work / "val.csv",
+        "test": work / "test.csv",
+        "output": output,
+    } | changes
+    pairs = [word for key, value in options.items() for word in (f"--{key}", value)]
+    return run("scripts/transfer.py", *pairs)
+
+
+def test_transfer_prints_the_table_and_writes_results(work):
+    process = transfer(work, work / "transfer")
+    assert process.returncode == 0, process.stderr
+    results = json.loads((work / "transfer" / "results.json").read_text())
+    assert {"train_accuracy", "val_accuracy", "test_accuracy", "c", "nonzero"} <= set(results)
+    assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
+    for words in ("all units", "TF-IDF", "untrained mLSTM", "majority class"):
+        assert words in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.csv", "", ["the file is empty"]),
+        ("no_label.csv", "text\ngood\nbad\n", ["label, sentiment, overall"]),
+        ("one_class.csv", "text,label\ngood,1\nfine,1\n", ["found 1"]),
+        ("latin.csv", "text,label\ncaf\xe9,1\nbad,0\n".encode("latin-1"), ["not UTF-8"]),
+        ("missing.csv", None, ["no such file"]),
+    ],
+)
+def test_transfer_refuses_bad_labelled_files(work, name, content, words):
+    path = work / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        path.write_text(content)
+    assert_refused(transfer(work, work / "refused", train=path), name, *words)
+
+
+def test_transfer_refuses_a_missing_model(work):
+    assert_refused(transfer(work, work / "refused", model="best"), "'best'", "shipped model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.jsonl", "--output", "{tmp}/c"], ["missing.jsonl", "no such file"]),
+        (["{work}/train.csv", "--output", "{work}/corpus"], ["exists already"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--text-key", "body"], ["no key 'body'"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--split", "a,b"], ["--split a,b"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--text-profile", "x"], ["profile 'x'"]),
+        (["--output", "{tmp}/c"], ["no input files"]),
+    ],
+)
+def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
+    filled = [word.format(work=work, tmp=tmp_path) for word in arguments]
+    assert_refused(run("scripts/prepare_corpus.py", *filled), *words)
+    assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "c.partial").exists()
+
+
+def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
+    prepared = run(
+        "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "raw",
+        "--text-profile", "raw", "--split", "8,1,1",
+    )  # fmt: skip
+    assert prepared.returncode == 0, prepared.stderr
+    process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
+    assert_refused(process, "text profile 'raw'", "'openai'")
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["main.py"]
+    + [
+        f"scripts/{name}.py"
+        for name in ("prepare_corpus", "evaluate", "featurize", "transfer", "synthesize_reviews")
+    ],
+)
+def test_help_lists_the_options(script):
+    process = run(script, "--help")
+    assert process.returncode == 0, process.stderr
+    assert "--" in process.stdout
