@@ -16,6 +16,9 @@ from .command import parse
 from .schema import RunConfig
 from .toml_file import load_config
 
+EXCLUSIVE = (("train", "steps", "epochs"), ("data", "lanes", "lanes_per_rank"))
+TOUR = Path(__file__).parent / "tour.toml"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -43,13 +46,23 @@ class RunOptions:
             return parse(cls, arguments)  # which says what is wrong
         if known.config and known.resume:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
-        base = RunConfig()
-        if known.config:
-            base = load_config(known.config)
+        file = known.config or TOUR
         if known.resume:
-            base = load_config(existing_run_directory(known.resume).config)
+            file = existing_run_directory(known.resume).config
+        base = make_way(load_config(file), arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
         return parse(cls, arguments, default=default)
+
+
+def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
+    """Clear what the file says where the command line gives the key that excludes it."""
+    given = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
+    for section, one, other in EXCLUSIVE:
+        for mine, excluded in ((one, other), (other, one)):
+            if f"{section}.{mine}" in given and f"{section}.{excluded}" not in given:
+                changed = replace(getattr(config, section), **{excluded: None})
+                config = replace(config, **{section: changed})
+    return config
 
 
 def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:

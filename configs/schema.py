@@ -13,7 +13,7 @@ from training.trainer import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """A pretraining run; the defaults are those of configs/tour.toml."""
+    """A pretraining run; a key that its TOML file leaves out has the default of its section."""
 
     seed: int = 0
     """Seeds the initial weights and the order of later epochs."""

@@ -20,7 +20,7 @@ Section = TypeVar("Section")
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read a TOML file over the defaults.
+    """Read a TOML file; keys that it leaves out have their defaults.
 
     Raises InputError for a missing or malformed file, an unknown key (naming the nearest known
     one), or a value of the wrong type or range.

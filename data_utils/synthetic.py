@@ -24,11 +24,11 @@ PLURALS = {"poles", "rules", "cards"}
 
 GOOD = (
     "sturdy", "reliable", "gorgeous", "comfortable", "well made", "delightful", "solid",
-    "brilliant", "lovely", "worth every penny", "excellent", "perfect", "fantastic", "superb",
+    "brilliant", "lovely", "useful", "excellent", "perfect", "fantastic", "superb",
 )  # fmt: skip
 BAD = (
     "flimsy", "unreliable", "ugly", "uncomfortable", "badly made", "dreadful", "cheap",
-    "useless", "awful", "a waste of money", "terrible", "broken", "horrible", "shoddy",
+    "useless", "awful", "pointless", "terrible", "broken", "horrible", "shoddy",
 )  # fmt: skip
 GOOD_EVENTS = (
     "It still works like new after {time}.",
@@ -55,15 +55,13 @@ NEUTRAL = (
     "My old {product} lasted {time}.",
 )
 INTENSIFIERS = ("", "", "", "really ", "very ", "so ")
-# Predicates that stand without an intensifier: "very a waste" is no English.
-PHRASES = {"worth every penny", "a waste of money"}
 NEGATIONS = ("not", "hardly", "never")
 CONTRASTS = ("but", "yet", "although")
 PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor")
 TIMES = ("two days", "a week", "a month", "six months", "a year")
 TYPO_RATE = 0.004  # per letter
 OFF_TOPIC_RATE = 0.15  # sentences without sentiment
-CONTRARY_RATE = 0.08  # sentences against the label
+CONTRARY_RATE = 0.05  # sentences against the label
 
 
 class Review(NamedTuple):
@@ -112,14 +110,15 @@ def _contrast(rng: random.Random, product: str, label: int) -> str:
 
 
 def _claim(rng: random.Random, subject: str, label: int) -> str:
-    """Attribute a quality, every fifth time by negating its opposite."""
+    """Attribute one to three qualities, or every sixth time negate the opposite of one."""
     verb = "are" if subject.removeprefix("the ") in PLURALS else "is"
-    if rng.random() < 0.2:
+    if rng.random() < 1 / 6:
         quality = rng.choice(BAD if label else GOOD)
         return f"{subject} {verb} {rng.choice(NEGATIONS)} {quality}"
-    quality = rng.choice(GOOD if label else BAD)
-    intensifier = "" if quality in PHRASES else rng.choice(INTENSIFIERS)
-    return f"{subject} {verb} {intensifier}{quality}"
+    *first, last = rng.sample(GOOD if label else BAD, rng.choice((1, 2, 3)))
+    if first:
+        return f"{subject} {verb} {', '.join(first)} and {last}"
+    return f"{subject} {verb} {rng.choice(INTENSIFIERS)}{last}"
 
 
 def _subject(rng: random.Random, product: str) -> str:

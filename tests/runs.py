@@ -8,8 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A run of seconds: 20 reviews' worth of windows, evaluated and saved often.
+# A run of seconds: a corpus of 40 reviews, evaluated and saved often.
 SMALL_RUN = {
+    "data.corpus": "tests/fixtures/v1/corpus",
     "model.hidden_size": 16,
     "optim.lr": 1e-2,
     "data.lanes": 8,

@@ -53,7 +53,11 @@ def test_a_newer_version_is_refused_by_name(tmp_path, part):
     path = tmp_path / "v" / part
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 2}))
     process = run(
-        "scripts/evaluate.py", "--model", tmp_path / "v" / "run", "--data", tmp_path / "v" / "corpus"
+        "scripts/evaluate.py",
+        "--model",
+        tmp_path / "v" / "run",
+        "--data",
+        tmp_path / "v" / "corpus",
     )
     assert process.returncode == 2
     assert "format_version 2 is newer" in process.stderr
@@ -66,5 +70,3 @@ def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
     process = run("main.py", "--resume", tmp_path / "run", "--train.steps", "12")
     assert process.returncode == 2
     assert "format_version 2 is newer" in process.stderr
-
-

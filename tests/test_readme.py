@@ -55,8 +55,10 @@ def shortened(command):
         return command + " --train.steps 3"
     if "torch.distributed.run" in command:
         command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
-        return command + SHORT_LAUNCH if "lanes_per_rank" in config_of(command) else (
-            command + SHORT_RUN
+        return (
+            command + SHORT_LAUNCH
+            if "lanes_per_rank" in config_of(command)
+            else (command + SHORT_RUN)
         )
     return command + SHORT_RUN if "main.py" in command else command
 

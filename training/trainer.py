@@ -26,7 +26,7 @@ class TrainConfig:
     """How long, and in which precision."""
 
     steps: int | None = None
-    """Windows to train on (800 unless epochs is given)."""
+    """Windows to train on (1,000 unless epochs is given)."""
     epochs: float | None = None
     """Instead of steps: passes over the train split."""
     precision: Precision = "auto"
@@ -46,7 +46,7 @@ class TrainConfig:
         """Return the length of the run in steps."""
         if self.epochs is not None:
             return max(1, round(self.epochs * windows_per_epoch))
-        return self.steps or 800
+        return self.steps or 1000
 
 
 class Trainer:

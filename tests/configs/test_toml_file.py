@@ -23,7 +23,7 @@ def test_shipped_configs_load(path):
 
 
 def test_the_tour_is_the_default():
-    assert load_config(Path("configs/tour.toml")) == RunConfig()
+    assert RunOptions.from_command_line([]).run == load_config(Path("configs/tour.toml"))
 
 
 def test_paper_configs_are_the_published_recipes():
@@ -111,6 +111,14 @@ def test_command_line_mistakes_exit_with_2(arguments, capsys):
         RunOptions.from_command_line(arguments)
     assert caught.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_command_line_displaces_what_it_excludes():
+    run = RunOptions.from_command_line(["--train.epochs", "2", "--data.lanes-per-rank=3"]).run
+    assert (run.train.steps, run.train.epochs) == (None, 2.0)
+    assert (run.data.lanes, run.data.lanes_per_rank) == (None, 3)
+    with pytest.raises(InputError, match="exclude each other"):
+        RunOptions.from_command_line(["--train.epochs", "2", "--train.steps", "3"])
 
 
 def test_changed_keys_are_dotted():
