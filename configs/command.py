@@ -18,8 +18,8 @@ INTERRUPTED = 130  # 128 + SIGINT
 
 
 def parse(options: type[Options], arguments: Sequence[str] | None = None, **extra: Any) -> Options:
-    """Parse a command line into a dataclass; every option takes a value, `-` equals `_`."""
-    return tyro.cli(options, args=arguments, config=(tyro.conf.FlagConversionOff,), **extra)
+    """Parse a command line into a dataclass; `-` equals `_` in the names of options."""
+    return tyro.cli(options, args=arguments, **extra)
 
 
 def run(command: Callable[[], int | None]) -> None:

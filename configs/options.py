@@ -51,7 +51,8 @@ class RunOptions:
             file = existing_run_directory(known.resume).config
         base = make_way(load_config(file), arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
-        return parse(cls, arguments, default=default)
+        # --section.key value for every key, booleans too
+        return parse(cls, arguments, default=default, config=(tyro.conf.FlagConversionOff,))
 
 
 def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:

@@ -1,0 +1,73 @@
+"""`pip install .` ships model/ alone, as mlstm_sentiment; the quickstart works from nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from model import save_model
+from model.text import text_profile
+from tests.runs import ROOT
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with what `pip install .` installs of ours."""
+    folder = tmp_path_factory.mktemp("install")
+    source = folder / "source"
+    shutil.copytree(ROOT / "model", source / "model")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"),
+            *("--no-build-isolation", "--no-index", "--target", folder / "site", source),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "site"
+
+
+def test_only_the_model_is_installed(installed):
+    names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+    assert names == {"mlstm_sentiment"}
+
+
+def test_the_installed_featurizer_works_outside_the_checkout(installed, small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    code = (
+        "import json, mlstm_sentiment as m\n"
+        f"features = m.SentimentFeaturizer.from_pretrained({str(tmp_path / 'model')!r})"
+        ".transform(['good', 'bad'])\n"
+        "print(json.dumps([m.__file__, features.shape, features[0, 0] != features[1, 0]], "
+        "default=bool))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )
+    place, shape, differ = json.loads(process.stdout)
+    assert str(installed) in place
+    assert shape == [2, 12]
+    assert differ
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_quickstart_from_nothing(tmp_path):
+    subprocess.run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], check=True)
+    process = subprocess.run(
+        ["bash", "scripts/quickstart.sh"], cwd=tmp_path / "clone", capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    assert "valid" in process.stdout
+    results = json.loads((tmp_path / "clone/runs/tour/transfer/results.json").read_text())
+    assert results["test_accuracy"] > results["baselines"]["untrained"]["test_accuracy"]

@@ -1,0 +1,39 @@
+"""Which precision `auto` is, and when losses are scaled."""
+
+import pytest
+import torch
+
+from training.distributed import World
+from training.precision import make_loss_scaler, resolve_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("matrix_units", "expected"), [(True, "bf16"), (False, "fp32")])
+def test_auto_is_bf16_where_the_processor_has_matrix_units(monkeypatch, matrix_units, expected):
+    monkeypatch.setattr(
+        torch.cpu, "get_capabilities", lambda: {"amx_bf16": matrix_units}, raising=False
+    )
+    assert resolve_precision("auto", CPU) == expected
+
+
+def test_auto_is_fp32_where_torch_cannot_tell(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert resolve_precision("auto", CPU) == "fp32"
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((7, 0), "fp32"), ((9, 0), "bf16")])
+def test_auto_on_a_gpu_depends_on_its_generation(monkeypatch, capability, expected):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert resolve_precision("auto", torch.device("cuda")) == expected
+
+
+def test_what_is_asked_for_is_taken():
+    for name in ("fp32", "bf16", "fp16"):
+        assert resolve_precision(name, CPU) == name
+
+
+@pytest.mark.parametrize(("precision", "scaled"), [("fp32", 1.0), ("bf16", 1.0), ("fp16", 65536.0)])
+def test_only_fp16_scales_the_loss(precision, scaled):
+    scaler = make_loss_scaler(precision, World(0, 1, CPU))
+    assert scaler.scale(torch.tensor(1.0)).item() == scaled

@@ -1,0 +1,30 @@
+"""The first signal is a request, the second one is final."""
+
+import os
+import signal
+
+import pytest
+
+from training.signals import StopRequest
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_is_noted_and_names_the_exit_code(number, code):
+    with StopRequest() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        assert stop.exit_code == code
+
+
+def test_the_second_signal_is_not_caught():
+    with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
