@@ -55,6 +55,8 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
     if run.resumed:
         checkpoints.restore(trainer)
+    if world.is_main:
+        run.lay()
     publisher.announce(trainer, lanes.windows_per_epoch)
 
     first_step = trainer.progress.step

@@ -1,4 +1,4 @@
-"""From options to a run that is ready to start: resolved, checked, its folder laid."""
+"""From options to a run that is ready to start: resolved and checked."""
 
 from dataclasses import dataclass, replace
 
@@ -14,6 +14,7 @@ from .schema import RunConfig
 from .toml_file import load_config, save_config
 
 MAY_CHANGE_ON_RESUME = {
+    "data.corpus",  # its place; that it is the same corpus is checked by its digests
     "train.steps",
     "train.epochs",
     "evaluate.every_steps",
@@ -33,9 +34,14 @@ class ResolvedRun:
     compute_dtype: torch.dtype
     resumed: bool
 
+    def lay(self) -> None:
+        """Make the folder and save the config in it: once nothing can be refused any more."""
+        self.directory.folder.mkdir(parents=True, exist_ok=True)
+        save_config(self.directory.config, self.config)
+
 
 def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
-    """Settle lanes and precision, lay the run's folder, and save the config in it."""
+    """Settle the folder, the lanes and the precision; nothing is written yet."""
     directory = _directory(options, world)
     config = options.run
     if options.resume is not None:
@@ -46,14 +52,15 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     precision = resolve_precision(config.train.precision, world.device)
     config = with_lanes(config, lanes)
     config = replace(config, train=replace(config.train, precision=precision))
-    if world.is_main:
-        directory.folder.mkdir(parents=True, exist_ok=True)
-        save_config(directory.config, config)
+    if config.data.corpus is not None:  # so that a resume finds it from any folder
+        config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
     return ResolvedRun(config, directory, lanes, DTYPES[precision], options.resume is not None)
 
 
 def _directory(options: RunOptions, world: World) -> RunDirectory:
     if options.resume is not None:
+        if options.run_dir is not None:
+            raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
         return existing_run_directory(options.resume)
     name = options.config.stem if options.config else "tour"
     if not world.is_main:  # only the main rank writes; it may have laid the folder already

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from data_utils.lanes import DataConfig
+from model.errors import InputError
 from model.language_model import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
@@ -24,3 +25,7 @@ class RunConfig:
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed is {self.seed}; it must be between 0 and 2^63")

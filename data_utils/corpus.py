@@ -60,6 +60,8 @@ def open_corpus(folder: Path) -> Corpus:
         )
     meta = read_json(path)
     check_format_version(meta, FORMAT_VERSION, path)
+    if not isinstance(meta.get("text_profile"), str):
+        raise InputError(f"{path}: has no text_profile; prepare the corpus again")
     splits = {}
     for name in SPLITS:
         size = _described(meta, name, path)

@@ -1,8 +1,8 @@
 """A split as lanes: contiguous streams whose state is carried from window to window.
 
 `shards` equal spans of the split, snapped to review starts, are dealt to the lanes; a lane reads
-whole shards, one after the other. Every shard takes the same number of windows, so that all lanes
-begin a shard together; a shard that is a few reviews shorter than the longest ends in padding.
+whole shards, one after the other. A turn, one shard for every lane, lasts as long as its longest
+shard, so that all lanes begin a shard together; a shard that is shorter ends in padding.
 What a lane reads depends on the corpus, the lanes, the window and the seed, never on the number
 of ranks, and follows from the window's index alone: the cursor of a run is one integer.
 """
@@ -79,15 +79,12 @@ class Lanes:
         if shards < lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards)  # [S + 1]
-        transitions = np.diff(self.bounds) - 1
-        self.windows_per_shard = int(-(-transitions.max() // window))
-        self.windows_per_epoch = self.windows_per_shard * -(-shards // lanes)
+        self.shard_windows = -(-(np.diff(self.bounds) - 1) // window)  # [S]
+        self._epoch_starts = [0]  # window index at which each epoch known so far begins
 
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of epochs."""
-        epoch, within = divmod(index, self.windows_per_epoch)
-        turn, step = divmod(within, self.windows_per_shard)
-        shards = self._shard_order(epoch)[turn * self.lanes : (turn + 1) * self.lanes]
+        shards, step = self.locate(index)
         starts = self.bounds[shards] + step * self.window
         lengths = np.zeros(self.lanes, dtype=np.int64)  # lanes without a shard have nothing left
         lengths[: len(shards)] = np.clip(self.bounds[shards + 1] - 1 - starts, 0, self.window)
@@ -99,9 +96,34 @@ class Lanes:
         own = list(self.own)
         return Window(tokens, lengths[own], np.full(len(own), step == 0), int(lengths.sum()))
 
-    def _shard_order(self, epoch: int) -> np.ndarray:
+    @property
+    def windows_per_epoch(self) -> int:
+        """Windows of the first epoch; later ones, in another order, differ by a few."""
+        return int(self._turn_ends(0)[-1])
+
+    def locate(self, index: int) -> tuple[np.ndarray, int]:
+        """Return the shards that the lanes read in window `index`, and the window within them."""
+        epoch = self._epoch_of(index)
+        ends = self._turn_ends(epoch)
+        within = index - self._epoch_starts[epoch]
+        turn = int(np.searchsorted(ends, within, side="right"))
+        step = within - (int(ends[turn - 1]) if turn else 0)
+        return self.shard_order(epoch)[turn * self.lanes : (turn + 1) * self.lanes], step
+
+    def _epoch_of(self, index: int) -> int:
+        while self._epoch_starts[-1] <= index:
+            latest = len(self._epoch_starts) - 1
+            self._epoch_starts.append(self._epoch_starts[-1] + int(self._turn_ends(latest)[-1]))
+        return int(np.searchsorted(self._epoch_starts, index, side="right")) - 1
+
+    def _turn_ends(self, epoch: int) -> np.ndarray:
+        """Return the window, counted in the epoch, at which each of its turns ends."""
+        windows = self.shard_windows[self.shard_order(epoch)]
+        return np.maximum.reduceat(windows, np.arange(0, len(windows), self.lanes)).cumsum()
+
+    def shard_order(self, epoch: int) -> np.ndarray:
         """Return the shards in the order of an epoch: the file's in the first, then shuffled."""
-        order = np.arange(len(self.bounds) - 1)
+        order = np.arange(len(self.shard_windows))
         if epoch:
             np.random.default_rng([self.seed, epoch]).shuffle(order)
         return order

@@ -8,6 +8,7 @@ much memory that takes, and nothing in what comes out.
 
 import hashlib
 import logging
+import math
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +50,7 @@ def prepare_corpus(
     Nothing that looks finished exists before the end: the work happens in `output` + ".partial".
     Raises InputError for inputs that cannot be read, and where `output` exists.
     """
-    _check_request(inputs, output, split)
+    _check_request(inputs, output, split, seed)
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     report = ReadingReport()
@@ -68,13 +69,16 @@ def prepare_corpus(
     return meta
 
 
-def _check_request(inputs: Sequence[Path], output: Path, split: Sequence[float]) -> None:
+def _check_request(inputs: Sequence[Path], output: Path, split: Sequence[float], seed: int) -> None:
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed}: it must be between 0 and 2^63")
     for path in inputs:
         if not path.exists():
             raise InputError(f"{path}: no such file")
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
-    if len(split) != len(SPLITS) or min(split) < 0 or split[0] <= 0:
+    finite = all(math.isfinite(part) for part in split)
+    if len(split) != len(SPLITS) or not finite or min(split) < 0 or split[0] <= 0:
         raise InputError(
             f"--split {','.join(f'{part:g}' for part in split)}: expected three parts for train, "
             "valid and test, none negative, the first above zero, as in 1000,1,1"

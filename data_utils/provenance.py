@@ -20,8 +20,13 @@ def describe_origin() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: installed_version(name) for name in PACKAGES},
         "hardware": describe_hardware(),
-        "command": " ".join(Path(word).name if word == sys.argv[0] else word for word in sys.argv),
+        "command": " ".join(_without_folders(word) for word in sys.argv),
     }
+
+
+def _without_folders(word: str) -> str:
+    """Keep where somebody's files lie out of what is published."""
+    return Path(word).name if word.startswith("/") else word
 
 
 def git_revision() -> str:

@@ -4,6 +4,7 @@ import gzip
 import json
 import logging
 import lzma
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -87,9 +88,14 @@ def _read_lines(path: Path, file: IO[bytes], kind: str, strict: bool) -> Iterato
     for number, line in enumerate(file, start=1):
         place = f"{path}, line {number}"
         text, repaired = _decode(line, place, strict)
-        if not text.strip():
+        if number == 1:
+            text = text.removeprefix("\ufeff")  # a byte-order mark
+        if kind == ".txt":
+            record = Record(text=text.rstrip("\r\n"))  # a blank line too: rows keep their place
+        elif text.strip():
+            record = _parse(text, place)
+        else:
             continue
-        record = Record(text=text.rstrip("\r\n")) if kind == ".txt" else _parse(text, place)
         record.place, record.repaired = place, repaired
         yield record
 
@@ -128,8 +134,9 @@ def _read_table(path: Path, file: IO[bytes], delimiter: str, strict: bool) -> It
             keep_default_na=False,
             encoding_errors="strict" if strict else "replace",
             chunksize=ROWS_PER_CHUNK,
+            index_col=False,  # or a row with one field too many would shift every column
         )
-        for chunk in chunks:
+        while (chunk := _next_chunk(chunks)) is not None:
             for row in chunk.to_dict("records"):
                 number += 1
                 record = Record((str(key), value) for key, value in row.items())
@@ -140,8 +147,17 @@ def _read_table(path: Path, file: IO[bytes], delimiter: str, strict: bool) -> It
         raise InputError(
             f"{path}: not UTF-8 after row {number} ({error.reason}); convert the file"
         ) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: not a table ({str(error).strip()})") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
+        raise InputError(
+            f"{path}: not a table ({str(error).strip()}); a text with the delimiter in it needs "
+            "quotes"
+        ) from error
+
+
+def _next_chunk(chunks: Iterator[Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # pandas only warns of rows that do not fit the header
+        return next(chunks, None)
 
 
 def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
@@ -165,18 +181,24 @@ def read_texts(
     paths: Sequence[Path], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
     """Yield the texts of many files for a corpus; missing and empty ones are counted, left out."""
+    wanted = TEXT_KEYS if text_key is None else (text_key,)
     for path in paths:
-        key = None
+        key = first = None
         for record in read_records(path, strict=strict):
-            key = key or choose_key(record, text_key, TEXT_KEYS, "--text-key")
+            first = first or record
             report.records += 1
             report.repaired_text += record.repaired
-            text = record.get(key)
+            # The first records may lack the key; only a file without it is an error.
+            if key is None and any(name in record for name in wanted):
+                key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
+            text = None if key is None else record.get(key)
             if text is None:
                 report.missing_text += 1
             elif not str(text).strip():
                 report.empty_text += 1
             else:
                 yield str(text)
-        if key is None:
+        if first is None:
             raise InputError(f"{path}: no records in it")
+        if key is None:
+            choose_key(first, text_key, TEXT_KEYS, "--text-key")  # which says what is wrong

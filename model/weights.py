@@ -75,11 +75,11 @@ def load_model(
 
 def find_model(name_or_folder: str | Path) -> Path:
     """Resolve what `--model` was given to the folder that holds its two files."""
-    for folder in (
-        Path(name_or_folder),
-        Path(name_or_folder) / "model",
-        SHIPPED_MODELS / Path(name_or_folder).name,
-    ):
+    given = Path(name_or_folder)
+    places = [given, given / "model"]
+    if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
+        places.append(SHIPPED_MODELS / given)
+    for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder
     shipped = sorted(path.name for path in SHIPPED_MODELS.glob("*/")) or ["none yet"]

@@ -25,8 +25,9 @@ class Options:
     """Split of a prepared corpus."""
     reset: Literal["strip", "review"] = "strip"
     """strip: in file order, the state carried on; review: every review from the zero state."""
-    lanes: int = 64
-    """Strips read side by side, each from the zero state; 1 is file order to the letter."""
+    lanes: int | None = None
+    """Strips read side by side, each from the zero state; 1 is file order to the letter. Absent:
+    one per 20,000 bytes, at most 64."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Dtype of the products."""
     output: Path | None = None
@@ -53,7 +54,7 @@ def main() -> None:
         "reviews": split.reviews,
         "seconds": round(perf_counter() - started, 2),
         "reset": options.reset,
-        "lanes": options.lanes,
+        "cold_starts": score.cold_starts,
         "origin": describe_origin(),
     }
     command.report(result, options.output)

@@ -4,10 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
+[ -x .venv/bin/python ] && PYTHON=.venv/bin/python
 
 "$PYTHON" - <<'CHECK'
 import sys
-if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+if sys.version_info < (3, 11):
     sys.exit(f"error: Python 3.11 or 3.12 is needed, this is {sys.version.split()[0]}; "
              "name another one, as in PYTHON=python3.12 bash scripts/quickstart.sh")
 CHECK

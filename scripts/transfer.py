@@ -10,6 +10,8 @@ from typing import Any
 
 import command
 
+from model.errors import InputError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -35,6 +37,8 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options)
+    if not 0 <= options.seed < 2**32:
+        raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
 
     import torch
 

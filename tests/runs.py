@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +41,7 @@ def start(*command):
     return subprocess.Popen(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
+        start_new_session=True,  # a group of its own, so that a test can signal all of it
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -84,3 +86,13 @@ def run_shell(command, cwd, timeout=300):
         timeout=timeout,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
     )
+
+
+def wait_for(path, condition, seconds=60):
+    """Wait until a file's text meets a condition."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.is_file() and condition(path.read_text()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} did not become ready")

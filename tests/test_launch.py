@@ -1,8 +1,11 @@
 """Several processes over the same lanes compute what one does."""
 
+import os
+import signal
+
 import pytest
 
-from tests.runs import rows_of, run, small_run
+from tests.runs import rows_of, run, small_run, start, wait_for
 
 STEPS = 20
 
@@ -32,6 +35,23 @@ def test_ranks_together_train_what_one_process_trains(processes, alone, tmp_path
         for key, value in expected.items():
             # fp32: sums in another order, carried through 20 steps
             assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+
+
+def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
+    """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
+    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
+    assert launch(2, *small_run(whole, steps)).returncode == 0
+    process = start(
+        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *small_run(cut, steps, **{"checkpoint.every_steps": 1000}),
+    )
+    wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped and saved" in output, output
+    process = launch(2, "main.py", "--resume", cut)
+    assert process.returncode == 0, process.stderr
+    assert rows_of(cut) == rows_of(whole)
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(alone, tmp_path):

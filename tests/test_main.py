@@ -2,13 +2,12 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
-from tests.runs import assert_refused, rows_of, run, small_run, start
+from tests.runs import assert_refused, rows_of, run, small_run, start, wait_for
 
 STEPS = 40
 
@@ -155,6 +154,8 @@ def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
         ({"data.corpus": "/nowhere"}, ["/nowhere", "not a prepared corpus"]),
         ({"data.lanes": 100_000}, ["too few for 100000"]),
         ({"data.window": 0}, ["data.window is 0"]),
+        ({"seed": -1}, ["seed is -1"]),
+        ({"optim.weight_decay": -1}, ["optim.weight_decay is -1"]),
         ({"model.hidden_size": 0}, ["model.hidden_size is 0"]),
         ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
         ({"train.steps": -1}, ["train.steps is -1"]),
@@ -164,6 +165,21 @@ def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
     process = run(*small_run(tmp_path / "run", 2, **changes), env={"CUDA_VISIBLE_DEVICES": ""})
     assert_refused(process, *words)
+
+
+def test_a_refused_start_leaves_no_folder(tmp_path):
+    assert_refused(run(*small_run(tmp_path / "run", 2, **{"data.corpus": "/nowhere"})), "/nowhere")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.toml").write_text((whole[0] / "config.toml").read_text())
+    (folder / "metrics.jsonl").write_text('{"step": 4, "torn')
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
 
 
 def test_resuming_what_is_no_run(tmp_path):
@@ -184,12 +200,3 @@ def test_a_full_disk_during_a_checkpoint(tmp_path):
     assert_refused(process)
     assert not list((folder / "checkpoint").glob("*"))
     assert [row["step"] for row in rows_of(folder)] == [4]
-
-
-def wait_for(path, condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if path.is_file() and condition(path.read_text()):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{path} did not become ready")

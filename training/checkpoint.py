@@ -1,8 +1,9 @@
 """Checkpoints: a folder per step, whole or absent, from which a run goes on exactly.
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
-state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, and the
-random state), `training.json`. One writer, rank 0; nothing is ever unpickled.
+state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
+loss of the open row by rank, the random state), `training.json`. One writer, rank 0; nothing is
+ever unpickled.
 """
 
 import shutil
@@ -51,9 +52,11 @@ class Checkpoints:
 
     def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
         """Save everything; called by all ranks, written by the main one."""
-        trainer.settle()
-        h, c = (trainer.world.gather_rows(part, trainer.lanes) for part in trainer.state)
-        if not trainer.world.is_main:
+        world = trainer.world
+        trainer.row_nats()  # refuses to save a loss that is not finite
+        h, c = (world.gather_rows(part, trainer.lanes) for part in trainer.state)
+        nats = world.gather_rows(trainer.nats.view(1, 1, 1), world.size)  # [1, ranks, 1]
+        if not world.is_main:
             return
         final = self.folder / f"step-{trainer.progress.step:08d}"
         partial = self.folder / f".{final.name}.partial"
@@ -61,7 +64,7 @@ class Checkpoints:
         try:
             save_model(partial, trainer.model, profile, provenance)
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizer(trainer.optimizer))
-            carried = {"h": h, "c": c, "random_state": torch.get_rng_state()}
+            carried = {"h": h, "c": c, "row_nats": nats, "random_state": torch.get_rng_state()}
             save_tensors(partial / LANES_FILE, carried)
             write_json(partial / TRAINING_FILE, self._description(trainer))
             shutil.rmtree(final, ignore_errors=True)
@@ -83,27 +86,28 @@ class Checkpoints:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
 
-    def latest(self) -> Path:
-        """Return the newest checkpoint; InputError where there is none."""
-        if not (found := self.complete()):
-            raise InputError(f"{self.folder}: holds no checkpoint to resume from")
-        return found[-1]
+    def restore(self, trainer: Trainer) -> None:
+        """Load the newest checkpoint into the trainer, on every rank.
 
-    def restore(self, trainer: Trainer) -> Path:
-        """Load the newest checkpoint into the trainer, on every rank; return its folder."""
-        folder = self.latest()
+        A run that ended before its first one starts anew: the seed makes it the same run.
+        """
+        if not (complete := self.complete()):
+            return
+        folder = complete[-1]
         path = folder / TRAINING_FILE
         content = read_json(path)
         check_format_version(content, FORMAT_VERSION, path)
-        if content["corpus"] != self.corpus_fingerprint:
+        if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
-                f"{path}: was trained on another corpus ({content['corpus']}, now "
+                f"{path}: was trained on another corpus ({content.get('corpus')}, now "
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
-        trainer.resume(Progress(**content["progress"]))
-        trainer.scaler.load_state_dict(content["loss_scaler"])
+        try:
+            trainer.progress = Progress(**content["progress"])
+            trainer.scaler.load_state_dict(content["loss_scaler"])
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path}: lacks what a resume needs ({error})") from error
         self._restore_tensors(trainer, folder)
-        return folder
 
     def _restore_tensors(self, trainer: Trainer, folder: Path) -> None:
         shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}
@@ -114,6 +118,7 @@ class Checkpoints:
         share = trainer.world.share(trainer.lanes)
         own = State(carried["h"][:, share], carried["c"][:, share])
         trainer.state = own.clone().to(trainer.world.device)
+        trainer.restore_nats(carried["row_nats"].flatten())
         torch.set_rng_state(carried["random_state"])
 
 

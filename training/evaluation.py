@@ -18,6 +18,8 @@ from model.scoring import byte_costs
 from .distributed import World
 
 Reset = Literal["strip", "review"]
+STRIP_BYTES = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
+MAX_STRIPS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class Evaluation(NamedTuple):
     bits_per_character: float
     characters: int
     standard_error: float | None  # of the bits per character, over reviews
+    cold_starts: int  # how often the state was zero
 
 
 def evaluate_split(
@@ -63,13 +66,19 @@ def evaluate_split(
 
 
 def score_split(
-    model: LanguageModel, split: Split, *, lanes: int = 64, reset: Reset = "strip"
+    model: LanguageModel, split: Split, *, lanes: int | None = None, reset: Reset = "strip"
 ) -> Evaluation:
     """Score a split in one process, with a standard error over reviews.
 
     reset: "strip" carries the state from review to review within each of `lanes` strips (one lane
-    is the whole split in file order); "review" starts every review from the zero state.
+    is the whole split in file order; None chooses so many that no strip is short); "review" starts
+    every review from the zero state, `lanes` of them side by side.
     """
+    if lanes is None:
+        long_enough = len(split.tokens) // STRIP_BYTES
+        lanes = MAX_STRIPS if reset == "review" else min(max(1, long_enough), MAX_STRIPS)
+    if lanes < 1:
+        raise InputError(f"--lanes is {lanes}; it must be at least 1")
     bounds = split.offsets
     if reset == "review":
         sequences: Sequence[np.ndarray] = [split.tokens[a:b] for a, b in pairwise(bounds)]
@@ -80,10 +89,10 @@ def score_split(
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost
     per_review = np.add.reduceat(np.concatenate(costs).astype(np.float64), bounds[:-1])
-    return _summary(per_review, np.diff(bounds))
+    return _summary(per_review, np.diff(bounds), len(sequences))
 
 
-def _summary(bits: np.ndarray, sizes: np.ndarray) -> Evaluation:
+def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:
     """Combine reviews: a ratio of sums, and the standard error of that ratio."""
     characters = int(sizes.sum())
     ratio = float(bits.sum() / characters)
@@ -91,4 +100,4 @@ def _summary(bits: np.ndarray, sizes: np.ndarray) -> Evaluation:
     if len(sizes) > 1:
         residuals = bits - ratio * sizes
         error = float(np.sqrt(len(sizes) * residuals.var(ddof=1)) / characters)
-    return Evaluation(ratio, characters, error)
+    return Evaluation(ratio, characters, error, cold_starts)

@@ -41,6 +41,8 @@ class OptimConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"optim.{name} is {value}; it must be above zero")
+        if not self.weight_decay >= 0:
+            raise InputError(f"optim.weight_decay is {self.weight_decay}; it must not be negative")
         if not 0 <= self.warmup < 1:
             raise InputError(f"optim.warmup is {self.warmup}; it is a fraction, 0 <= warmup < 1")
         for name in ("beta1", "beta2"):

@@ -11,9 +11,7 @@ class Progress:
     step: int = 0
     characters: int = 0  # trained so far
     best_bits_per_character: float | None = None  # on valid
-    # Since the last row of metrics: kept, so that a resumed run writes the very same row.
-    row_nats: float = 0.0
-    row_characters: int = 0
+    row_characters: int = 0  # since the last row of metrics
 
     def as_json(self) -> dict[str, Any]:
         """Return the counters; Python writes floats so that they are read back exactly."""

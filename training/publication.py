@@ -1,6 +1,5 @@
 """What a run makes public: its validation score, its best model, a word on the console."""
 
-from dataclasses import replace
 from typing import Any
 
 from data_utils.corpus import Corpus
@@ -52,7 +51,7 @@ class Publisher:
         trainer.model.train()
         best = trainer.progress.best_bits_per_character
         if best is None or bits < best:
-            trainer.progress = replace(trainer.progress, best_bits_per_character=bits)
+            trainer.progress.best_bits_per_character = bits
             self.publish(trainer)
         return {"valid_bits_per_character": bits}
 

@@ -1,14 +1,23 @@
 """Ctrl-C and SIGTERM: finish the step, save, leave."""
 
+import os
 import signal
-from types import FrameType, TracebackType
+import time
+from types import FrameType
+
+ECHO_SECONDS = 5.0
 
 
 class StopRequest:
-    """A flag that SIGINT or SIGTERM sets; the second signal ends the process at once."""
+    """A flag that SIGINT or SIGTERM sets; a second one, seconds later, ends the process at once.
+
+    A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
+    as well: what arrives again within ECHO_SECONDS is the same request.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._noted_at = 0.0
         self._previous: dict[int, object] = {}
 
     @property
@@ -26,17 +35,15 @@ class StopRequest:
             self._previous[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._restore()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.signal = number
-        self._restore()
+        if not self.requested:
+            self.signal, self._noted_at = number, time.monotonic()
+        elif time.monotonic() - self._noted_at > ECHO_SECONDS:
+            self._restore()
+            os.kill(os.getpid(), number)
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

@@ -1,7 +1,7 @@
 """One training step: forward, backward, clip, update; and the state that it carries."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +37,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "epochs"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"train.{name} is {value}; it must be above zero")
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"train.{name} is {value}; it must be above zero and finite")
         if self.steps is not None and self.epochs is not None:
             raise InputError("train.steps and train.epochs exclude each other; give one")
 
@@ -70,7 +70,9 @@ class Trainer:
         share = world.share(lanes)
         self.state = model.initial_state(share.stop - share.start)  # [L, B, H] of own lanes
         self.progress = Progress()
-        self._nats = torch.zeros((), dtype=torch.float64, device=world.device)
+        # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
+        # the very same row.
+        self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
@@ -91,7 +93,7 @@ class Trainer:
         self.state = State(*state).detach()
         # DDP averages over ranks; what is wanted is the sum over all lanes per character.
         self._update(nats * (self.world.size / window.characters))
-        self._nats += nats.detach()
+        self.nats += nats.detach()
         self.progress.step += 1
         self.progress.characters += window.characters
         self.progress.row_characters += window.characters
@@ -116,32 +118,35 @@ class Trainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
-    def settle(self) -> None:
-        """Copy the loss since the last row into `progress`, summed over ranks.
+    def row_nats(self) -> float:
+        """Return the loss since the last row of metrics, summed over ranks.
 
         Raises InputError where it is not finite: what follows would only be saved over good work.
         """
-        self.progress.row_nats = float(self.world.sum(self._nats))
-        if not math.isfinite(self.progress.row_nats):
+        nats = float(self.world.sum(self.nats))
+        if not math.isfinite(nats):
             raise InputError(
                 f"the training loss is not finite at step {self.progress.step}; lower optim.lr "
                 "or set optim.clip_norm, then start again or --resume from the last checkpoint"
             )
+        return nats
 
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one."""
-        self.settle()
         progress = self.progress
         row = {
             "step": progress.step,
             "characters": progress.characters,
-            "train_bits_per_character": progress.row_nats / progress.row_characters / math.log(2),
+            "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
             "learning_rate": self.rate_at(progress.step - 1),
         }
-        self.resume(replace(progress, row_nats=0.0, row_characters=0))
+        progress.row_characters = 0
+        self.nats.zero_()
         return row
 
-    def resume(self, progress: Progress) -> None:
-        """Take over counters; the open row's loss goes on where it was."""
-        self.progress = progress
-        self._nats.fill_(progress.row_nats if self.world.is_main else 0.0)
+    def restore_nats(self, by_rank: Tensor) -> None:
+        """Take up the open row's loss, [ranks]: this rank's own, where the ranks are as before."""
+        if len(by_rank) == self.world.size:
+            self.nats.copy_(by_rank[self.world.rank])
+        else:
+            self.nats.fill_(float(by_rank.sum()) if self.world.is_main else 0.0)

@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from data_utils.labelled import LabelledSet
 
@@ -21,13 +20,12 @@ def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> f
 
     C is chosen on val, as it is for the model's features.
     """
-    fits = []
-    for c in TFIDF_C_GRID:
-        classifier = make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+"),
-            LogisticRegression(C=c, max_iter=1000),
-        )
-        classifier.fit(train.texts, train.labels)
-        fits.append((classifier.score(val.texts, val.labels), classifier))
-    best = max(fits, key=lambda fit: fit[0])[1]
-    return float(best.score(test.texts, test.labels))
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    train_features = vectorizer.fit_transform(train.texts)
+    val_features = vectorizer.transform(val.texts)
+    classifiers = [
+        LogisticRegression(C=c, max_iter=1000).fit(train_features, train.labels)
+        for c in TFIDF_C_GRID
+    ]
+    best = max(classifiers, key=lambda fitted: fitted.score(val_features, val.labels))
+    return float(best.score(vectorizer.transform(test.texts), test.labels))

@@ -7,6 +7,7 @@ from typing import Any
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.language_model import LanguageModel, build_model
 from model.storage import write_json
 from model.weights import LoadedModel
@@ -45,8 +46,10 @@ def run_transfer(
     sets: train, val, test. Returns what `results.json` holds.
     """
     check_two_classes(sets[0].labels)
+    if not any(text.strip() for text in sets[0].texts):
+        raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features")
-    transfer = fit_transfer(loaded.model, loaded, sets, cache, seed)
+    transfer = fit_transfer(loaded, sets, cache, seed)
     results = _accuracies(transfer, sets)
     results["baselines"] = _baselines(loaded, sets, cache, seed)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
@@ -67,20 +70,23 @@ def run_transfer(
 
 
 def fit_transfer(
-    model: LanguageModel,
-    loaded: LoadedModel,
-    sets: Sequence[LabelledSet],
-    cache: FeatureCache,
-    seed: int,
+    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> Transfer:
-    """Featurize the sets with `model` and fit on them; text is read as `loaded` says."""
-    examples = [
-        Examples(cache.features(model, loaded.profile, part.texts, name), part.labels)
-        for name, part in zip(SPLITS, sets, strict=True)
-    ]
+    """Featurize the sets and fit on them."""
+    examples = featurize_sets(loaded.model, loaded, sets, cache)
     train, val, _ = examples
     regression = fit_regression(train, val, seed)
     return Transfer(examples, regression, find_neuron(regression, train, val, seed))
+
+
+def featurize_sets(
+    model: LanguageModel, loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache
+) -> list[Examples]:
+    """Featurize the sets with `model`; text is read as `loaded` says."""
+    return [
+        Examples(cache.features(model, loaded.profile, part.texts, name), part.labels)
+        for name, part in zip(SPLITS, sets, strict=True)
+    ]
 
 
 def _accuracies(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
@@ -113,16 +119,13 @@ def _baselines(
 ) -> dict[str, Any]:
     train, val, test = sets
     untrained = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
-    blank = fit_transfer(untrained, loaded, sets, cache, seed)
+    blank = featurize_sets(untrained, loaded, sets, cache)
     accuracies = {
         "majority": majority_accuracy(train, test),
         "tfidf": tfidf_accuracy(train, val, test),
-        "untrained": blank.regression.accuracy(blank.examples[2]),
+        "untrained": fit_regression(blank[0], blank[1], seed).accuracy(blank[2]),
     }
-    return {
-        name: _accuracy("test", accuracy, blank.examples[2])
-        for name, accuracy in accuracies.items()
-    }
+    return {name: _accuracy("test", accuracy, blank[2]) for name, accuracy in accuracies.items()}
 
 
 def _write_figures(transfer: Transfer, output: Path) -> None:

@@ -1,6 +1,7 @@
 """Features of labelled texts, computed once and kept; an interrupted computation goes on."""
 
 import hashlib
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ class FeatureCache:
     ) -> np.ndarray:
         """Return float32 [N, H], the final cell state after each text, in the texts' order."""
         sequences = [profile.tokens(text) for text in texts]
-        digest = hashlib.sha256(f"{model_digest(model)} {len(sequences)}".encode())
+        digest = hashlib.sha256(f"{model_digest(model)} {len(texts)} {BATCH_SIZE}".encode())
         for sequence in sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
         path = self.folder / f"{digest.hexdigest()[:24]}.npy"
@@ -47,6 +48,7 @@ class FeatureCache:
         array = np.lib.format.open_memmap(
             partial, mode="r+" if done else "w+", dtype=np.float32, shape=None if done else shape
         )
+        reserve_space(partial)
         saved_at = time.monotonic()
         batches = final_states(model, sequences, batch_size=BATCH_SIZE, skip=done)
         total = -(-len(sequences) // BATCH_SIZE)
@@ -60,6 +62,13 @@ class FeatureCache:
         array.flush()
         partial.rename(path)
         progress.unlink(missing_ok=True)
+
+
+def reserve_space(path: Path) -> None:
+    """Make a full disk an OSError now, where a sparse memory map would crash the process later."""
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def model_digest(model: LanguageModel) -> str:

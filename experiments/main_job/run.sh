@@ -16,6 +16,7 @@ if [ -d "$work/run/checkpoint" ]; then
 else
     $python main.py --config configs/cpu_512.toml --data.corpus "$work/corpus" --run-dir "$work/run"
 fi
+[ -d "$work/run/checkpoint/step-00003600" ] || exit 1  # stopped before its end
 $python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --output $here/results/test_bits.json
 $python $here/split_movie_reviews.py "$data/mr" "$work/mr"
 for task in sst mr; do

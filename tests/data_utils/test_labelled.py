@@ -58,5 +58,7 @@ def test_unusable_labels_are_refused(tmp_path, rows, message):
 
 
 def test_plain_texts_keep_their_rows(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\nthree\n")
+    assert read_plain_texts(tmp_path / "a.txt") == ["one", "", "three"]
     path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
     assert read_plain_texts(path) == ["a", "", ""]

@@ -114,7 +114,7 @@ def test_an_existing_folder_is_refused(tmp_path, source):
         prepare_corpus([source], tmp_path / "out")
 
 
-@pytest.mark.parametrize("split", [(0, 1, 1), (1, -1, 1), (1, 1)])
+@pytest.mark.parametrize("split", [(0, 1, 1), (1, -1, 1), (1, 1), (float("nan"), 1, 1)])
 def test_bad_splits_are_refused(tmp_path, source, split):
     with pytest.raises(InputError, match="--split"):
         prepare_corpus([source], tmp_path / "out", split=split)
@@ -143,6 +143,7 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
         ({"format_version": 2}, "format_version 2 is newer"),
         ({"format_version": None}, "has no format_version"),
         ({"splits": {}}, "does not describe"),
+        ({"text_profile": None}, "has no text_profile"),
     ],
 )
 def test_meta_of_another_kind_is_refused(tmp_path, source, change, message):

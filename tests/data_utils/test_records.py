@@ -72,6 +72,8 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
         ("a.csv", "body,label\na,1\n", "present: 'body', 'label'"),
         ("a.csv", "text,label\n", "no records"),
         ("a.csv", 'text,label\n"open,1\n', "not a table"),
+        ("a.csv", "label,text\n1,good, really\n0,bad, really\n", "not a table"),
+        ("a.csv", "label,text\n1,good\n0,bad, really\n", "not a table"),
         ("a.docx", "text", "unknown kind of file"),
     ],
 )
@@ -81,6 +83,21 @@ def test_bad_files_say_what_and_where(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message) as caught:
         texts_of(path)
     assert str(path) in str(caught.value)
+
+
+def test_the_first_records_may_lack_the_key(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"overall": 5}\n{"reviewText": "good", "overall": 4}\n')
+    for key in (None, "reviewText"):
+        texts, report = texts_of(path, key)
+        assert texts == ["good"]
+        assert report.missing_text == 1
+
+
+def test_a_byte_order_mark_is_not_text(tmp_path):
+    for name, body in (("a.jsonl", '{"text": "a"}\n'), ("a.txt", "a\n"), ("a.csv", "text\na\n")):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + body.encode())
+        assert texts_of(tmp_path / name)[0] == ["a"]
 
 
 def test_a_given_key_must_be_there(tmp_path):

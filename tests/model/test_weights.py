@@ -38,6 +38,14 @@ def test_a_name_that_does_not_exist_is_an_error(tmp_path):
         load_model("no-such-model")
 
 
+def test_shipped_models_go_by_their_bare_name(folder, monkeypatch):
+    monkeypatch.setattr("model.weights.SHIPPED_MODELS", folder.parent)
+    folder.rename(folder.parent / "default")
+    assert load_model("default").provenance == {"step": 7}
+    with pytest.raises(InputError, match="neither a model directory"):
+        load_model("/nowhere/default")
+
+
 def test_weights_cut_short(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])

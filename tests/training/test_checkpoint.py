@@ -68,7 +68,7 @@ def test_the_newest_are_kept_and_each_is_a_model(checkpoints, small_split):
         train(trainer, small_split, 1)
         checkpoints.save(trainer, PROFILE, {"step": trainer.progress.step})
     assert [path.name for path in checkpoints.complete()] == ["step-00000003", "step-00000004"]
-    loaded = load_model(checkpoints.latest())
+    loaded = load_model(checkpoints.complete()[-1])
     assert loaded.provenance == {"step": 4}
     for key, value in trainer.model.state_dict().items():
         assert torch.equal(value, loaded.model.state_dict()[key])
@@ -100,10 +100,10 @@ def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     (checkpoints.folder / ".step-00000002.partial").mkdir()
-    assert checkpoints.latest().name == "step-00000001"
+    assert checkpoints.complete()[-1].name == "step-00000001"
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
-    assert checkpoints.latest().name == "step-00000002"
+    assert checkpoints.complete()[-1].name == "step-00000002"
     assert not list(checkpoints.folder.glob(".*"))
 
 
@@ -121,12 +121,13 @@ def test_a_damaged_part_is_refused_by_name(checkpoints, small_split, name):
     trainer = make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
-    path = checkpoints.latest() / f"{name}.safetensors"
+    path = checkpoints.complete()[-1] / f"{name}.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=f"{name}.safetensors: damaged or cut short"):
         checkpoints.restore(make_trainer())
 
 
-def test_no_checkpoint_yet(checkpoints):
-    with pytest.raises(InputError, match="no checkpoint"):
-        checkpoints.latest()
+def test_a_run_without_a_checkpoint_starts_anew(checkpoints):
+    trainer = make_trainer()
+    checkpoints.restore(trainer)
+    assert trainer.progress.step == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.errors import InputError
 from training.distributed import World
 from training.evaluation import evaluate_split, score_split
 
@@ -28,6 +29,15 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, small_split)
     bits = reference_bits(small_model, small_split.tokens)
     assert score.characters == len(small_split.tokens)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
+
+
+def test_a_short_split_is_read_in_file_order_by_default(small_model, small_split):
+    default = score_split(small_model, small_split)
+    assert default.cold_starts == 1
+    assert default == score_split(small_model, small_split, lanes=1)
+    assert default != score_split(small_model, small_split, reset="review")
+    with pytest.raises(InputError, match="--lanes is 0"):
+        score_split(small_model, small_split, lanes=0)
 
 
 def test_review_reset_starts_every_review_from_zero(small_model, small_split):

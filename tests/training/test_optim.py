@@ -63,7 +63,15 @@ def test_every_optimizer_takes_a_step_downhill(name):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"lr": 0.0}, {"lr": -1.0}, {"warmup": 1.0}, {"clip_norm": 0.0}, {"beta1": 1.0}]
+    "wrong",
+    [
+        {"lr": 0.0},
+        {"lr": -1.0},
+        {"warmup": 1.0},
+        {"clip_norm": 0.0},
+        {"beta1": 1.0},
+        {"weight_decay": -1.0},
+    ],
 )
 def test_impossible_values_are_refused(wrong):
     with pytest.raises(InputError, match=f"optim.{next(iter(wrong))}"):

@@ -17,7 +17,15 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
         assert stop.exit_code == code
 
 
-def test_the_second_signal_is_not_caught():
+def test_a_signal_that_arrives_twice_is_one_request():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested
+
+
+def test_a_second_request_ends_the_process(monkeypatch):
+    monkeypatch.setattr("training.signals.ECHO_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)

@@ -8,6 +8,7 @@ from safetensors.numpy import load_file
 
 from data_utils.labelled import LabelledSet
 from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
 from model.text import text_profile
 from model.weights import LoadedModel
 from transfer.baselines import majority_accuracy, tfidf_accuracy
@@ -52,6 +53,14 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
         if len(array) == 80
     ]
     assert results["test_accuracy"] in matches
+
+
+def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    empty = LabelledSet([" "] * 4, np.array([0, 1, 0, 1]), ("0", "1"))
+    with pytest.raises(InputError, match="every text of the training set is empty"):
+        run_transfer(loaded, [empty, *sets[1:]], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_baselines(sets):

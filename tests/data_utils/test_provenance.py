@@ -1,0 +1,14 @@
+"""Where a result comes from is told without where somebody's files lie."""
+
+import sys
+
+from data_utils.provenance import describe_origin
+
+
+def test_origin_names_revision_versions_and_hardware(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/home/me/main.py", "--data.corpus", "/home/me/reviews"])
+    origin = describe_origin()
+    assert origin["command"] == "main.py --data.corpus reviews"
+    assert origin["versions"]["torch"]
+    assert origin["hardware"]["cores"] >= 1
+    assert origin["git_revision"]
