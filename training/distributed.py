@@ -1,5 +1,6 @@
 """One process or many: who am I, and what do we have in common."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,6 +81,9 @@ def launched(device: Device) -> Iterator[World]:
     try:
         yield World(rank, size, chosen)
     finally:
+        # DDP sits in reference cycles and holds the group. Were it still there when the interpreter
+        # goes, gloo's threads would be too, and now and then abort (pytorch/pytorch#179291).
+        gc.collect()
         dist.destroy_process_group()
 
 
