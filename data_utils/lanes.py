@@ -7,6 +7,7 @@ What a lane reads depends on the corpus, the lanes, the window and the seed, nev
 of ranks, and follows from the window's index alone: the cursor of a run is one integer.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -59,6 +60,14 @@ class Window(NamedTuple):
     characters: int  # transitions that count in all lanes of all ranks
 
 
+class _Epoch(NamedTuple):
+    """The schedule of one pass over the shards; windows are counted from the run's first."""
+
+    begin: int
+    order: np.ndarray  # shards as they are read, `lanes` of them to a turn
+    turn_ends: np.ndarray  # window at which each turn ends
+
+
 class Lanes:
     """The windows of a split, for the lanes `own` of `lanes`."""
 
@@ -80,7 +89,7 @@ class Lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards)  # [S + 1]
         self.shard_windows = -(-(np.diff(self.bounds) - 1) // window)  # [S]
-        self._epoch_starts = [0]  # window index at which each epoch known so far begins
+        self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
 
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of epochs."""
@@ -99,27 +108,22 @@ class Lanes:
     @property
     def windows_per_epoch(self) -> int:
         """Windows of the first epoch; later ones, in another order, differ by a few."""
-        return int(self._turn_ends(0)[-1])
+        return int(self._epochs[0].turn_ends[-1])
 
     def locate(self, index: int) -> tuple[np.ndarray, int]:
         """Return the shards that the lanes read in window `index`, and the window within them."""
-        epoch = self._epoch_of(index)
-        ends = self._turn_ends(epoch)
-        within = index - self._epoch_starts[epoch]
-        turn = int(np.searchsorted(ends, within, side="right"))
-        step = within - (int(ends[turn - 1]) if turn else 0)
-        return self.shard_order(epoch)[turn * self.lanes : (turn + 1) * self.lanes], step
+        while self._epochs[-1].turn_ends[-1] <= index:
+            self._epochs.append(self._plan(len(self._epochs), int(self._epochs[-1].turn_ends[-1])))
+        epoch = self._epochs[bisect_right(self._epochs, index, key=lambda e: e.turn_ends[-1])]
+        turn = int(np.searchsorted(epoch.turn_ends, index, side="right"))
+        begin = int(epoch.turn_ends[turn - 1]) if turn else epoch.begin
+        return epoch.order[turn * self.lanes : (turn + 1) * self.lanes], index - begin
 
-    def _epoch_of(self, index: int) -> int:
-        while self._epoch_starts[-1] <= index:
-            latest = len(self._epoch_starts) - 1
-            self._epoch_starts.append(self._epoch_starts[-1] + int(self._turn_ends(latest)[-1]))
-        return int(np.searchsorted(self._epoch_starts, index, side="right")) - 1
-
-    def _turn_ends(self, epoch: int) -> np.ndarray:
-        """Return the window, counted in the epoch, at which each of its turns ends."""
-        windows = self.shard_windows[self.shard_order(epoch)]
-        return np.maximum.reduceat(windows, np.arange(0, len(windows), self.lanes)).cumsum()
+    def _plan(self, epoch: int, begin: int) -> _Epoch:
+        order = self.shard_order(epoch)
+        first_of_turn = np.arange(0, len(order), self.lanes)
+        longest = np.maximum.reduceat(self.shard_windows[order], first_of_turn)
+        return _Epoch(begin, order, begin + longest.cumsum())
 
     def shard_order(self, epoch: int) -> np.ndarray:
         """Return the shards in the order of an epoch: the file's in the first, then shuffled."""

@@ -1,6 +1,6 @@
 """Texts to features: the state of the model after it has read them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -38,6 +38,26 @@ def final_states(
         weights = model.fold()
         for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
             yield batch.rows, _walk(model, weights, sequences, batch, state)
+
+
+def features_in_order(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    *,
+    state: StateName = "cell",
+    batch_size: int = 128,
+    advance: Callable[[int], object] | None = None,
+) -> np.ndarray:
+    """Return float32 [N, H], the final state of every sequence in the order given.
+
+    `advance` is told how many sequences each batch has finished, for a progress bar.
+    """
+    features = np.zeros((len(sequences), model.config.hidden_size), dtype=np.float32)
+    for rows, values in final_states(model, sequences, state=state, batch_size=batch_size):
+        features[rows] = values
+        if advance is not None:
+            advance(len(rows))
+    return features
 
 
 def _walk(

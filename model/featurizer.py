@@ -9,7 +9,7 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from .errors import InputError
-from .features import StateName, final_states
+from .features import StateName, features_in_order
 from .weights import LoadedModel, load_model
 
 
@@ -55,12 +55,9 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             self.fit()
         loaded: LoadedModel = self.loaded_
         sequences = [loaded.profile.tokens(_checked(text)) for text in texts]
-        features = np.zeros((len(sequences), loaded.model.config.hidden_size), dtype=np.float32)
-        for rows, values in final_states(
+        return features_in_order(
             loaded.model, sequences, state=self.state, batch_size=self.batch_size
-        ):
-            features[rows] = values
-        return features
+        )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return unit0 ... unit{H-1}."""

@@ -35,7 +35,7 @@ def main() -> None:
     from tqdm import tqdm
 
     from data_utils.labelled import read_plain_texts
-    from model.features import final_states
+    from model.features import features_in_order
     from model.storage import write_atomically
     from model.weights import load_model
     from training.precision import DTYPES
@@ -43,11 +43,10 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
     texts = read_plain_texts(options.input, options.text_key)
     sequences = [loaded.profile.tokens(text) for text in texts]
-    features = np.zeros((len(texts), loaded.model.config.hidden_size), dtype=np.float32)
     with tqdm(total=len(texts), unit=" texts", disable=None) as bar:
-        for rows, values in final_states(loaded.model, sequences, batch_size=options.batch_size):
-            features[rows] = values
-            bar.update(len(rows))
+        features = features_in_order(
+            loaded.model, sequences, batch_size=options.batch_size, advance=bar.update
+        )
 
     def write(path: Path) -> None:
         with open(path, "wb") as file:  # np.save would add a suffix to a path

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv and install what the checkout needs; sourced by quickstart.sh and test.sh.
+# Make .venv and install what the checkout needs; run by quickstart.sh and test.sh.
 # usage: scripts/install.sh REQUIREMENTS_FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."

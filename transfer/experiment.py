@@ -50,7 +50,7 @@ def run_transfer(
         raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features")
     transfer = fit_transfer(loaded, sets, cache, seed)
-    results = _accuracies(transfer, sets)
+    results = _accuracies(transfer)
     results["baselines"] = _baselines(loaded, sets, cache, seed)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
     results["classes"] = list(sets[0].classes)
@@ -89,7 +89,7 @@ def featurize_sets(
     ]
 
 
-def _accuracies(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
+def _accuracies(transfer: Transfer) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, examples in zip(SPLITS, transfer.examples, strict=True):
         results |= _accuracy(name, transfer.regression.accuracy(examples), examples)
