@@ -51,6 +51,7 @@ class Weights(NamedTuple):
     """Every weight as the forward pass reads it: folded, cast to the compute dtype."""
 
     layers: list[Any]
+    table: Tensor  # [V, 5H], or [V, E]: what the first layer reads for each symbol
     w_out: Tensor  # [V, H]
     b_out: Tensor  # [V], accumulation dtype
 
@@ -98,19 +99,20 @@ class LanguageModel(nn.Module):
         """Prepare the weights once for many calls: inference, generation."""
         dtype = self.dtype
         layers = [layer.fold(dtype) for layer in self._stack]
+        table = self._stack[0].tabulate(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
-        return Weights(layers, self.decoder.weight.to(dtype), b_out)
+        return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
 
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
         """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it."""
         weights = weights or self.fold()
-        x = F.embedding(tokens.t(), self.embedding.weight).to(self.dtype)  # [T, B, E]
-        states = []
-        for index, layer in enumerate(self._stack):
-            inner = State(state.h[index], state.c[index])  # [B, H] each
-            x, after = layer.run(x, inner, weights.layers[index])
+        first, *deeper = self._stack
+        x, after = first.read(tokens.t(), weights.table, _of_layer(state, 0), weights.layers[0])
+        states = [after]
+        for index, layer in enumerate(deeper, start=1):
+            x, after = layer.run(x, _of_layer(state, index), weights.layers[index])
             states.append(after)
         h, c = zip(*states, strict=True)
         return x, State(torch.stack(h), torch.stack(c))
@@ -134,6 +136,10 @@ class LanguageModel(nn.Module):
         """Read one byte per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
+
+
+def _of_layer(state: State, index: int) -> State:
+    return State(state.h[index], state.c[index])  # [B, H] each
 
 
 def _build_layer(config: ModelConfig, input_size: int) -> RecurrentLayer:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .recurrence import RECURRENCES
+from .recurrence import RECURRENCES, pack
 from .state import State, accumulation_dtype
 
 
@@ -17,6 +17,7 @@ class MlstmWeights(NamedTuple):
     w_mh: Tensor  # [H, H]
     w_h: Tensor  # [4H, H]
     b: Tensor  # [4H], accumulation dtype
+    packed: Tensor | None  # w_mh and w_h once more, as the recurrence multiplies by them
 
 
 class RecurrentLayer(nn.Module):
@@ -34,6 +35,16 @@ class RecurrentLayer(nn.Module):
         """Read x [T, B, E] from a state [B, H]; return h [T, B, H] and the state after it."""
         raise NotImplementedError
 
+    def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
+        """Return what `read` looks symbols up in, one row per symbol of embedding [V, E]."""
+        return embedding
+
+    def read(
+        self, tokens: Tensor, table: Tensor, state: State, weights: Any
+    ) -> tuple[Tensor, State]:
+        """Do what `run` does with x = embedding[tokens], for tokens [T, B]."""
+        return self.run(F.embedding(tokens, table), state, weights)
+
 
 class MlstmLayer(RecurrentLayer):
     """Multiplicative LSTM, optionally with weight norm per output unit on its four matrices.
@@ -45,7 +56,7 @@ class MlstmLayer(RecurrentLayer):
     def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: str):
         super().__init__()
         H = hidden_size
-        self.recurrence = RECURRENCES[backend]
+        self.backend = backend
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
@@ -71,11 +82,10 @@ class MlstmLayer(RecurrentLayer):
 
     def fold(self, dtype: torch.dtype) -> MlstmWeights:
         """Apply the weight norm and cast: once per window in training, once in all in inference."""
-        w_x = torch.cat([self._normed("mx"), self._normed("x")])
+        w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
+        w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
-        return MlstmWeights(
-            w_x.to(dtype), self._normed("mh").to(dtype), self._normed("h").to(dtype), b
-        )
+        return MlstmWeights(w_x, w_mh, w_h, b, pack(self.backend, w_mh, w_h))
 
     def _normed(self, name: str) -> Tensor:
         v, g = getattr(self, f"w_{name}"), getattr(self, f"g_{name}")
@@ -84,7 +94,23 @@ class MlstmLayer(RecurrentLayer):
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input at once, then recur over it."""
         x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
-        return self.recurrence(x_proj, state, weights.w_mh, weights.w_h, weights.b)
+        return self._recur(x_proj, state, weights, None)
+
+    def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
+        """Project each of the V symbols once, since a window repeats them: [V, 5H]."""
+        return F.linear(embedding, weights.w_x)
+
+    def read(
+        self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
+    ) -> tuple[Tensor, State]:
+        """Recur over rows of the table."""
+        return self._recur(table, state, weights, tokens)
+
+    def _recur(
+        self, x_proj: Tensor, state: State, weights: MlstmWeights, rows: Tensor | None
+    ) -> tuple[Tensor, State]:
+        _, w_mh, w_h, b, packed = weights
+        return RECURRENCES[self.backend](x_proj, state, w_mh, w_h, b, rows, packed)
 
 
 class LstmLayer(RecurrentLayer):

@@ -1,26 +1,51 @@
 """A cell over a window: one signature, a ladder of implementations."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .cell import mlstm_step
-from .deferred import deferred_mlstm
-from .state import State
+from .fused.cpu import compiled_mlstm, runs_compiled
+from .fused.cpu import pack as pack_weights
+from .fused.deferred import deferred_mlstm
+from .state import State, accumulation_dtype
 
 Backend = Literal["auto", "reference", "fused"]
-Recurrence = Callable[[Tensor, State, Tensor, Tensor, Tensor], tuple[Tensor, State]]
+
+
+class Recurrence(Protocol):
+    """What `reference_mlstm` says; packed: what `pack` returned for these weights, if anything."""
+
+    def __call__(
+        self,
+        x_proj: Tensor,
+        state: State,
+        w_mh: Tensor,
+        w_h: Tensor,
+        b: Tensor,
+        rows: Tensor | None = None,
+        packed: Tensor | None = None,
+    ) -> tuple[Tensor, State]: ...
 
 
 def reference_mlstm(
-    x_proj: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor
+    x_proj: Tensor,
+    state: State,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    rows: Tensor | None = None,
+    packed: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """Apply `mlstm_step` T times under autograd: any device, any dtype.
 
-    x_proj: [T, B, 5H]; the rest as in `mlstm_step`. Returns h [T, B, H] and the last state.
+    x_proj: [T, B, 5H]; or [R, 5H] with rows [T, B], whole numbers below R, that say which row each
+    byte reads. The rest as in `mlstm_step`. Returns h [T, B, H] and the last state.
     """
+    if rows is not None:
+        x_proj = _read_rows(x_proj, rows)
     outputs = []
     for x_proj_t in x_proj:
         state = mlstm_step(x_proj_t, state, w_mh, w_h, b)
@@ -28,8 +53,37 @@ def reference_mlstm(
     return torch.stack(outputs), state
 
 
+def fused_mlstm(
+    x_proj: Tensor,
+    state: State,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    rows: Tensor | None = None,
+    packed: Tensor | None = None,
+) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
+    if runs_compiled(w_mh):
+        return compiled_mlstm(x_proj, state, w_mh, w_h, b, rows, packed)
+    if rows is not None:
+        x_proj = _read_rows(x_proj, rows)
+    return deferred_mlstm(x_proj, state, w_mh, w_h, b)
+
+
+def pack(backend: str, w_mh: Tensor, w_h: Tensor) -> Tensor | None:
+    """Prepare the weights for many windows without a gradient; None where that gains nothing."""
+    if backend == "reference" or torch.is_grad_enabled() or not runs_compiled(w_mh):
+        return None
+    return pack_weights(w_mh, w_h)
+
+
+def _read_rows(table: Tensor, rows: Tensor) -> Tensor:
+    """Look rows [T, B] up in table [R, 5H]; each row's gradient adds up in the wider dtype."""
+    return F.embedding(rows, table.to(accumulation_dtype(table.dtype))).to(table.dtype)
+
+
 RECURRENCES: dict[str, Recurrence] = {
     "reference": reference_mlstm,
-    "fused": deferred_mlstm,
-    "auto": deferred_mlstm,
+    "fused": fused_mlstm,
+    "auto": fused_mlstm,
 }

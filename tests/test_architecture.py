@@ -18,7 +18,7 @@ ALLOWED = {
     "transfer": {"model", "data_utils"},
     "configs": {"model", "data_utils", "training"},
 }
-MODEL_NEEDS = {"torch", "numpy", "safetensors"}
+MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 LAZY = {"model/featurizer.py": {"sklearn"}}  # the one module that needs each
 FOLDERS = (*PACKAGES, "scripts", "experiments")
 SOURCES = [*(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")), ROOT / "main.py"]
@@ -68,6 +68,13 @@ def test_files_and_functions_stay_readable():
             assert lines <= 60, f"{path}: {name} has {lines} lines"
     lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
     assert statistics.median(lengths) <= 12
+
+
+def test_kernels_stay_readable():
+    for path in (ROOT / "model").rglob("*.cpp"):
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 450, path
+        assert max(map(len, lines)) <= 100, path
 
 
 def test_no_grab_bags_and_no_pickles():

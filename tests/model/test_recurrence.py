@@ -35,7 +35,7 @@ def make_inputs(dtype, T=7, B=3, H=5, seed=0):
 
 
 def run(backend, x_proj, h, c, *weights) -> tuple[Tensor, Tensor, Tensor]:
-    outputs, state = RECURRENCES[backend](x_proj, State(h, c), *weights)
+    outputs, state = RECURRENCES[backend](x_proj, State(h, c), *weights, None)
     return outputs, state.h, state.c
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .state import State, accumulation_dtype
+from ..state import State, accumulation_dtype
 
 
 def deferred_mlstm(

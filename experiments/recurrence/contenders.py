@@ -1,0 +1,124 @@
+"""The implementations that are timed: ours, and those that people would use instead."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from model.recurrence import Recurrence, fused_mlstm, reference_mlstm
+from model.state import State, accumulation_dtype
+
+from .problem import Problem
+
+Forward = Callable[[], Tensor]
+
+
+def zero_state(problem: Problem) -> State:
+    """Return h and c [B, H]."""
+    s = problem.shape
+    h = torch.zeros(s.B, s.H, dtype=s.dtype, device=s.device)
+    return State(h, h.to(accumulation_dtype(s.dtype)))
+
+
+def from_table(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
+    """Ours as the language model's first layer runs it: each symbol projected once."""
+    state = zero_state(problem)
+
+    def forward() -> Tensor:
+        table = F.linear(problem.embedding, problem.w_x)
+        return recurrence(table, state, problem.w_mh, problem.w_h, problem.b, problem.tokens)[0]
+
+    return forward
+
+
+def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
+    """Ours as a deeper layer runs it: every byte's input projected."""
+    state = zero_state(problem)
+
+    def forward() -> Tensor:
+        x_proj = F.linear(F.embedding(problem.tokens, problem.embedding), problem.w_x)
+        return recurrence(x_proj, state, problem.w_mh, problem.w_h, problem.b, None)[0]
+
+    return forward
+
+
+def reference(problem: Problem) -> Forward:
+    """The definition under autograd."""
+    return from_inputs(problem, reference_mlstm)
+
+
+def loop_2018(problem: Problem) -> Forward:
+    """The per-byte loop of 2018, frozen here so that no later change to the reference moves it.
+
+    Four products per byte, each with its own autograd node and full weight gradient, everything in
+    the compute dtype, as in the code that accompanies Puri et al. 2018.
+    """
+    H = problem.shape.H
+    bias = problem.b.to(problem.shape.dtype)
+    h0, c0 = (tensor.to(problem.shape.dtype) for tensor in zero_state(problem))
+
+    def forward() -> Tensor:
+        x = F.embedding(problem.tokens, problem.embedding)
+        w_mx, w_x = problem.w_x[:H], problem.w_x[H:]
+        h, c, outputs = h0, c0, []
+        for x_t in x:
+            m = F.linear(x_t, w_mx) * F.linear(h, problem.w_mh)
+            gates = F.linear(x_t, w_x) + F.linear(m, problem.w_h) + bias
+            i, f, u, o = gates.chunk(4, dim=1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(u)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            outputs.append(h)
+        return torch.stack(outputs)
+
+    return forward
+
+
+def compiled_step(problem: Problem) -> Forward:
+    """The definition with one step under torch.compile."""
+    from model.cell import mlstm_step
+
+    step = torch.compile(mlstm_step)
+    state0 = zero_state(problem)
+
+    def forward() -> Tensor:
+        x_proj = F.linear(F.embedding(problem.tokens, problem.embedding), problem.w_x)
+        state, outputs = state0, []
+        for x_proj_t in x_proj:
+            state = State(*step(x_proj_t, state, problem.w_mh, problem.w_h, problem.b))
+            outputs.append(state.h)
+        return torch.stack(outputs)
+
+    return forward
+
+
+def nn_lstm(problem: Problem) -> tuple[Forward, tuple[Tensor, ...]]:
+    """torch's LSTM of the same size, and its parameters."""
+    s = problem.shape
+    lstm = torch.nn.LSTM(s.E, s.H).to(s.device, s.dtype)
+
+    def forward() -> Tensor:
+        return lstm(F.embedding(problem.tokens, problem.embedding))[0]
+
+    return forward, (problem.embedding, *lstm.parameters())
+
+
+def training(
+    forward: Forward, parameters: tuple[Tensor, ...], dh: Tensor
+) -> Callable[[], tuple[Tensor, ...]]:
+    """Forward and backward, every gradient anew."""
+
+    def work() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(forward(), parameters, dh)
+
+    return work
+
+
+def inference(forward: Forward) -> Forward:
+    """Forward alone, nothing kept for a gradient."""
+
+    def work() -> Tensor:
+        with torch.inference_mode():
+            return forward()
+
+    return work

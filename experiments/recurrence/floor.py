@@ -1,0 +1,108 @@
+"""The physical floor: the products that a window cannot do without, and nothing else.
+
+Sequential, per byte: h W_mh and m W_h, and back through both. Batched over the window: the input
+projections, their gradients, and the weight gradients. Each is given its best layout for nothing
+and takes the fastest routine found here, weights packed once per window where that helps.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .problem import Problem
+from .timing import fastest
+
+Work = Callable[[], object]
+
+
+def gemm_floor(problem: Problem, *, backward: bool = True) -> Work:
+    """Return the work of one window."""
+    s = problem.shape
+    rows, H, E = s.T * s.B, s.H, s.E
+    work = [
+        (_product(s.draw(rows, E), problem.w_x.detach().t()), 1),
+        (_packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
+        (_packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
+    ]
+    if backward:
+        dz, m, dx, x = s.draw(rows, 4 * H), s.draw(rows, H), s.draw(rows, 5 * H), s.draw(rows, E)
+        work += [
+            (_packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
+            (_packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),
+            (_summed_product(dz, m), 1),
+            (_summed_product(m, m.clone()), 1),
+            (_product(dx, problem.w_x.detach()), 1),
+            (_summed_product(dx, x), 1),
+        ]
+
+    def run() -> None:
+        for product, times in work:
+            for _ in range(times):
+                product()
+
+    return _graphed(run) if s.device.type == "cuda" else run
+
+
+def _product(a: Tensor, b: Tensor) -> Work:
+    """Return a @ b; all that work here is written to memory that is there already."""
+    out = a.new_empty(a.shape[0], b.shape[1])
+    b_rows = b.contiguous()
+    return fastest([lambda: torch.mm(a, b, out=out), lambda: torch.mm(a, b_rows, out=out)])
+
+
+def _packed_product(a: Tensor, w: Tensor) -> Work:
+    """Return a @ w.T for a weight that stays the same over many calls."""
+    w = w.contiguous()
+    w_columns = w.t().contiguous()
+    out = a.new_empty(a.shape[0], w.shape[0])
+    candidates: list[Work] = [
+        lambda: torch.mm(a, w.t(), out=out),
+        lambda: torch.mm(a, w_columns, out=out),
+    ]
+    if a.device.type == "cpu":
+        candidates += _library_packed(a, w)
+    return fastest(candidates)
+
+
+def _library_packed(a: Tensor, w: Tensor) -> list[Work]:
+    """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present."""
+    candidates: list[Work] = []
+    rows = a.shape[0]
+    if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        try:
+            packed = torch.ops.mkldnn._reorder_linear_weight(w, rows)
+            linear = torch.ops.mkldnn._linear_pointwise
+            candidates.append(lambda: linear(a, packed, None, "none", [], ""))
+        except (RuntimeError, NotImplementedError):
+            pass  # this build or dtype has no such packing; the other candidates remain
+    if a.dtype == torch.float32 and hasattr(torch.ops.mkl, "_mkl_linear"):
+        packed_mkl = torch.ops.mkl._mkl_reorder_linear_weight(w, rows)
+        candidates.append(lambda: torch.ops.mkl._mkl_linear(a, packed_mkl, w, None, rows))
+    return candidates
+
+
+def _summed_product(a: Tensor, b: Tensor) -> Work:
+    """Return a.T @ b, summed over all rows, either way round and from either layout."""
+    out, turned = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
+    a_columns = a.t().contiguous()
+    return fastest(
+        [
+            lambda: torch.mm(a.t(), b, out=out),
+            lambda: torch.mm(b.t(), a, out=turned),
+            lambda: torch.mm(a_columns, b, out=out),
+        ]
+    )
+
+
+def _graphed(run: Work) -> Work:
+    """Capture the work in a CUDA graph, so that launching it costs nothing."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay

@@ -1,0 +1,92 @@
+"""One measurement: contenders set up, interleaved, and put into ratios."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from .contenders import (
+    compiled_step,
+    from_inputs,
+    from_table,
+    inference,
+    loop_2018,
+    nn_lstm,
+    reference,
+    training,
+)
+from .floor import gemm_floor
+from .memory import least_bytes, saved_bytes
+from .options import MeasureOptions
+from .problem import Problem
+from .timing import interleave, rates, ratio
+
+SLOW = {"loop_2018": loop_2018, "reference": reference}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrenceOptions(MeasureOptions):
+    """One layer over one window: ours, the per-byte loops, torch's LSTM, the floor."""
+
+    embedding_size: int = 64
+    """E, width of the input."""
+    inference: bool = False
+    """Forward alone, instead of forward and backward."""
+    peer: tuple[Literal["compile"], ...] = ()
+    """More contenders: compile, the reference step under torch.compile."""
+    skip: tuple[Literal["loop_2018", "reference", "nn_lstm"], ...] = ()
+    """Contenders to leave out: the two loops take minutes at large sizes."""
+
+
+def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
+    """Return characters per second of every contender, and how many times as fast ours is."""
+    shape = options.shape(options.embedding_size)
+    problem = Problem.draw(shape)
+    seconds = interleave(_contenders(problem, options), options.rounds)
+    speeds, spread = rates(seconds, shape.T * shape.B)
+    against = {f"to_{name}": ratio(seconds, "fused", name) for name in seconds if name != "fused"}
+    if "nn_lstm" in seconds:
+        fewer = shape.lstm_products() / shape.mlstm_products()
+        adjusted = {key: value / fewer for key, value in against.pop("to_nn_lstm").items()}
+        against["to_nn_lstm_flop_adjusted"] = adjusted
+    passes = 1 if options.inference else 3
+    return {
+        "chars_per_second": speeds,
+        "spread": spread,
+        "ratios": {name: value["median"] for name, value in against.items()},
+        "ratio_ranges": {name: [value["low"], value["high"]] for name, value in against.items()},
+        "teraflops": 2e-12 * passes * shape.mlstm_products() * speeds["fused"],
+        "saved_bytes_per_character": saved_bytes(problem) / (shape.T * shape.B),
+        "saved_over_least": saved_bytes(problem) / least_bytes(shape),
+        **options.provenance(),
+        "seconds": seconds,
+    }
+
+
+def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Callable[[], object]]:
+    forwards = {"fused": from_table(problem), "fused_from_inputs": from_inputs(problem)}
+    forwards |= {name: make(problem) for name, make in SLOW.items() if name not in options.skip}
+    if "compile" in options.peer:
+        forwards["compile"] = compiled_step(problem)
+    parameters = dict.fromkeys(forwards, problem.parameters())
+    if "nn_lstm" not in options.skip:
+        forwards["nn_lstm"], parameters["nn_lstm"] = nn_lstm(problem)
+    work: dict[str, Callable[[], object]] = {"gemm_floor": _floor(problem, options)}
+    for name, forward in forwards.items():
+        if options.inference:
+            work[name] = inference(forward)
+        else:
+            work[name] = training(forward, parameters[name], problem.dh)
+    return work
+
+
+def _floor(problem: Problem, options: RecurrenceOptions) -> Callable[[], object]:
+    with torch.inference_mode():
+        floor = gemm_floor(problem, backward=not options.inference)
+
+    def work() -> None:
+        with torch.inference_mode():
+            floor()
+
+    return work

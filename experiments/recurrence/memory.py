@@ -1,0 +1,36 @@
+"""What a window keeps for its backward pass, counted."""
+
+import torch
+from torch import Tensor
+
+from .contenders import from_table
+from .problem import Problem, Shape
+
+
+def saved_bytes(problem: Problem) -> int:
+    """Return the bytes that autograd holds for ours, parameters and what they fold to left out."""
+    storages: dict[int, int] = {}
+    table = (problem.embedding.shape[0], problem.w_x.shape[0])
+    given = {tensor.untyped_storage().data_ptr() for tensor in problem.parameters()}
+
+    def count(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in given and tensor.shape != table:
+            storages[storage.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        h = from_table(problem)()  # held until all is counted, so that no address is used twice
+        total = sum(storages.values())
+    del h
+    return total
+
+
+def least_bytes(shape: Shape) -> int:
+    """Return what backward cannot do without unless it repeats a product.
+
+    Per byte, lane and unit: four gates and W_mh h in the compute dtype, the cell state in fp32.
+    The rest follows from these element by element: m from W_mh h, h from the output gate and c.
+    """
+    per_unit = 5 * shape.dtype.itemsize + 4
+    return shape.T * shape.B * shape.H * per_unit

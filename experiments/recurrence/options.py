@@ -1,0 +1,56 @@
+"""What every measurement of this experiment is told."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from training.distributed import Device, choose_device
+
+from .problem import DTYPES, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions:
+    """Sizes, precision and place of a measurement."""
+
+    hidden_size: int = 512
+    """H, units."""
+    batch: int = 128
+    """B, lanes."""
+    window: int = 256
+    """T, bytes per lane."""
+    dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Dtype of the products."""
+    rounds: int = 5
+    """Counted rounds, in each of which everything runs once."""
+    threads: int | None = None
+    """CPU threads; absent, torch's default."""
+    device: Device = "auto"
+    """auto takes a GPU where there is one."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "batch", "window", "rounds", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
+
+    def shape(self, embedding_size: int) -> Shape:
+        """Return the problem's sizes, with torch set to the threads asked for."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        device, dtype = choose_device(self.device), DTYPES[self.dtype]
+        return Shape(self.window, self.batch, self.hidden_size, embedding_size, dtype, device)
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what another person needs to judge or to repeat the measurement."""
+        return {
+            "options": {name: value for name, value in asdict(self).items() if name != "output"},
+            "threads": torch.get_num_threads(),
+            "origin": describe_origin(),
+        }

@@ -1,0 +1,54 @@
+"""A whole training step against the recurrence inside it, at the same sizes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from data_utils.embedded import embedded_corpus
+from data_utils.lanes import Lanes
+from model.language_model import ModelConfig, build_model
+from training.distributed import launched
+from training.optim import OptimConfig
+from training.trainer import Trainer
+
+from .contenders import from_table, training
+from .options import MeasureOptions
+from .problem import Problem
+from .timing import interleave, rates, ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOptions(MeasureOptions):
+    """A training step of the language model: loader, embedding, recurrence, loss, update."""
+
+
+def measure_step(options: StepOptions) -> dict[str, Any]:
+    """Return characters per second of the step and of the recurrence alone, and their ratio."""
+    config = ModelConfig(hidden_size=options.hidden_size)
+    shape = options.shape(config.embedding_size)
+    problem = Problem.draw(shape)
+    with launched(options.device) as world:
+        lanes = Lanes(embedded_corpus().splits["train"], lanes=options.batch, window=options.window)
+        trainer = Trainer(
+            build_model(config, seed=0, compute_dtype=shape.dtype),
+            optim=OptimConfig(clip_norm=1.0),
+            precision=options.dtype,
+            world=world,
+            lanes=options.batch,
+            steps=1000,
+        )
+
+        def step() -> None:
+            trainer.train(lanes[trainer.progress.step])
+
+        recurrence = training(from_table(problem), problem.parameters(), problem.dh)
+        seconds = interleave({"step": step, "recurrence": recurrence}, options.rounds)
+    speeds, spread = rates(seconds, options.window * options.batch)
+    whole = ratio(seconds, "step", "recurrence")
+    return {
+        "chars_per_second": speeds,
+        "spread": spread,
+        "ratios": {"step_to_recurrence": whole["median"]},
+        "ratio_ranges": {"step_to_recurrence": [whole["low"], whole["high"]]},
+        **options.provenance(),
+        "seconds": seconds,
+    }

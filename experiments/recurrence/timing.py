@@ -1,0 +1,78 @@
+"""Several pieces of work timed against each other, round by round, in one process."""
+
+import gc
+import statistics
+from collections.abc import Callable, Mapping
+from time import perf_counter
+
+import torch
+from tqdm import tqdm
+
+Seconds = dict[str, list[float]]
+
+
+def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> Seconds:
+    """Return each piece's seconds in each round; one more round before them is not counted.
+
+    A round runs every piece once, beginning with another one each time: what else the machine does
+    then falls on all of them alike, and a ratio is taken between neighbours in time.
+    """
+    names = list(work)
+    seconds: Seconds = {name: [] for name in names}
+    gc.collect()
+    gc.disable()
+    try:
+        for index in tqdm(range(rounds + 1), desc="rounds", disable=None, leave=False):
+            first = index % len(names)
+            for name in names[first:] + names[:first]:
+                elapsed = _time(work[name])
+                if index > 0:
+                    seconds[name].append(elapsed)
+    finally:
+        gc.enable()
+    return seconds
+
+
+def _time(piece: Callable[[], object]) -> float:
+    _synchronize()
+    started = perf_counter()
+    piece()
+    _synchronize()
+    return perf_counter() - started
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def fastest(candidates: list[Callable[[], object]], trials: int = 3) -> Callable[[], object]:
+    """Return the candidate with the lowest time; one that does not run here is passed over."""
+    best, least = None, float("inf")
+    for candidate in candidates:
+        try:
+            candidate()
+            elapsed = min(_time(candidate) for _ in range(trials))
+        except (RuntimeError, NotImplementedError):
+            continue
+        if elapsed < least:
+            best, least = candidate, elapsed
+    if best is None:
+        raise RuntimeError("no candidate runs here")
+    return best
+
+
+def ratio(seconds: Seconds, ours: str, other: str) -> dict[str, float]:
+    """Return how many times as fast ours is, round against round: the median and both ends."""
+    ratios = [b / a for a, b in zip(seconds[ours], seconds[other], strict=True)]
+    return {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def rates(seconds: Seconds, items: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return items per second at the median, and their spread: (highest - lowest) / median."""
+    medians = {name: items / statistics.median(times) for name, times in seconds.items()}
+    spread = {
+        name: (items / min(times) - items / max(times)) / medians[name]
+        for name, times in seconds.items()
+    }
+    return medians, spread

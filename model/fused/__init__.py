@@ -1,0 +1,1 @@
+"""Fast implementations of the mLSTM's recurrence, each tested against `recurrence.reference`."""

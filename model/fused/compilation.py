@@ -1,0 +1,127 @@
+"""The C++ of this package, compiled once for this machine and loaded.
+
+It includes torch's headers and no Python's, and is called through ctypes, so it needs a C++
+compiler and nothing else; it takes seconds and is kept in the user's cache.
+"""
+
+import contextlib
+import ctypes
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import filelock
+import torch
+
+SOURCE = Path(__file__).with_name("window.cpp")
+SECONDS_TO_COMPILE = 300
+_FLAGS = {
+    "AVX512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c",
+    "AVX2": "-mavx2 -mfma -mf16c",
+}
+_log = logging.getLogger(__name__)
+
+
+@cache
+def window_library() -> ctypes.CDLL | None:
+    """Return the compiled recurrence; None, after a warning that says why, where it has none."""
+    try:
+        return _load(_compiled(SOURCE))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        _log.warning(
+            "the recurrence was not compiled (%s); it runs in plain torch, several times slower. "
+            "It needs a C++20 compiler: g++ 11 or clang 14, named by CXX or found on PATH",
+            error,
+        )
+        return None
+
+
+def _load(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError:  # damaged in the cache
+        library.unlink(missing_ok=True)
+        return ctypes.CDLL(str(_compiled(SOURCE)))
+
+
+def _compiled(source: Path) -> Path:
+    command = [_compiler(), *_options()]
+    key = hashlib.sha256("\0".join([source.read_text(), torch.__version__, *command]).encode())
+    library = _cache_folder() / f"{source.stem}-{key.hexdigest()[:16]}.so"
+    if not library.exists():
+        with _one_at_a_time(library):
+            if not library.exists():
+                _compile(command, source, library)
+    return library
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and (path := shutil.which(name)):
+            return path
+    raise RuntimeError("no C++ compiler")
+
+
+def _options() -> list[str]:
+    torch_folder = Path(torch.__file__).parent
+    capability = torch.backends.cpu.get_cpu_capability()
+    if capability not in _FLAGS:
+        capability = "DEFAULT"
+    return [
+        *["-std=c++20", "-O3", "-fopenmp", "-shared", "-fPIC", "-w"],
+        *_FLAGS.get(capability, "").split(),
+        f"-DCPU_CAPABILITY={capability}",
+        f"-DCPU_CAPABILITY_{capability}",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f"-I{torch_folder / 'include'}",
+        f"-L{torch_folder / 'lib'}",
+    ]
+
+
+def _cache_folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "mlstm_sentiment"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
+
+
+@contextlib.contextmanager
+def _one_at_a_time(library: Path) -> Iterator[None]:
+    """Let one process of a machine compile while the others wait, with an end to the waiting.
+
+    The system drops the lock of a killed process, and the library appears whole or not at all, so
+    a process that gets no lock compiles for itself.
+    """
+    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=SECONDS_TO_COMPILE)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # filelock's Timeout is one
+            stack.enter_context(lock)
+        yield
+
+
+def _compile(command: list[str], source: Path, library: Path) -> None:
+    whole = library.with_name(f"{library.stem}.{os.getpid()}.tmp")
+    command = [*command, str(source), "-o", str(whole), "-ltorch_cpu", "-lc10"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE, check=False
+        )
+        if done.returncode != 0:
+            errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise RuntimeError(f"{command[0]}: {(errors or ['failed'])[0][:300]}")
+        with whole.open("rb+") as file:
+            os.fsync(file.fileno())
+        whole.replace(library)
+    finally:
+        whole.unlink(missing_ok=True)

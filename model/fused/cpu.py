@@ -1,0 +1,205 @@
+"""The compiled recurrence behind the signature of the reference, with its gradient."""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..state import State
+from .compilation import window_library
+from .recycling import recycled_empty
+
+DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+PAD = 16  # kPad of window.cpp
+
+
+class _Window(ctypes.Structure):
+    """The struct Window of window.cpp, which says what each field is."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("x", "rows", "w_mh", "w_h", "b", "h0", "c0"),
+                *("h", "c", "recurrent", "gates", "packed", "narrow", "wide", "m"),
+                *("dh", "dh_last", "dx", "d_recurrent", "dh0", "dc", "db"),
+            )
+        ),
+    )
+
+
+def runs_compiled(w_mh: Tensor) -> bool:
+    """Say whether the compiled recurrence can take this device, dtype and size."""
+    if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES:
+        return False
+    pairs = w_mh.dtype.itemsize == 2  # 16-bit products take units two by two
+    return not (pairs and len(w_mh) % 2) and _multiplies(w_mh.dtype)
+
+
+@cache
+def _multiplies(dtype: torch.dtype) -> bool:
+    library = window_library()
+    if library is None:
+        return False
+    probe = getattr(library, f"mlstm_multiplies_{DTYPES[dtype]}")
+    probe.restype = ctypes.c_bool
+    return bool(probe())
+
+
+def compiled_mlstm(
+    x_proj: Tensor,
+    state: State,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    rows: Tensor | None = None,
+    packed: Tensor | None = None,
+) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_compiled` says so.
+
+    packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
+    """
+    x_proj, w_mh, w_h, b = (tensor.contiguous() for tensor in (x_proj, w_mh, w_h, b))
+    rows = None if rows is None else rows.contiguous()
+    h0, c0 = state.h.contiguous(), state.c.contiguous()
+    inputs = (x_proj, h0, c0, w_mh, w_h, b)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+        h, last_h, last_c = _CompiledMlstm.apply(rows, *inputs)
+    else:
+        h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
+    return h, State(last_h, last_c)
+
+
+def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
+    """Lay the weights out as the forward pass multiplies by them: [5H * H]."""
+    w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
+    H = w_mh.shape[0]
+    packed = recycled_empty(5 * H * H, dtype=w_mh.dtype)
+    _call("pack", (0, 0, H), w_mh=w_mh, w_h=w_h, packed=packed)
+    return packed
+
+
+def _forward(
+    rows: Tensor | None,
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    *,
+    packed: Tensor | None = None,
+    save: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
+    """Return h, the last h and c, and, if asked to save, what backward needs."""
+    B, H = h0.shape
+    T = len(x) if rows is None else len(rows)
+    h = recycled_empty(T, B, H, dtype=x.dtype)
+    c = recycled_empty(T if save else 1, B, H, dtype=torch.float32)
+    recurrent = recycled_empty(T, B, H, dtype=x.dtype) if save else None
+    gates = recycled_empty(T, B, 4 * H, dtype=x.dtype) if save else None
+    _call(
+        "forward",
+        (T, B, H),
+        x=x,
+        rows=rows,
+        b=b,
+        h0=h0,
+        c0=c0,
+        h=h,
+        c=c,
+        recurrent=recurrent,
+        gates=gates,
+        packed=pack(w_mh, w_h) if packed is None else packed,
+    )
+    return h, h[-1].clone(), c[-1].clone(), (c, recurrent, gates)
+
+
+class _CompiledMlstm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
+        x, h0, c0, w_mh, w_h, b = inputs
+        h, last_h, last_c, saved = _forward(rows, x, h0, c0, w_mh, w_h, b, save=True)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(rows, x, h0, c0, w_mh, w_h, h, *saved)
+        return h, last_h, last_c
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        rows, x, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
+        T, B, H = h.shape
+        dx = recycled_empty(T, B, 5 * H, dtype=x.dtype)
+        d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
+        dh0 = torch.empty_like(h0)
+        dc = torch.zeros_like(c0) if dc_last is None else dc_last.clone()
+        db = torch.zeros(torch.get_num_threads(), 4 * H)
+        _call(
+            "backward",
+            (T, B, H),
+            x=x,
+            rows=rows,
+            w_mh=w_mh,
+            w_h=w_h,
+            h0=h0,
+            c0=c0,
+            h=h,
+            c=c,
+            recurrent=recurrent,
+            gates=gates,
+            packed=recycled_empty(5 * H * H, dtype=x.dtype),
+            dh=None if dh is None else dh.contiguous(),
+            dh_last=None if dh_last is None else dh_last.contiguous(),
+            dx=dx,
+            d_recurrent=d_recurrent,
+            m=m,
+            dh0=dh0,
+            dc=dc,
+            db=db,
+        )
+        d_w_mh, d_w_h = _weight_gradients(dx, d_recurrent, m, h, h0)
+        d_x = dx if rows is None else _sum_rows(dx, rows, len(x))
+        return None, d_x, dh0, dc, d_w_mh, d_w_h, db.sum(0)
+
+
+def _weight_gradients(
+    dx: Tensor, d_recurrent: Tensor, m: Tensor, h: Tensor, h0: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return d W_mh [H, H] and d W_h [4H, H], each one product over all bytes and lanes."""
+    T, B, H = h.shape
+    d_w_h = dx.view(T * B, 5 * H)[:, H:].t() @ m.view(T * B, H)
+    d_w_mh = d_recurrent[0].t() @ h0
+    if T > 1:
+        later = d_recurrent[1:].reshape(-1, H)
+        d_w_mh = torch.addmm(d_w_mh, later.t(), h[:-1].reshape(-1, H))
+    return d_w_mh, d_w_h
+
+
+def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:
+    """Return [count, 5H]: the gradients of all bytes that read the same row, added up in fp32."""
+    columns = dx.shape[-1]
+    sums = torch.zeros(count, columns)
+    function = getattr(window_library(), f"mlstm_sum_rows_{DTYPES[dx.dtype]}")
+    pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (dx, rows, sums))
+    sizes = (ctypes.c_int64(n) for n in (rows.numel(), columns, torch.get_num_threads()))
+    function(*pointers, *sizes)
+    return sums.to(dx.dtype)
+
+
+def _call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> None:
+    """Call a pass of window.cpp on the tensors, named as the fields of its struct Window."""
+    _, B, H = sizes
+    packed = tensors["packed"]
+    assert packed is not None
+    narrow, wide = (recycled_empty(B, n * H + PAD, dtype=packed.dtype) for n in (1, 4))
+    given = {"narrow": narrow, "wide": wide, **tensors}
+    pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
+    window = _Window(*sizes, torch.get_num_threads(), **pointers)
+    function = getattr(window_library(), f"mlstm_{name}_{DTYPES[packed.dtype]}")
+    function(ctypes.byref(window))

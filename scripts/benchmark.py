@@ -1,0 +1,42 @@
+"""Measure speed: the recurrence against its peers and the physical floor, or a training step.
+
+python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
+python scripts/benchmark.py step --hidden-size 1024
+"""
+
+from typing import Annotated, Any
+
+import tyro
+
+import command
+
+from experiments.recurrence.measurement import RecurrenceOptions, measure_recurrence
+from experiments.recurrence.step import StepOptions, measure_step
+
+Options = (
+    Annotated[RecurrenceOptions, tyro.conf.subcommand("recurrence")]
+    | Annotated[StepOptions, tyro.conf.subcommand("step")]
+)
+
+
+def main() -> None:
+    options = command.parse(Options)  # type: ignore[arg-type]  # a union of dataclasses
+    measure = measure_step if isinstance(options, StepOptions) else measure_recurrence
+    result = measure(options)
+    print_speeds(result)
+    command.report(result, options.output)
+
+
+def print_speeds(result: dict[str, Any]) -> None:
+    """Print every contender's speed, and every ratio with its lowest and highest round."""
+    for name, speed in sorted(result["chars_per_second"].items(), key=lambda item: -item[1]):
+        print(
+            f"{name:<20} {speed:>12,.0f} characters per second, spread {result['spread'][name]:.0%}"
+        )
+    for name, value in result["ratios"].items():
+        low, high = result["ratio_ranges"][name]
+        print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,151 @@
+"""The compiled recurrence's build: cached, safe among processes, done without where it fails."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import filelock
+import pytest
+import torch
+
+from model.fused import compilation, recycling
+from model.fused.recycling import recycled_empty
+from tests.runs import ROOT
+
+USE = """
+import logging, sys, torch
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+from model.fused.cpu import runs_compiled
+from model.recurrence import fused_mlstm, reference_mlstm
+from model.state import State
+g = torch.Generator().manual_seed(0)
+x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
+arguments = (x, State(h, h), w_mh, w_h, torch.zeros(32))
+fused, exact = fused_mlstm(*arguments)[0], reference_mlstm(*arguments)[0]
+assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
+print(runs_compiled(w_mh))
+"""
+
+
+def use(cache, **environment):
+    """Run the fused recurrence in a process of its own; return (compiled?, stderr)."""
+    process = subprocess.run(
+        [sys.executable, "-c", USE],
+        cwd=ROOT,
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip() == "True", process.stderr
+
+
+def libraries(cache):
+    return list(cache.rglob("*.so"))
+
+
+def test_compiles_once_and_keeps_it(tmp_path):
+    assert use(tmp_path) == (True, "")
+    (library,) = libraries(tmp_path)
+    written = library.stat().st_mtime_ns
+    assert use(tmp_path, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
+    assert library.stat().st_mtime_ns == written
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_without_a_compiler_it_says_so_once_and_goes_on(tmp_path):
+    compiled, stderr = use(tmp_path, CXX="", PATH=str(tmp_path))
+    assert not compiled
+    assert stderr.count("the recurrence was not compiled (no C++ compiler)") == 1
+    assert "CXX" in stderr
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path):
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    compiled, stderr = use(tmp_path, CXX=str(broken))
+    assert not compiled
+    assert "error: unknown flag" in stderr
+    assert not libraries(tmp_path)
+
+
+def test_a_damaged_library_is_made_anew(tmp_path):
+    use(tmp_path)
+    (library,) = libraries(tmp_path)
+    library.write_bytes(b"")  # as after a crash of the machine
+    assert use(tmp_path) == (True, "")
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
+    assert use(tmp_path) == (True, "")
+
+
+def test_processes_share_one_build(tmp_path):
+    counter = tmp_path / "builds"
+    counting = tmp_path / "c++"
+    compiler = compilation._compiler()
+    counting.write_text(f'#!/bin/sh\necho built >> {counter}\nexec {compiler} "$@"\n')
+    counting.chmod(0o755)
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", USE], cwd=ROOT, env=environment) for _ in range(3)
+    ]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert counter.read_text().split() == ["built"]
+
+
+def test_a_lock_left_by_a_killed_process_holds_nobody_up(tmp_path):
+    lock = tmp_path / "window.lock"
+    code = "import filelock, sys, time; filelock.FileLock(sys.argv[1]).acquire(); print('held')"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; sys.stdout.flush(); time.sleep(100)", str(lock)],
+        stdout=subprocess.PIPE,
+    )
+    holder.stdout.readline()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    assert lock.exists()
+    with compilation._one_at_a_time(tmp_path / "window.so"):
+        pass
+
+
+def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "SECONDS_TO_COMPILE", 0.2)
+    with filelock.FileLock(tmp_path / "window.lock"):
+        started = time.monotonic()
+        with compilation._one_at_a_time(tmp_path / "window.so"):
+            assert 0.1 < time.monotonic() - started < 60
+
+
+@pytest.fixture
+def no_idle_blocks(monkeypatch):
+    monkeypatch.setattr(recycling, "_idle", [])
+
+
+@pytest.mark.usefixtures("no_idle_blocks")
+def test_memory_is_taken_up_again_only_when_nothing_refers_to_it():
+    size = recycling.SMALLEST
+    first = recycled_empty(size, dtype=torch.uint8)
+    address, view = first.data_ptr(), first[10:20]
+    del first
+    other = recycled_empty(size, dtype=torch.uint8)
+    assert other.data_ptr() != address
+    del view
+    again = recycled_empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
+    assert again.data_ptr() == address
+    assert again.shape == (size // 8, 2)
+
+
+@pytest.mark.usefixtures("no_idle_blocks")
+def test_idle_memory_is_bounded_and_never_twice_too_large():
+    size = recycling.SMALLEST
+    held = [recycled_empty(size, dtype=torch.uint8) for _ in range(recycling.MOST_IDLE + 5)]
+    del held
+    assert len(recycling._idle) == recycling.MOST_IDLE
+    recycling._idle[:] = [torch.empty(5 * size, dtype=torch.uint8)]
+    assert recycled_empty(2 * size, dtype=torch.uint8).untyped_storage().nbytes() == 2 * size
