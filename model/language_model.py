@@ -13,6 +13,7 @@ from .recurrence import Backend
 from .state import State, accumulation_dtype
 
 VOCABULARY_SIZE = 256  # V: bytes are the tokens
+COMPUTATION = {"backend", "segments"}  # of ModelConfig: how it is computed, not what
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,12 @@ class ModelConfig:
     """Added to the forget gate's bias at the start; the published models add none."""
     backend: Backend = "auto"
     """auto takes the fastest implementation of the recurrence that runs here."""
+    segments: int = 1
+    """Above 1, a window is cut so many times and each piece computed again in backward: a third
+    more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "embedding_size", "layers"):
+        for name in ("hidden_size", "embedding_size", "layers", "segments"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"model.{name} is {value!r}; it must be a whole number above 0")
@@ -43,8 +47,8 @@ class ModelConfig:
             raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
 
     def architecture(self) -> dict[str, Any]:
-        """Return what the weights depend on: all but the backend."""
-        return {name: value for name, value in asdict(self).items() if name != "backend"}
+        """Return what the weights depend on: all but how they are computed with."""
+        return {name: value for name, value in asdict(self).items() if name not in COMPUTATION}
 
 
 class Weights(NamedTuple):
@@ -146,7 +150,11 @@ def _build_layer(config: ModelConfig, input_size: int) -> RecurrentLayer:
     if config.cell == "lstm":
         return LstmLayer(input_size, config.hidden_size)
     return MlstmLayer(
-        input_size, config.hidden_size, weight_norm=config.weight_norm, backend=config.backend
+        input_size,
+        config.hidden_size,
+        weight_norm=config.weight_norm,
+        backend=config.backend,
+        segments=config.segments,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .recurrence import RECURRENCES, pack
 from .state import State, accumulation_dtype
@@ -53,10 +54,18 @@ class MlstmLayer(RecurrentLayer):
     row of the [out, in] matrix. It is taken once per window, not per byte.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: str):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        weight_norm: bool,
+        backend: str,
+        segments: int = 1,
+    ):
         super().__init__()
         H = hidden_size
-        self.backend = backend
+        self.backend, self.segments = backend, segments
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
@@ -109,8 +118,20 @@ class MlstmLayer(RecurrentLayer):
     def _recur(
         self, x_proj: Tensor, state: State, weights: MlstmWeights, rows: Tensor | None
     ) -> tuple[Tensor, State]:
+        recurrence = RECURRENCES[self.backend]
         _, w_mh, w_h, b, packed = weights
-        return RECURRENCES[self.backend](x_proj, state, w_mh, w_h, b, rows, packed)
+        if self.segments == 1 or not torch.is_grad_enabled():
+            return recurrence(x_proj, state, w_mh, w_h, b, rows, packed)
+        h = []
+        for part in (x_proj if rows is None else rows).chunk(self.segments):
+            x, part_rows = (part, None) if rows is None else (x_proj, part)
+            # Nothing in a segment is random.
+            part_h, state = checkpoint(
+                recurrence, x, state, w_mh, w_h, b, part_rows,
+                use_reentrant=False, preserve_rng_state=False,
+            )  # fmt: skip
+            h.append(part_h)
+        return torch.cat(h), state
 
 
 class LstmLayer(RecurrentLayer):

@@ -10,6 +10,7 @@ from .cell import mlstm_step
 from .fused.cpu import compiled_mlstm, runs_compiled
 from .fused.cpu import pack as pack_weights
 from .fused.deferred import deferred_mlstm
+from .fused.triton_window import runs_in_triton, triton_mlstm
 from .state import State, accumulation_dtype
 
 Backend = Literal["auto", "reference", "fused"]
@@ -63,6 +64,8 @@ def fused_mlstm(
     packed: Tensor | None = None,
 ) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
+    if runs_in_triton(w_mh):
+        return triton_mlstm(x_proj, state, w_mh, w_h, b, rows)
     if runs_compiled(w_mh):
         return compiled_mlstm(x_proj, state, w_mh, w_h, b, rows, packed)
     if rows is not None:

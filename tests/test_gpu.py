@@ -3,7 +3,12 @@
 import pytest
 import torch
 
+from model.fused import triton_window
+from model.fused.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
+from model.recurrence import fused_mlstm, reference_mlstm
+from model.state import State
+from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
@@ -50,6 +55,50 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
     cpu, gpu = rows_of(tmp_path / "cpu")[-1], rows_of(tmp_path / "cuda")[-1]
     key = "valid_bits_per_character"
     assert gpu[key] == pytest.approx(cpu[key], abs=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_of_a_table_on_the_gpu(dtype):
+    T, B, H = 32, 16, 128
+    exact = scaled_inputs(torch.float64, T, B, H)
+    exact[0] = exact[0].detach().view(-1, 5 * H)[:50].clone().requires_grad_()
+    rows = torch.randint(0, 50, (T, B), generator=torch.Generator().manual_seed(1))
+    inputs = [
+        tensor.detach().to(dtype if index in (0, 1, 3, 4) else torch.float32).cuda()
+        for index, tensor in enumerate(exact)
+    ]
+    actual = results(fused_mlstm, [tensor.requires_grad_() for tensor in inputs], rows.cuda())
+    expected = results(reference_mlstm, exact, rows)
+    tolerance = 4 * torch.finfo(dtype).eps * (T * 4 * H) ** 0.5
+    for a, e in zip(actual, expected, strict=True):
+        assert error(a.cpu(), e) <= tolerance
+
+
+def test_graphs_serve_one_window_at_a_time():
+    """Two windows before their backwards, and a third after: no captured memory is shared."""
+    batches = []
+    for seed in range(3):
+        inputs = [tensor.detach() for tensor in make_inputs(torch.float32, 16, 8, 64, seed)]
+        inputs[3:5] = [weight / 8 for weight in inputs[3:5]]
+        batches.append([tensor.cuda().requires_grad_() for tensor in inputs])
+    alone = [results(fused_mlstm, inputs) for inputs in batches]
+    losses = []
+    for x_proj, h, c, *weights in batches[:2]:
+        outputs, state = fused_mlstm(x_proj, State(h, c), *weights)
+        losses.append(sum(out.double().square().sum() for out in (outputs, *state)))
+    for loss, inputs, expected in zip(losses, batches, alone, strict=False):
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
+            assert torch.equal(a, e)
+    for a, e in zip(results(fused_mlstm, batches[2]), alone[2], strict=True):
+        assert torch.equal(a, e)
+
+
+def test_a_window_that_is_given_up_frees_its_graph():
+    x_proj, h, c, *weights = (t.cuda() for t in make_inputs(torch.float32, 4, 2, 32))
+    for _ in range(3):
+        fused_mlstm(x_proj, State(h, c), *weights)
+    inputs = Inputs(x_proj, None, h, c, *weights)
+    assert len(triton_window._graphs.idle[triton_window._sizes(inputs)]) == 1
 
 
 def test_a_large_model_fits_and_learns():

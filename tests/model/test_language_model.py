@@ -93,3 +93,31 @@ def test_sizes_must_be_positive_whole_numbers(wrong):
     (name,) = wrong
     with pytest.raises(InputError, match=f"model.{name}"):
         ModelConfig(**wrong)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_segments_change_memory_alone(layers):
+    tokens = torch.randint(0, 256, (64, 64), generator=torch.Generator().manual_seed(1))
+    made = []
+    for segments in (1, 4, 5):
+        config = ModelConfig(hidden_size=32, layers=layers, segments=segments)
+        model = build_model(config, seed=1)
+        saved = {}  # by address, so that what is kept twice counts once
+
+        def keep(tensor, saved=saved):
+            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            logits, state = model(tokens, model.initial_state(64))
+        logits.square().mean().backward()
+        gradients = [parameter.grad for parameter in model.parameters()]
+        made.append((logits, state, gradients, sum(saved.values())))
+    whole, *cut = made
+    for logits, state, gradients, saved in cut:
+        assert torch.equal(logits, whole[0])
+        assert torch.equal(state.c, whole[1].c)
+        assert saved < whole[3] / 2
+        for a, b in zip(gradients, whole[2], strict=True):
+            # Sums over pieces instead of at once: rounding alone.
+            assert (a - b).norm() <= 1e-5 * b.norm()

@@ -1,0 +1,149 @@
+"""The arithmetic between the products of one byte, for CUDA, in Triton.
+
+Letters as in cell.py. Each program takes one lane and BLOCK units. Arrays are in the compute
+dtype, the cell state and all arithmetic in fp32. x has rows of 5H: the input's share of m, then of
+the gates i f u o; lane b reads row rows[b] of it, or row b where ROWS is false.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+LARGEST_BLOCK = 1024
+
+
+@triton.jit
+def _tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def _place(x, rows, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    """Return this program's lane, units, which of them exist, and the lane's row of x."""
+    lane = tl.program_id(0).to(tl.int64)
+    units = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = lane
+    if ROWS:
+        row = tl.load(rows + lane)
+    return lane, units, units < H, x + row * 5 * H
+
+
+@triton.jit
+def _multiply(x, rows, recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    """m = x_m * (W_mh h)"""
+    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    at = lane * H + units
+    r = tl.load(recurrent + at, real).to(tl.float32)
+    x_m = tl.load(x + units, real).to(tl.float32)
+    tl.store(m + at, x_m * r, real)
+
+
+@triton.jit
+def _advance(
+    x, rows, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr
+):
+    """z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c).  gates: W_h m in, i f u o out."""
+    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    x, b, gates = x + H + units, b + units, gates + lane * 4 * H + units
+    at = lane * H + units
+    z_i = tl.load(gates, real) + tl.load(x, real).to(tl.float32) + tl.load(b, real)
+    z_f = tl.load(gates + H, real) + tl.load(x + H, real).to(tl.float32) + tl.load(b + H, real)
+    z_u = (
+        tl.load(gates + 2 * H, real)
+        + tl.load(x + 2 * H, real).to(tl.float32)
+        + tl.load(b + 2 * H, real)
+    )
+    z_o = (
+        tl.load(gates + 3 * H, real)
+        + tl.load(x + 3 * H, real).to(tl.float32)
+        + tl.load(b + 3 * H, real)
+    )
+    i, f, u, o = tl.sigmoid(z_i), tl.sigmoid(z_f), _tanh(z_u), tl.sigmoid(z_o)
+    new_c = f * tl.load(c_before + at, real) + i * u
+    tl.store(c + at, new_c, real)
+    tl.store(h + at, o * _tanh(new_c), real)
+    tl.store(gates, i, real)
+    tl.store(gates + H, f, real)
+    tl.store(gates + 2 * H, u, real)
+    tl.store(gates + 3 * H, o, real)
+
+
+@triton.jit
+def _retreat(dh, dh_next, gates, c_before, c, dc, dx, H: tl.constexpr, BLOCK: tl.constexpr):
+    """From d h, of this byte's output and from the next byte, to d z; d c moves one byte back."""
+    lane = tl.program_id(0).to(tl.int64)
+    units = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    real = units < H
+    at = lane * H + units
+    gates, dx = gates + lane * 4 * H + units, dx + lane * 5 * H + H + units
+    i, f = tl.load(gates, real).to(tl.float32), tl.load(gates + H, real).to(tl.float32)
+    u, o = tl.load(gates + 2 * H, real).to(tl.float32), tl.load(gates + 3 * H, real).to(tl.float32)
+    d_h = tl.load(dh + at, real).to(tl.float32) + tl.load(dh_next + at, real).to(tl.float32)
+    tanh_c = _tanh(tl.load(c + at, real))
+    d_c = tl.load(dc + at, real) + d_h * o * (1 - tanh_c * tanh_c)
+    tl.store(dx, d_c * u * i * (1 - i), real)
+    tl.store(dx + H, d_c * tl.load(c_before + at, real) * f * (1 - f), real)
+    tl.store(dx + 2 * H, d_c * i * (1 - u * u), real)
+    tl.store(dx + 3 * H, d_h * tanh_c * o * (1 - o), real)
+    tl.store(dc + at, d_c * f, real)
+
+
+@triton.jit
+def _unmultiply(
+    dm, x, rows, recurrent, dx, d_recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """From d m to both of its factors; m itself is made again for the weight gradient."""
+    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    at = lane * H + units
+    d_m = tl.load(dm + at, real).to(tl.float32)
+    x_m = tl.load(x + units, real).to(tl.float32)
+    r = tl.load(recurrent + at, real).to(tl.float32)
+    tl.store(dx + lane * 5 * H + units, d_m * r, real)
+    tl.store(d_recurrent + at, d_m * x_m, real)
+    tl.store(m + at, x_m * r, real)
+
+
+def _launch(kernel, lanes: Tensor, *arguments: Tensor | None, **constants: bool) -> None:
+    """Run a kernel over an array [B, H] of lanes."""
+    B, H = lanes.shape
+    block = min(LARGEST_BLOCK, triton.next_power_of_2(H))
+    kernel[(B, triton.cdiv(H, block))](*arguments, H=H, BLOCK=block, **constants)
+
+
+def multiply(x: Tensor, rows: Tensor | None, recurrent: Tensor, m: Tensor) -> None:
+    """Write m [B, H] from recurrent = W_mh h [B, H]. x: [B, 5H], or [R, 5H] with rows [B]."""
+    _launch(_multiply, m, x, rows, recurrent, m, ROWS=rows is not None)
+
+
+def advance(
+    x: Tensor,
+    rows: Tensor | None,
+    gates: Tensor,
+    b: Tensor,
+    c_before: Tensor,
+    c: Tensor,
+    h: Tensor,
+) -> None:
+    """Turn gates [B, 4H] from W_h m into i f u o, in place; write c and h [B, H]."""
+    _launch(_advance, h, x, rows, gates, b, c_before, c, h, ROWS=rows is not None)
+
+
+def retreat(
+    dh: Tensor, dh_next: Tensor, gates: Tensor, c_before: Tensor, c: Tensor, dc: Tensor, dx: Tensor
+) -> None:
+    """Write d z into dx [B, 5H] behind its first H columns; move dc [B, H] one byte back."""
+    _launch(_retreat, dc, dh, dh_next, gates, c_before, c, dc, dx)
+
+
+def unmultiply(
+    dm: Tensor,
+    x: Tensor,
+    rows: Tensor | None,
+    recurrent: Tensor,
+    dx: Tensor,
+    d_recurrent: Tensor,
+    m: Tensor,
+) -> None:
+    """Write the first H columns of dx [B, 5H], d_recurrent and m [B, H] from dm [B, H]."""
+    _launch(_unmultiply, m, dm, x, rows, recurrent, dx, d_recurrent, m, ROWS=rows is not None)

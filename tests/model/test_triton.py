@@ -1,0 +1,67 @@
+"""The CUDA path under Triton's interpreter: its passes and kernels, on the CPU.
+
+What the interpreter cannot show (that the kernels compile, the graphs, speed) is in test_gpu.py.
+"""
+
+import os
+
+import pytest
+import torch
+
+if torch.cuda.is_available():
+    pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
+os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined
+pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+
+from model.fused.triton_window import runs_in_triton, triton_mlstm
+from model.recurrence import reference_mlstm
+from model.state import State
+from tests.model.test_compiled import error, exact, results, scaled_inputs
+from tests.model.test_recurrence import EPS
+
+# One unit more than the largest power of two below it, and a block of units with a remainder.
+SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("T", "B", "H"), SIZES)
+def test_equals_the_reference_in_fp64(dtype, T, B, H):
+    inputs = scaled_inputs(dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    # As in test_fused_equals_reference.
+    tolerance = 4 * EPS[dtype] * (T * 4 * H) ** 0.5
+    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+        assert error(a, e) <= tolerance
+
+
+def test_more_units_than_one_block(monkeypatch):
+    from model.fused import triton_kernels
+
+    monkeypatch.setattr(triton_kernels, "LARGEST_BLOCK", 16)
+    inputs = scaled_inputs(torch.float32, 3, 2, 40)
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+        assert error(a, e) <= 4 * EPS[torch.float32] * (3 * 4 * 40) ** 0.5
+
+
+def test_rows_of_a_table():
+    T, B, H = 4, 3, 33
+    x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
+    table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
+    rows = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
+    expected = results(reference_mlstm, exact([table, *rest]), rows)
+    for a, e in zip(results(triton_mlstm, [table, *rest], rows), expected, strict=True):
+        assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+
+
+def test_inference_gives_what_training_gives():
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 5, 3, 33)
+    trained, last = triton_mlstm(x_proj, State(h, c), *weights)
+    with torch.inference_mode():
+        inferred, after = triton_mlstm(x_proj, State(h, c), *weights)
+    assert torch.equal(inferred, trained)
+    assert torch.equal(after.c, last.c)
+
+
+def test_the_cpu_does_not_take_this_path():
+    assert not runs_in_triton(torch.zeros(2, 2))
