@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from model.fused import cpu
 from model.fused.cpu import compiled_mlstm, pack, runs_compiled
 from model.recurrence import reference_mlstm
 from model.state import State
@@ -71,6 +72,14 @@ def test_equals_the_reference_in_fp64(dtype, count, T, B, H, threads):
     expected = results(reference_mlstm, exact(inputs))
     for a, e in zip(results(compiled_mlstm, inputs), expected, strict=True):
         assert error(a, e) <= tolerance
+
+
+def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
+    inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
+    plain = results(compiled_mlstm, inputs)
+    monkeypatch.setattr(cpu, "_has_matrix_units", lambda: True)
+    for a, b in zip(results(compiled_mlstm, inputs), plain, strict=True):
+        assert error(a, b.double()) <= EPS[torch.bfloat16]  # the last rounding may differ
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -212,6 +221,7 @@ OTHER_PROCESSORS = {
 def test_on_lesser_processors(processor, tmp_path):
     code = """
 import torch
+from model.fused import cpu
 from model.fused.cpu import runs_compiled
 from tests.model import test_compiled as t
 assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
