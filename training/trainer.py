@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,11 +13,10 @@ from model.language_model import LanguageModel
 from model.state import State
 
 from .distributed import Device, World
+from .objective import IGNORED, Objective
 from .optim import OptimConfig, make_optimizer
 from .precision import Precision, make_loss_scaler
 from .progress import Progress
-
-IGNORED = -100  # cross_entropy's default target to leave out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +62,8 @@ class Trainer:
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
-        self.parallel = model if world.size == 1 else DistributedDataParallel(model)
+        objective = Objective(self.model)
+        self.parallel = objective if world.size == 1 else DistributedDataParallel(objective)
         self.optimizer = make_optimizer(model.parameters(), optim)
         self.scaler = make_loss_scaler(precision, world)
         share = world.share(lanes)
@@ -82,14 +81,7 @@ class Trainer:
         """Take one step on a window; nothing here waits for the device."""
         inputs, targets = self._batch(window)
         reset = torch.from_numpy(window.reset).to(self.world.device)
-        logits, state = self.parallel(inputs, self.state.reset(reset))  # [B, T, V]
-        nats = F.cross_entropy(
-            # Time first, as the model computes it: a view, where batch first would be a copy.
-            logits.transpose(0, 1).flatten(0, 1),
-            targets.t().flatten(),
-            ignore_index=IGNORED,
-            reduction="sum",
-        )
+        nats, state = self.parallel(inputs, targets, self.state.reset(reset))
         self.state = State(*state).detach()
         # DDP averages over ranks; what is wanted is the sum over all lanes per character.
         self._update(nats * (self.world.size / window.characters))

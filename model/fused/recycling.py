@@ -28,6 +28,13 @@ def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(lease)[:size].view(dtype).view(shape)
 
 
+def empty_like(tensor: Tensor) -> Tensor:
+    """Return an uninitialised tensor of the same shape, dtype and device."""
+    if tensor.device.type != "cpu":
+        return torch.empty_like(tensor)
+    return recycled_empty(*tensor.shape, dtype=tensor.dtype)
+
+
 def _take(size: int) -> Tensor:
     """Return the smallest idle block that fits and is not twice too large, or a new one."""
     fitting = [block for block in _idle if size <= block.numel() <= 2 * size]

@@ -1,0 +1,62 @@
+"""The loss in pieces against torch's, and its gradient."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from training import objective
+from training.objective import IGNORED, linear_cross_entropy
+
+
+def make_inputs(dtype, N=50, H=12, V=256):
+    generator = torch.Generator().manual_seed(0)
+    h, w = (torch.randn(n, H, generator=generator, dtype=torch.float64) for n in (N, V))
+    b = torch.randn(V, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, V, (N,), generator=generator)
+    targets[::7] = IGNORED
+    wide = torch.promote_types(dtype, torch.float32)
+    return [h.to(dtype), w.to(dtype), b.to(wide)], targets
+
+
+def exact_loss(inputs, targets):
+    h, w, b = (tensor.detach().double().requires_grad_() for tensor in inputs)
+    nats = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="sum")
+    return nats.detach(), torch.autograd.grad(3 * nats, (h, w, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [7, 50, 1000])
+def test_equals_cross_entropy_in_fp64(dtype, rows, monkeypatch):
+    monkeypatch.setitem(objective.ROWS_AT_ONCE, "cpu", rows)
+    inputs, targets = make_inputs(dtype)
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    expected_nats, expected = exact_loss(inputs, targets)
+    nats = linear_cross_entropy(*inputs, targets)
+    # Logits are of size 4 and rounded to the dtype: each adds an error of a few eps.
+    eps = torch.finfo(dtype).eps
+    assert abs(nats.double() - expected_nats) <= 8 * eps * expected_nats
+    for actual, exact in zip(torch.autograd.grad(3 * nats, inputs), expected, strict=True):
+        assert (actual.double() - exact).norm() <= 8 * eps * exact.norm()
+
+
+def test_nothing_counts():
+    inputs, targets = make_inputs(torch.float32)
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    nats = linear_cross_entropy(*inputs, torch.full_like(targets, IGNORED))
+    assert nats == 0
+    assert not any(gradient.any() for gradient in torch.autograd.grad(nats, inputs))
+
+
+def test_logits_beyond_the_range_of_exp():
+    inputs, targets = make_inputs(torch.float32)
+    inputs[0] *= 1e4
+    expected, _ = exact_loss(inputs, targets)
+    assert linear_cross_entropy(*inputs, targets) == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_second_backward_is_refused():
+    inputs, targets = make_inputs(torch.float32)
+    nats = linear_cross_entropy(inputs[0].requires_grad_(), *inputs[1:], targets)
+    nats.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        nats.backward()

@@ -1,0 +1,80 @@
+"""What is minimised: the nats of every next byte, summed, without a [T, B, V] tensor in between."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from model.fused.recycling import empty_like
+from model.language_model import LanguageModel
+from model.state import State
+
+IGNORED = -100  # the target of a byte that does not count
+ROWS_AT_ONCE = {"cpu": 2048, "cuda": 32768}  # on the CPU, logits that stay in cache
+
+
+class Objective(nn.Module):
+    """A language model and its loss as one module, so that DDP sees the whole forward pass."""
+
+    def __init__(self, model: LanguageModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, targets: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return the nats of targets [B, T] given tokens [B, T], summed, and the state after."""
+        weights = self.model.fold()
+        h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
+        nats = linear_cross_entropy(
+            h.flatten(0, 1), weights.w_out, weights.b_out, targets.t().flatten()
+        )
+        return nats, state
+
+
+def linear_cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
+
+    h: [N, H], w: [V, H] in the compute dtype; b: [V] in the wider one. Logits and their gradient
+    exist for a few rows at a time: the gradient is computed with them, in the forward pass. (torch
+    has the like from 2.13 on.)
+    """
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets)
+    return nats
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> Tensor:
+        nats = b.new_zeros(())
+        d_h = empty_like(h)
+        d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
+        rows = ROWS_AT_ONCE.get(h.device.type, len(h))
+        for part, target, d_part in zip(
+            h.split(rows), targets.split(rows), d_h.split(rows), strict=True
+        ):
+            part_nats, d_logits = _cross_entropy(part, w, b, target)
+            nats += part_nats
+            d_b += d_logits.sum(0)
+            d_logits = d_logits.to(h.dtype)
+            torch.mm(d_logits, w, out=d_part)
+            d_w += d_logits.t() @ part
+        ctx.save_for_backward(d_h, d_w.to(w.dtype), d_b)
+        return nats
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
+        # In place: a second backward is refused by autograd, which sees that they have changed.
+        return (*(gradient.mul_(d_nats) for gradient in ctx.saved_tensors), None)
+
+
+def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the summed nats of a few rows and the gradient of their logits [rows, V]."""
+    fused = h.dtype == b.dtype
+    logits = torch.addmm(b, h, w.t()) if fused else (h @ w.t()).to(b.dtype) + b  # [rows, V]
+    counts = (targets != IGNORED).unsqueeze(1)
+    chosen = targets.unsqueeze(1).where(counts, 0)
+    total = logits.logsumexp(1, keepdim=True)
+    nats = (total - logits.gather(1, chosen)).where(counts, 0).sum()
+    d_logits = logits.sub_(total).exp_().scatter_add_(1, chosen, -torch.ones_like(total))
+    return nats, d_logits.mul_(counts)
