@@ -18,6 +18,7 @@ SHORT_RUN = (
 )
 # What a first start leaves to the ranks; a test has two of them and few reviews.
 SHORT_LAUNCH = SHORT_RUN.replace("--data.lanes 4", "--data.lanes_per_rank 2")
+SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cpu"
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "run.sh")  # run by CI and by hand
 ELSEWHERE = ("sbatch", "pip install", "git clone")  # need a cluster or a network
 
@@ -38,7 +39,16 @@ COMMANDS = list(dict.fromkeys(readme_commands()))
 def checkout(tmp_path_factory):
     """A folder that looks like a checkout with the user's files beside it."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("main.py", "scripts", "configs", "model", "data_utils", "training", "transfer"):
+    for name in (
+        "main.py",
+        "scripts",
+        "configs",
+        "model",
+        "data_utils",
+        "training",
+        "transfer",
+        "experiments",
+    ):
         (folder / name).symlink_to(ROOT / name)
     for name, count in (("train", 120), ("val", 40), ("test", 40), ("texts", 5)):
         lines = ["label,text"]
@@ -60,6 +70,8 @@ def shortened(command):
             if "lanes_per_rank" in config_of(command)
             else (command + SHORT_RUN)
         )
+    if "benchmark.py" in command:
+        return command + SHORT_BENCHMARK
     return command + SHORT_RUN if "main.py" in command else command
 
 

@@ -63,15 +63,31 @@ def compiled_mlstm(
 
     packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
     """
-    x_proj, w_mh, w_h, b = (tensor.contiguous() for tensor in (x_proj, w_mh, w_h, b))
-    rows = None if rows is None else rows.contiguous()
-    h0, c0 = state.h.contiguous(), state.c.contiguous()
-    inputs = (x_proj, h0, c0, w_mh, w_h, b)
+    inputs = _as_the_library_reads_them(x_proj, state, w_mh, w_h, b)
+    if rows is not None:
+        rows = rows.long().contiguous()
+        if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(x_proj):
+            raise IndexError(f"rows must be whole numbers from 0 to {len(x_proj) - 1}")
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         h, last_h, last_c = _CompiledMlstm.apply(rows, *inputs)
     else:
         h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
     return h, State(last_h, last_c)
+
+
+def _as_the_library_reads_them(
+    x: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor
+) -> tuple[Tensor, ...]:
+    """Return x, h, c, w_mh, w_h, b dense, in the dtypes and the shapes that window.cpp takes."""
+    (B, H), dtype = state.h.shape, w_mh.dtype
+    given = (x, state.h, state.c, w_mh, w_h, b)
+    shapes = ((*x.shape[:-1], 5 * H), (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
+    if any(tensor.shape != shape for tensor, shape in zip(given, shapes, strict=True)):
+        raise ValueError(f"shapes {[tuple(t.shape) for t in given]} are not {list(shapes)}")
+    dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
+    return tuple(
+        tensor.to(wanted).contiguous() for tensor, wanted in zip(given, dtypes, strict=True)
+    )
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:

@@ -168,6 +168,21 @@ def test_strided_inputs():
     assert torch.equal(actual, expected)
 
 
+def test_what_does_not_fit_is_refused():
+    """C++ would read beyond the end."""
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.float32, 2, 3, 32))
+    with pytest.raises(ValueError, match="shapes"):
+        compiled_mlstm(x_proj, State(h[:2], c), *weights)
+    table = x_proj.reshape(-1, 160)
+    for row in (6, -1):
+        rows = torch.tensor([[0, 1, row]])
+        with pytest.raises(IndexError, match="0 to 5"):
+            compiled_mlstm(table, State(h, c), *weights, rows)
+    few = torch.tensor([[0, 1, 5]], dtype=torch.int32)
+    by_row, _ = compiled_mlstm(table, State(h, c.double()), *weights, few)
+    assert torch.equal(by_row, compiled_mlstm(table, State(h, c), *weights, few.long())[0])
+
+
 def test_windows_alive_at_once_keep_their_own_memory():
     """Two layers, or two passes before their backwards: no buffer may serve twice."""
     first, second = (scaled_inputs(torch.float32, 40, 70, 64) for _ in range(2))

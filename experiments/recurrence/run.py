@@ -1,0 +1,50 @@
+"""Run every measurement of this experiment, each in a process of its own, into results/.
+
+python experiments/recurrence/run.py [NAME ...]     (default: all that have no result yet)
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCHMARK = HERE.parent.parent / "scripts" / "benchmark.py"
+LOOPS = ("--skip", "loop_2018", "reference")  # minutes at large sizes, and off the question
+
+
+def measurements() -> dict[str, tuple[object, ...]]:
+    """Return the arguments of scripts/benchmark.py by the name of the result."""
+    all_of = {}
+    for dtype in ("fp32", "bf16"):
+        for H in (512, 1024):
+            size = ("--hidden-size", H, "--batch", 128, "--window", 256, "--dtype", dtype)
+            peers = ("--peer", "compile") if H == 512 else ()
+            all_of[f"training_{dtype}_{H}"] = ("recurrence", *size, *peers)
+            all_of[f"inference_{dtype}_{H}"] = ("recurrence", *size, "--inference", *LOOPS)
+        all_of[f"step_{dtype}_1024"] = ("step", "--hidden-size", 1024, "--dtype", dtype)
+    all_of["step_fp32_512"] = ("step", "--hidden-size", 512)
+    # One variable at a time around 512 units, 128 lanes, 256 bytes.
+    points = {(H, 128, 256 if H < 2048 else 64) for H in (128, 256, 2048)}
+    points |= {(512, B, 256) for B in (1, 8, 32, 64, 256)}
+    points |= {(512, 128, T) for T in (1, 8, 64, 1024)}
+    for H, B, T in sorted(points):
+        size = ("--hidden-size", H, "--batch", B, "--window", T)
+        slow = LOOPS if H == 2048 else ()
+        all_of[f"sweep_{H}_{B}_{T}"] = ("recurrence", *size, *slow)
+    return all_of
+
+
+def main() -> None:
+    chosen = measurements()
+    if names := sys.argv[1:]:
+        chosen = {name: chosen[name] for name in names}
+    for name, arguments in chosen.items():
+        output = HERE / "results" / f"{name}.json"
+        if names or not output.exists():
+            print(f"== {name}", flush=True)
+            words = [str(word) for word in (*arguments, "--output", output)]
+            subprocess.run([sys.executable, str(BENCHMARK), *words], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The benchmark measures what it says: equal work, the floor's products, honest ratios."""
+
+import json
+import statistics
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from experiments.recurrence import floor, timing
+from experiments.recurrence.contenders import (
+    compiled_step,
+    from_inputs,
+    from_table,
+    loop_2018,
+    reference,
+    training,
+)
+from experiments.recurrence.memory import least_bytes, saved_bytes
+from experiments.recurrence.problem import Problem, Shape
+from tests.runs import assert_refused, run
+
+SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
+
+
+def small_problem(dtype=torch.float32, T=6, B=5, H=32):
+    return Problem.draw(Shape(T, B, H, 8, dtype, torch.device("cpu")))
+
+
+def test_contenders_do_the_same_work():
+    problem = small_problem()
+    made = [
+        training(contender(problem), problem.parameters(), problem.dh)()
+        for contender in (reference, from_table, from_inputs, loop_2018)
+    ]
+    expected, *others = made
+    for gradients in others:
+        for a, e in zip(gradients[:4], expected[:4], strict=True):
+            assert (a - e).norm() <= 1e-5 * e.norm()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile looks at it
+def test_compiled_step_does_the_same_work():
+    problem = small_problem(T=2)
+    h, expected = compiled_step(problem)(), reference(problem)()
+    assert (h - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
+def test_the_floor_makes_every_product_and_no_other(backward, passes, monkeypatch):
+    monkeypatch.setattr(floor, "_library_packed", lambda a, w: [])  # FLOPs not counted inside
+    problem = small_problem()
+    with torch.inference_mode():
+        work = floor.gemm_floor(problem, backward=backward)
+        with FlopCounterMode(display=False) as counter:
+            work()
+    s = problem.shape
+    assert counter.get_total_flops() == 2 * passes * s.T * s.B * 5 * s.H * (s.E + s.H)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_memory_is_counted(dtype):
+    T, B, H = 40, 30, 64
+    problem = small_problem(dtype, T, B, H)
+    size = dtype.itemsize
+    once = 8 * T * B + B * H * (4 if dtype == torch.float32 else 6)  # tokens; the state before
+    # h, W_mh h and four gates in the compute dtype, c in fp32
+    assert saved_bytes(problem) == T * B * H * (6 * size + 4) + once
+    assert least_bytes(problem.shape) == T * B * H * (5 * size + 4)
+
+
+def test_ratios_are_taken_round_by_round():
+    seconds = {"ours": [1.0, 2.0, 4.0], "other": [2.0, 2.0, 2.0]}
+    assert timing.ratio(seconds, "ours", "other") == {"median": 1.0, "low": 0.5, "high": 2.0}
+    speeds, spread = timing.rates(seconds, 8)
+    assert speeds == {"ours": 4.0, "other": 4.0}
+    assert spread == {"ours": 1.5, "other": 0.0}
+
+
+def test_every_round_runs_everything_once():
+    calls = []
+    work = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    seconds = timing.interleave(work, rounds=3)
+    assert [len(times) for times in seconds.values()] == [3, 3, 3]
+    assert "".join(calls) == "abc" + "bca" + "cab" + "abc"
+
+
+def test_the_fastest_that_runs_is_taken():
+    def fails():
+        raise RuntimeError
+
+    def slow():
+        torch.randn(1_000_000)
+
+    def quick():
+        pass
+
+    assert timing.fastest([fails, slow, quick]) is quick
+
+
+def test_benchmark_writes_what_it_prints(tmp_path):
+    output = tmp_path / "result.json"
+    process = run("scripts/benchmark.py", "recurrence", *SMALL, "--output", output)
+    assert process.returncode == 0, process.stderr
+    result = json.loads(output.read_text())
+    speeds, ratios, seconds = (result[key] for key in ("chars_per_second", "ratios", "seconds"))
+    assert (
+        set(speeds)
+        == set(result["spread"])
+        == {*("fused", "fused_from_inputs", "reference", "loop_2018", "nn_lstm", "gemm_floor")}
+    )
+    pairs = zip(seconds["fused"], seconds["nn_lstm"], strict=True)
+    # An LSTM has four products where the mLSTM has five.
+    adjusted = statistics.median(lstm / ours for ours, lstm in pairs) / 0.8
+    assert ratios["to_nn_lstm_flop_adjusted"] == pytest.approx(adjusted)
+    pairs = zip(seconds["fused"], seconds["loop_2018"], strict=True)
+    assert ratios["to_loop_2018"] == pytest.approx(statistics.median(b / a for a, b in pairs))
+    assert {"to_gemm_floor", "to_reference"} <= set(ratios)
+    for name in (*speeds, *ratios):
+        assert name in process.stdout
+
+
+def test_benchmark_of_inference_and_of_a_step(tmp_path):
+    for arguments in (("recurrence", "--inference", "--skip", "loop_2018"), ("step",)):
+        output = tmp_path / f"{arguments[0]}.json"
+        process = run("scripts/benchmark.py", *arguments, *SMALL, "--output", output)
+        assert process.returncode == 0, process.stderr
+        assert json.loads(output.read_text())["ratios"]
+    assert "loop_2018" not in json.loads((tmp_path / "recurrence.json").read_text())["seconds"]
+
+
+def test_sizes_that_make_no_sense_are_refused():
+    assert_refused(run("scripts/benchmark.py", "recurrence", "--batch", 0), "--batch is 0")
