@@ -16,17 +16,22 @@ from .timing import fastest
 Work = Callable[[], object]
 
 
-def gemm_floor(problem: Problem, *, backward: bool = True) -> Work:
-    """Return the work of one window."""
+def gemm_floor(problem: Problem, *, backward: bool = True, inputs: int | None = None) -> Work:
+    """Return the work of one window.
+
+    inputs: how many inputs are projected; absent, one for every byte and lane.
+    """
     s = problem.shape
     rows, H, E = s.T * s.B, s.H, s.E
+    inputs = rows if inputs is None else inputs
     work = [
-        (_product(s.draw(rows, E), problem.w_x.detach().t()), 1),
+        (_product(s.draw(inputs, E), problem.w_x.detach().t()), 1),
         (_packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
         (_packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
     ]
     if backward:
-        dz, m, dx, x = s.draw(rows, 4 * H), s.draw(rows, H), s.draw(rows, 5 * H), s.draw(rows, E)
+        dz, m = s.draw(rows, 4 * H), s.draw(rows, H)
+        dx, x = s.draw(inputs, 5 * H), s.draw(inputs, E)
         work += [
             (_packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
             (_packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import torch
 
+from model.errors import InputError
+
 from .contenders import (
     compiled_step,
     from_inputs,
@@ -19,8 +21,8 @@ from .contenders import (
 from .floor import gemm_floor
 from .memory import least_bytes, saved_bytes
 from .options import MeasureOptions
-from .problem import Problem
-from .timing import interleave, rates, ratio
+from .problem import SYMBOLS, Problem, Shape
+from .timing import Seconds, interleave, rates, ratio
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
 
@@ -38,6 +40,11 @@ class RecurrenceOptions(MeasureOptions):
     skip: tuple[Literal["loop_2018", "reference", "nn_lstm"], ...] = ()
     """Contenders to leave out: the two loops take minutes at large sizes."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.embedding_size < 1:
+            raise InputError(f"--embedding-size is {self.embedding_size}; it must be at least 1")
+
 
 def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     """Return characters per second of every contender, and how many times as fast ours is."""
@@ -45,23 +52,33 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     problem = Problem.draw(shape)
     seconds = interleave(_contenders(problem, options), options.rounds)
     speeds, spread = rates(seconds, shape.T * shape.B)
-    against = {f"to_{name}": ratio(seconds, "fused", name) for name in seconds if name != "fused"}
-    if "nn_lstm" in seconds:
-        fewer = shape.lstm_products() / shape.mlstm_products()
-        adjusted = {key: value / fewer for key, value in against.pop("to_nn_lstm").items()}
-        against["to_nn_lstm_flop_adjusted"] = adjusted
-    passes = 1 if options.inference else 3
+    against = _against_all(seconds, shape)
+    multiplied = shape.recurrent_products() + shape.input_products() * SYMBOLS / shape.T / shape.B
     return {
         "chars_per_second": speeds,
         "spread": spread,
         "ratios": {name: value["median"] for name, value in against.items()},
         "ratio_ranges": {name: [value["low"], value["high"]] for name, value in against.items()},
-        "teraflops": 2e-12 * passes * shape.mlstm_products() * speeds["fused"],
+        "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
         "saved_bytes_per_character": saved_bytes(problem) / (shape.T * shape.B),
         "saved_over_least": saved_bytes(problem) / least_bytes(shape),
         **options.provenance(),
         "seconds": seconds,
     }
+
+
+def _against_all(seconds: Seconds, shape: Shape) -> dict[str, dict[str, float]]:
+    """Return how many times as fast ours is as every other: `fused`, then `fused_from_inputs`."""
+    others = [name for name in seconds if not name.startswith("fused")]
+    against = {}
+    for ours, prefix in (("fused", ""), ("fused_from_inputs", "from_inputs_")):
+        for name in others:
+            value = ratio(seconds, ours, name)
+            if name == "nn_lstm":
+                fewer = shape.lstm_products() / shape.mlstm_products()
+                name, value = f"{name}_flop_adjusted", {k: v / fewer for k, v in value.items()}
+            against[f"{prefix}to_{name}"] = value
+    return against
 
 
 def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Callable[[], object]]:
@@ -72,7 +89,10 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
     parameters = dict.fromkeys(forwards, problem.parameters())
     if "nn_lstm" not in options.skip:
         forwards["nn_lstm"], parameters["nn_lstm"] = nn_lstm(problem)
-    work: dict[str, Callable[[], object]] = {"gemm_floor": _floor(problem, options)}
+    work: dict[str, Callable[[], object]] = {
+        "gemm_floor": _floor(problem, options, None),
+        "gemm_floor_table": _floor(problem, options, SYMBOLS),
+    }
     for name, forward in forwards.items():
         if options.inference:
             work[name] = inference(forward)
@@ -81,9 +101,11 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
     return work
 
 
-def _floor(problem: Problem, options: RecurrenceOptions) -> Callable[[], object]:
+def _floor(
+    problem: Problem, options: RecurrenceOptions, inputs: int | None
+) -> Callable[[], object]:
     with torch.inference_mode():
-        floor = gemm_floor(problem, backward=not options.inference)
+        floor = gemm_floor(problem, backward=not options.inference, inputs=inputs)
 
     def work() -> None:
         with torch.inference_mode():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+SYMBOLS = 256  # V
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -19,9 +20,17 @@ class Shape:
     dtype: torch.dtype
     device: torch.device
 
+    def recurrent_products(self) -> int:
+        """Multiplications per byte and lane, forward: W_h, W_mh."""
+        return 5 * self.H * self.H
+
+    def input_products(self) -> int:
+        """Multiplications per input projected, forward: W_x, W_mx."""
+        return 5 * self.H * self.E
+
     def mlstm_products(self) -> int:
-        """Multiplications per byte and lane, forward: W_x, W_mx, W_h, W_mh."""
-        return 5 * self.H * (self.E + self.H)
+        """Multiplications per byte and lane, forward, with every byte's input projected."""
+        return self.recurrent_products() + self.input_products()
 
     def lstm_products(self) -> int:
         """The same for an LSTM."""
@@ -52,10 +61,10 @@ class Problem:
         """Draw a problem; its parameters ask for gradients."""
         T, B, H, E = shape.T, shape.B, shape.H, shape.E
         generator = torch.Generator().manual_seed(0)
-        tokens = torch.randint(0, 256, (T, B), generator=generator).to(shape.device)
+        tokens = torch.randint(0, SYMBOLS, (T, B), generator=generator).to(shape.device)
         bias = torch.zeros(4 * H, device=shape.device)
         parameters = (
-            shape.draw(256, E),
+            shape.draw(SYMBOLS, E),
             shape.draw(5 * H, E, scale=E**-0.5),
             shape.draw(H, H, scale=H**-0.5),
             shape.draw(4 * H, H, scale=H**-0.5),

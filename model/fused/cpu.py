@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State
+from .arguments import as_kernels_read_them
 from .compilation import window_library
 from .recycling import recycled_empty
 
@@ -63,7 +64,7 @@ def compiled_mlstm(
 
     packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
     """
-    inputs = _as_the_library_reads_them(x_proj, state, w_mh, w_h, b)
+    inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
     if rows is not None:
         rows = rows.long().contiguous()
         if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(x_proj):
@@ -73,21 +74,6 @@ def compiled_mlstm(
     else:
         h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
     return h, State(last_h, last_c)
-
-
-def _as_the_library_reads_them(
-    x: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor
-) -> tuple[Tensor, ...]:
-    """Return x, h, c, w_mh, w_h, b dense, in the dtypes and the shapes that window.cpp takes."""
-    (B, H), dtype = state.h.shape, w_mh.dtype
-    given = (x, state.h, state.c, w_mh, w_h, b)
-    shapes = ((*x.shape[:-1], 5 * H), (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
-    if any(tensor.shape != shape for tensor, shape in zip(given, shapes, strict=True)):
-        raise ValueError(f"shapes {[tuple(t.shape) for t in given]} are not {list(shapes)}")
-    dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
-    return tuple(
-        tensor.to(wanted).contiguous() for tensor, wanted in zip(given, dtypes, strict=True)
-    )
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ the CPU. A tensor made here gives its memory back when the last reference to it 
 that is held, so nothing is ever reused too early.
 """
 
+import threading
 import weakref
 from math import prod
 
@@ -13,8 +14,38 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20  # bytes; below this the allocator keeps memory itself
-MOST_IDLE = 16  # blocks
-_idle: list[Tensor] = []
+
+
+class Pool:
+    """Blocks that nobody uses, no more of them than were ever in use at once."""
+
+    def __init__(self) -> None:
+        # Reentrant: a block may come back, by the garbage collector, while one is being taken.
+        self.lock = threading.RLock()
+        self.idle: list[Tensor] = []  # uint8, the longest idle first
+        self.used = self.most_used = 0  # bytes
+
+    def take(self, size: int) -> Tensor:
+        """Return the smallest idle block that fits and is not twice too large, or a new one."""
+        with self.lock:
+            fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
+            block = min(fitting, key=Tensor.numel) if fitting else None
+            if block is not None:
+                self.idle = [other for other in self.idle if other is not block]
+            self.used += size if block is None else block.numel()
+            self.most_used = max(self.used, self.most_used)
+        return torch.empty(size, dtype=torch.uint8) if block is None else block
+
+    def give_back(self, block: Tensor) -> None:
+        """Keep a block for the next who asks; let go of the longest idle beyond the limit."""
+        with self.lock:
+            self.used -= block.numel()
+            self.idle.append(block)
+            while sum(map(Tensor.numel, self.idle)) > self.most_used:
+                del self.idle[0]
+
+
+_pool = Pool()
 
 
 def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -22,9 +53,9 @@ def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
     size = prod(shape) * dtype.itemsize
     if size < SMALLEST:
         return torch.empty(shape, dtype=dtype)
-    block = _take(size)
+    block = _pool.take(size)
     lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
-    weakref.finalize(lease, _give_back, block).atexit = False
+    weakref.finalize(lease, _pool.give_back, block).atexit = False
     return torch.from_numpy(lease)[:size].view(dtype).view(shape)
 
 
@@ -33,18 +64,3 @@ def empty_like(tensor: Tensor) -> Tensor:
     if tensor.device.type != "cpu":
         return torch.empty_like(tensor)
     return recycled_empty(*tensor.shape, dtype=tensor.dtype)
-
-
-def _take(size: int) -> Tensor:
-    """Return the smallest idle block that fits and is not twice too large, or a new one."""
-    fitting = [block for block in _idle if size <= block.numel() <= 2 * size]
-    if not fitting:
-        return torch.empty(size, dtype=torch.uint8)
-    best = min(fitting, key=Tensor.numel)
-    _idle[:] = [block for block in _idle if block is not best]
-    return best
-
-
-def _give_back(block: Tensor) -> None:
-    _idle.append(block)
-    del _idle[:-MOST_IDLE]

@@ -47,15 +47,18 @@ def test_compiled_step_does_the_same_work():
 
 
 @pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
-def test_the_floor_makes_every_product_and_no_other(backward, passes, monkeypatch):
+@pytest.mark.parametrize("inputs", [None, 7])
+def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs, monkeypatch):
     monkeypatch.setattr(floor, "_library_packed", lambda a, w: [])  # FLOPs not counted inside
     problem = small_problem()
     with torch.inference_mode():
-        work = floor.gemm_floor(problem, backward=backward)
+        work = floor.gemm_floor(problem, backward=backward, inputs=inputs)
         with FlopCounterMode(display=False) as counter:
             work()
     s = problem.shape
-    assert counter.get_total_flops() == 2 * passes * s.T * s.B * 5 * s.H * (s.E + s.H)
+    rows = s.T * s.B
+    multiplied = 5 * s.H * (rows * s.H + (rows if inputs is None else inputs) * s.E)
+    assert counter.get_total_flops() == 2 * passes * multiplied
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -115,7 +118,7 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     assert ratios["to_nn_lstm_flop_adjusted"] == pytest.approx(adjusted)
     pairs = zip(seconds["fused"], seconds["loop_2018"], strict=True)
     assert ratios["to_loop_2018"] == pytest.approx(statistics.median(b / a for a, b in pairs))
-    assert {"to_gemm_floor", "to_reference"} <= set(ratios)
+    assert {"to_gemm_floor", "from_inputs_to_gemm_floor", "to_reference"} <= set(ratios)
     for name in (*speeds, *ratios):
         assert name in process.stdout
 
@@ -130,4 +133,5 @@ def test_benchmark_of_inference_and_of_a_step(tmp_path):
 
 
 def test_sizes_that_make_no_sense_are_refused():
-    assert_refused(run("scripts/benchmark.py", "recurrence", "--batch", 0), "--batch is 0")
+    for option in ("--batch", "--embedding-size"):
+        assert_refused(run("scripts/benchmark.py", "recurrence", option, 0), f"{option} is 0")

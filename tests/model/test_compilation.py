@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import filelock
@@ -123,12 +124,12 @@ def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def no_idle_blocks(monkeypatch):
-    monkeypatch.setattr(recycling, "_idle", [])
+def pool(monkeypatch):
+    monkeypatch.setattr(recycling, "_pool", recycling.Pool())
+    return recycling._pool
 
 
-@pytest.mark.usefixtures("no_idle_blocks")
-def test_memory_is_taken_up_again_only_when_nothing_refers_to_it():
+def test_memory_is_taken_up_again_only_when_nothing_refers_to_it(pool):
     size = recycling.SMALLEST
     first = recycled_empty(size, dtype=torch.uint8)
     address, view = first.data_ptr(), first[10:20]
@@ -141,11 +142,41 @@ def test_memory_is_taken_up_again_only_when_nothing_refers_to_it():
     assert again.shape == (size // 8, 2)
 
 
-@pytest.mark.usefixtures("no_idle_blocks")
-def test_idle_memory_is_bounded_and_never_twice_too_large():
+def test_no_more_is_idle_than_was_in_use_at_once(pool):
     size = recycling.SMALLEST
-    held = [recycled_empty(size, dtype=torch.uint8) for _ in range(recycling.MOST_IDLE + 5)]
+    held = [recycled_empty(size, dtype=torch.uint8) for _ in range(5)]
     del held
-    assert len(recycling._idle) == recycling.MOST_IDLE
-    recycling._idle[:] = [torch.empty(5 * size, dtype=torch.uint8)]
-    assert recycled_empty(2 * size, dtype=torch.uint8).untyped_storage().nbytes() == 2 * size
+    assert [block.numel() for block in pool.idle] == [size] * 5
+    recycled_empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
+    assert sum(block.numel() for block in pool.idle) == 5 * size
+    assert pool.used == 0
+
+
+def test_memory_much_too_large_is_left_alone(pool):
+    pool.idle = [torch.empty(5 * recycling.SMALLEST, dtype=torch.uint8)]
+    taken = recycled_empty(2 * recycling.SMALLEST, dtype=torch.uint8)
+    assert taken.untyped_storage().nbytes() == 2 * recycling.SMALLEST
+
+
+def test_threads_never_share_memory(pool):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wrong = []
+
+    def work(mark):
+        for _ in range(300):
+            mine = recycled_empty(recycling.SMALLEST, dtype=torch.uint8)
+            mine[:4] = mark
+            time.sleep(0)
+            if not (mine[:4] == mark).all():
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
