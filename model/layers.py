@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from .fused.cuda_graphs import without_graphs
 from .recurrence import RECURRENCES, pack
 from .state import State, accumulation_dtype
 
@@ -127,7 +128,7 @@ class MlstmLayer(RecurrentLayer):
             x, part_rows = (part, None) if rows is None else (x_proj, part)
             # Nothing in a segment is random.
             part_h, state = checkpoint(
-                recurrence, x, state, w_mh, w_h, b, part_rows,
+                without_graphs()(recurrence), x, state, w_mh, w_h, b, part_rows,
                 use_reentrant=False, preserve_rng_state=False,
             )  # fmt: skip
             h.append(part_h)

@@ -9,8 +9,8 @@ from torch import Tensor
 from .cell import mlstm_step
 from .fused.cpu import compiled_mlstm, runs_compiled
 from .fused.cpu import pack as pack_weights
+from .fused.cuda import runs_in_triton, triton_mlstm
 from .fused.deferred import deferred_mlstm
-from .fused.triton_window import runs_in_triton, triton_mlstm
 from .state import State, accumulation_dtype
 
 Backend = Literal["auto", "reference", "fused"]

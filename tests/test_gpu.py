@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from model.fused import triton_window
+from model.fused import cuda_graphs
+from model.fused.cuda import runs_in_triton
 from model.fused.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.recurrence import fused_mlstm, reference_mlstm
@@ -98,7 +99,30 @@ def test_a_window_that_is_given_up_frees_its_graph():
     for _ in range(3):
         fused_mlstm(x_proj, State(h, c), *weights)
     inputs = Inputs(x_proj, None, h, c, *weights)
-    assert len(triton_window._graphs.idle[triton_window._sizes(inputs)]) == 1
+    assert len(cuda_graphs._graphs.idle[cuda_graphs.sizes_of(inputs)]) == 1
+
+
+def test_the_recurrence_runs_in_triton():
+    """Not in the slower fallback, which every other test here would pass too."""
+    assert runs_in_triton(torch.zeros(2, 2, device="cuda"))
+
+
+def test_segments_change_memory_alone():
+    tokens = torch.randint(0, 256, (64, 128), device="cuda")
+    made = []
+    for segments in (1, 4):
+        config = ModelConfig(hidden_size=512, segments=segments)
+        model = build_model(config, seed=1, compute_dtype=torch.bfloat16).cuda()
+        before = torch.cuda.memory_allocated()
+        logits, _ = model(tokens, model.initial_state(64))
+        held = torch.cuda.memory_allocated() - before
+        logits.square().mean().backward()
+        made.append((logits, held, [p.grad for p in model.parameters()]))
+    (whole, all_held, gradients), (cut, some_held, cut_gradients) = made
+    assert torch.equal(whole, cut)
+    assert some_held < all_held
+    for a, b in zip(cut_gradients, gradients, strict=True):
+        assert (a - b).norm() <= 0.02 * b.norm()
 
 
 def test_a_large_model_fits_and_learns():

@@ -58,14 +58,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
             d_logits = d_logits.to(h.dtype)
             torch.mm(d_logits, w, out=d_part)
             d_w += d_logits.t() @ part
-        ctx.save_for_backward(d_h, d_w.to(w.dtype), d_b)
+        ctx.dtype = w.dtype
+        ctx.save_for_backward(d_h, d_w, d_b)
         return nats
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
         # In place: a second backward is refused by autograd, which sees that they have changed.
-        return (*(gradient.mul_(d_nats) for gradient in ctx.saved_tensors), None)
+        d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
+        return d_h, d_w.to(ctx.dtype), d_b, None  # not sooner: a sum over bytes overflows fp16
 
 
 def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from model.fused.cuda_graphs import without_graphs
+
 from .contenders import from_table
 from .problem import Problem, Shape
 
@@ -19,7 +21,8 @@ def saved_bytes(problem: Problem) -> int:
             storages[storage.data_ptr()] = tensor.numel() * tensor.element_size()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+    hooks = torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor)
+    with without_graphs(), hooks:
         h = from_table(problem)()  # held until all is counted, so that no address is used twice
         total = sum(storages.values())
     del h

@@ -4,6 +4,7 @@ It includes torch's headers and no Python's, and is called through ctypes, so it
 compiler and nothing else; it takes seconds and is kept in the user's cache.
 """
 
+import atexit
 import contextlib
 import ctypes
 import hashlib
@@ -20,7 +21,7 @@ import filelock
 import torch
 
 SOURCE = Path(__file__).with_name("window.cpp")
-SECONDS_TO_COMPILE = 300
+SECONDS_TO_COMPILE = 120
 _FLAGS = {
     "AVX512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c",
     "AVX2": "-mavx2 -mfma -mf16c",
@@ -85,15 +86,17 @@ def _options() -> list[str]:
 
 
 def _cache_folder() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "mlstm_sentiment"
     try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = base / "mlstm_sentiment"
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
         pass
-    return Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
+    folder = Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextlib.contextmanager
@@ -105,7 +108,8 @@ def _one_at_a_time(library: Path) -> Iterator[None]:
     """
     lock = filelock.FileLock(library.with_suffix(".lock"), timeout=SECONDS_TO_COMPILE)
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # filelock's Timeout is one
+        # A Timeout is an OSError; NotImplementedError: a file system without locks.
+        with contextlib.suppress(OSError, NotImplementedError):
             stack.enter_context(lock)
         yield
 
@@ -115,7 +119,12 @@ def _compile(command: list[str], source: Path, library: Path) -> None:
     command = [*command, str(source), "-o", str(whole), "-ltorch_cpu", "-lc10"]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS_TO_COMPILE,
+            check=False,
         )
         if done.returncode != 0:
             errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]

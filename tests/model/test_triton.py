@@ -13,7 +13,8 @@ if torch.cuda.is_available():
 os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
-from model.fused.triton_window import runs_in_triton, triton_mlstm
+from model.fused import cuda, cuda_graphs
+from model.fused.cuda import runs_in_triton, triton_mlstm
 from model.recurrence import reference_mlstm
 from model.state import State
 from tests.model.test_compiled import error, exact, results, scaled_inputs
@@ -65,3 +66,88 @@ def test_inference_gives_what_training_gives():
 
 def test_the_cpu_does_not_take_this_path():
     assert not runs_in_triton(torch.zeros(2, 2))
+
+
+class ReplayedByHand:
+    """Instead of a CUDA graph: the same memory written again by the same work."""
+
+    def __init__(self):
+        self.captured = 0
+
+    def __call__(self, work, device):
+        made = work()
+        self.captured += 1
+
+        def replay():
+            for kept, new in zip(made, work(), strict=True):
+                kept.copy_(new)
+
+        return made, replay
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Take the way through graphs on the CPU."""
+    by_hand = ReplayedByHand()
+    monkeypatch.setattr(cuda_graphs, "_graphs", cuda_graphs.Graphs())
+    monkeypatch.setattr(cuda_graphs, "_graph", by_hand)
+
+    def with_gradient(inputs):
+        made = cuda_graphs.graphed_mlstm(inputs) if cuda_graphs.graphs_are_on() else None
+        return cuda._TritonMlstm.apply(inputs.rows, inputs.x, *inputs[2:]) if made is None else made
+
+    monkeypatch.setattr(cuda, "_with_gradient", with_gradient)
+    return by_hand
+
+
+def test_graphs_give_what_the_passes_give(graphs):
+    first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
+    with torch.no_grad():
+        second[0].neg_()
+    for inputs in (first, second, first):
+        expected = results(reference_mlstm, exact(inputs))
+        for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
+    assert graphs.captured == 2  # one window: forward, backward
+
+
+def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
+    batches = [scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2)]
+    with torch.no_grad():
+        batches[1][0].neg_()
+    alone = [results(triton_mlstm, inputs) for inputs in batches]
+    losses = []
+    for x_proj, h, c, *weights in batches:
+        outputs, state = triton_mlstm(x_proj, State(h, c), *weights)
+        losses.append(sum(out.double().square().sum() for out in (outputs, *state)))
+    for loss, inputs, expected in zip(losses, batches, alone, strict=True):
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
+            assert torch.equal(a, e)
+    del loss, losses, outputs, state
+    (idle,) = cuda_graphs._graphs.idle.values()
+    assert len(idle) == 2  # both came back
+
+
+def test_a_window_given_up_gives_its_graph_back(graphs):
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
+    for _ in range(3):
+        triton_mlstm(x_proj, State(h, c), *weights)
+    assert graphs.captured == 2
+
+
+def test_sizes_kept_captured_are_few(graphs):
+    for T in range(1, cuda_graphs.MOST_SIZES + 3):
+        inputs = scaled_inputs(torch.float32, T, 2, 8)
+        expected = results(reference_mlstm, exact(inputs))
+        for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * 8) ** 0.5
+    assert len(cuda_graphs._graphs.idle) == cuda_graphs.MOST_SIZES
+
+
+def test_without_graphs_nothing_is_captured(graphs):
+    inputs = scaled_inputs(torch.float32, 4, 3, 16)
+    with cuda_graphs.without_graphs():
+        results(triton_mlstm, inputs)
+    assert graphs.captured == 0
+    results(triton_mlstm, inputs)
+    assert graphs.captured == 2

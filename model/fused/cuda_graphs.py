@@ -1,0 +1,157 @@
+"""Passes over a window captured in CUDA graphs: no Python, no launches between their kernels."""
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .triton_window import Activations, Gradients, Inputs, run_backward, run_forward
+
+MOST_SIZES = 4  # of windows whose passes are kept captured
+_local = threading.local()
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Leave what is saved to autograd, since its hooks (checkpoint's) see no graph's memory."""
+    before = getattr(_local, "graphs", True)
+    _local.graphs = False
+    try:
+        yield
+    finally:
+        _local.graphs = before
+
+
+def graphs_are_on() -> bool:
+    """Say whether this thread is outside of `without_graphs`."""
+    return getattr(_local, "graphs", True)
+
+
+def graphed_mlstm(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return h and the last h and c, with their gradient; None where too many sizes are kept."""
+    captured = _graphs.take(inputs)
+    if captured is None:
+        return None
+    x, rows, *rest = inputs
+    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, rows, x, *rest)
+    return made
+
+
+@dataclass
+class Captured:
+    """Both passes over memory of their own, to be replayed; for one window at a time."""
+
+    inputs: Inputs
+    made: Activations
+    replay_forward: Callable[[], None]
+    given: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
+    gradients: Gradients
+    replay_backward: Callable[[], None]
+
+
+class Graphs:
+    """Captured windows that wait for another use, for a few sizes: each holds a window's memory."""
+
+    def __init__(self) -> None:
+        self.idle: dict[Hashable, list[Captured]] = {}
+
+    def take(self, inputs: Inputs) -> Captured | None:
+        """Return passes that nobody uses, captured now if need be; None beyond MOST_SIZES."""
+        sizes = sizes_of(inputs)
+        if sizes not in self.idle and len(self.idle) >= MOST_SIZES:
+            return None
+        idle = self.idle.setdefault(sizes, [])
+        return idle.pop() if idle else _capture(inputs)
+
+    def give_back(self, captured: Captured) -> None:
+        """Take passes back whose results are no longer needed."""
+        self.idle[sizes_of(captured.inputs)].append(captured)
+
+
+_graphs = Graphs()
+
+
+def sizes_of(inputs: Inputs) -> Hashable:
+    """Return what a capture is good for: sizes and dtypes, and the stream that is replayed on."""
+    tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
+    return tensors, _stream(inputs.h0.device)
+
+
+def _stream(device: torch.device) -> int:
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+
+
+def _capture(inputs: Inputs) -> Captured:
+    x, rows, *rest = inputs
+    own = Inputs(
+        x.detach().clone(),
+        None if rows is None else rows.clone(),
+        *(tensor.detach().clone() for tensor in rest),
+    )
+    made, replay_forward = _graph(lambda: run_forward(own, save=True), x.device)
+    given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
+    gradients, replay_backward = _graph(lambda: run_backward(own, made, *given), x.device)
+    return Captured(own, made, replay_forward, given, gradients, replay_backward)
+
+
+def _graph(work: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+    """Run once to compile the kernels, then capture; return what is made and how to remake it."""
+    stream = _capture_stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        work()
+    torch.cuda.current_stream(device).wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    # Other threads, NCCL's among them, may call CUDA meanwhile.
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        made = work()
+    return made, graph.replay
+
+
+@cache
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+class _Lease:
+    """Holds a captured window until its backward is done or given up."""
+
+    def __init__(self, captured: Captured):
+        self.captured = captured
+
+    def __del__(self) -> None:
+        if _graphs is not None:  # else the interpreter is going down
+            _graphs.give_back(self.captured)
+
+
+class _GraphedMlstm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, captured: Captured, rows: Tensor | None, x: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.lease = _Lease(captured)
+        _copy(Inputs(x, rows, *rest), captured.inputs)
+        captured.replay_forward()
+        ctx.set_materialize_grads(False)
+        return captured.made.h.clone(), captured.made.h[-1].clone(), captured.made.c[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        captured = ctx.lease.captured
+        for own, grad in zip(captured.given, grads, strict=True):
+            own.zero_() if grad is None else own.copy_(grad)
+        captured.replay_backward()
+        return (None, None, *(gradient.clone() for gradient in captured.gradients))
+
+
+def _copy(source: Inputs, target: Inputs) -> None:
+    for ours, theirs in zip(target, source, strict=True):
+        if ours is not None and theirs is not None:
+            ours.copy_(theirs)
