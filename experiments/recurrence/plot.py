@@ -31,8 +31,8 @@ def main() -> None:
     results = {
         path.stem: json.loads(path.read_text()) for path in (HERE / "results").glob("*.json")
     }
-    points = {sizes_of(r): r for name, r in results.items() if name.startswith("sweep")}
-    points[CENTRE] = results["training_fp32_512"]
+    training = ("sweep", "training_fp32")
+    points = {sizes_of(r): r for name, r in results.items() if name.startswith(training)}
     draw(points)
     print_sweep(points)
     print_targets(results)

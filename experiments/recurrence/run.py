@@ -18,7 +18,7 @@ def measurements() -> dict[str, tuple[object, ...]]:
     for dtype in ("fp32", "bf16"):
         for H in (512, 1024):
             size = ("--hidden-size", H, "--batch", 128, "--window", 256, "--dtype", dtype)
-            peers = ("--peer", "compile") if H == 512 else ()
+            peers = ("--peer", "compile", "--rounds", 9) if H == 512 else ()
             all_of[f"training_{dtype}_{H}"] = ("recurrence", *size, *peers)
             all_of[f"inference_{dtype}_{H}"] = ("recurrence", *size, "--inference", *LOOPS)
         all_of[f"step_{dtype}_1024"] = ("step", "--hidden-size", 1024, "--dtype", dtype)
