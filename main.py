@@ -1,6 +1,6 @@
 """Pretrain a byte-level multiplicative LSTM on reviews.
 
-python main.py                                        the tour: embedded corpus, 2 minutes
+python main.py                                        the tour: embedded corpus, a minute
 python main.py --config configs/cpu_1024.toml --data.corpus data/amazon
 python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/paper_4096.toml
 python main.py --resume runs/tour
