@@ -1,11 +1,16 @@
 """Small corpora and models that many tests share."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    # Before anything imports Triton, torch.compile for one: its own functions read it then.
+    os.environ["TRITON_INTERPRET"] = "1"
 
 from data_utils.corpus import Split, encode_split
 from data_utils.synthetic import synthetic_reviews

@@ -3,14 +3,11 @@
 What the interpreter cannot show (that the kernels compile, the graphs, speed) is in test_gpu.py.
 """
 
-import os
-
 import pytest
 import torch
 
 if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
-os.environ["TRITON_INTERPRET"] = "1"  # read when the kernels are defined
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
 from model.fused import cuda, cuda_graphs
