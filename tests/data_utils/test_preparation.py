@@ -78,7 +78,8 @@ def test_split_counts_share_out_everything(reviews, parts):
     assert sum(counts) == reviews
     for count, part in zip(counts, parts, strict=True):
         assert count > 0 or part == 0
-        assert abs(count - reviews * part / sum(parts)) <= 2
+        # One may go to each of two empty parts; the share itself is rounded in its last bits.
+        assert abs(count - reviews * part / sum(parts)) <= 2 + reviews * 1e-15
 
 
 def test_meta_describes_the_corpus(tmp_path, source):
