@@ -4,6 +4,8 @@ from typing import Literal
 
 import torch
 
+from model.fused.cpu import has_matrix_units
+
 from .distributed import World
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -25,8 +27,7 @@ def has_fast_bf16(device: torch.device) -> bool:
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
-    return bool(read_capabilities().get("amx_bf16", False))
+    return has_matrix_units()
 
 
 def make_loss_scaler(precision: Precision, world: World) -> torch.amp.GradScaler:

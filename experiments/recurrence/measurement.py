@@ -53,6 +53,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     seconds = interleave(_contenders(problem, options), options.rounds)
     speeds, spread = rates(seconds, shape.T * shape.B)
     against = _against_all(seconds, shape)
+    saved = saved_bytes(problem)
     multiplied = shape.recurrent_products() + shape.input_products() * SYMBOLS / shape.T / shape.B
     return {
         "chars_per_second": speeds,
@@ -60,8 +61,8 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "ratios": {name: value["median"] for name, value in against.items()},
         "ratio_ranges": {name: [value["low"], value["high"]] for name, value in against.items()},
         "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
-        "saved_bytes_per_character": saved_bytes(problem) / (shape.T * shape.B),
-        "saved_over_least": saved_bytes(problem) / least_bytes(shape),
+        "saved_bytes_per_character": saved / (shape.T * shape.B),
+        "saved_over_least": saved / least_bytes(shape),
         **options.provenance(),
         "seconds": seconds,
     }

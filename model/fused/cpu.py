@@ -188,13 +188,13 @@ def _summed_product(a: Tensor, b: Tensor) -> Tensor:
     AMX reads the left factor of a product by rows; given columns, oneDNN runs at less than half of
     its speed, so the narrower factor is turned first. Other processors do not mind.
     """
-    if a.dtype.itemsize == 2 and _has_matrix_units():
+    if a.dtype.itemsize == 2 and has_matrix_units():
         return (b.t().contiguous() @ a).t()
     return a.t() @ b
 
 
-@cache
-def _has_matrix_units() -> bool:
+def has_matrix_units() -> bool:
+    """Say whether the processor multiplies bf16 in matrix units: Intel's AMX."""
     read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
     return bool(read_capabilities().get("amx_bf16", False))
 
