@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +79,12 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
     assert process.returncode == 0, process.stderr
     assert "lanes = 16" in (folder / "config.toml").read_text()
     assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_no_thread_of_gloo_outlives_the_world():
+    """One that does can abort the process when the interpreter goes."""
+    process = launch(2, "-m", "tests.leaving_ranks")
+    assert process.returncode == 0, process.stderr
+    for rank in (0, 1):
+        assert f"rank {rank}: within True, left []" in process.stdout, process.stdout

@@ -90,9 +90,10 @@ def test_every_command_runs_in_order(checkout):
         assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
         ran += 1
     assert ran >= 8
+    the_python_example_runs(checkout)  # on the model just trained
 
 
-def test_the_python_example_runs(checkout):
+def the_python_example_runs(checkout):
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     code = block.replace("from mlstm_sentiment import", "from model import")
     process = run_shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", cwd=checkout)

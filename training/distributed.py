@@ -10,6 +10,10 @@ from typing import Literal
 
 import torch
 import torch.distributed as dist
+
+# Its functions take the group of the moment as a default. DDP imports it too, but with the group
+# already there: the default would hold the group, and gloo's threads, until the interpreter goes.
+import torch.distributed.nn
 from torch import Tensor
 
 from model.errors import InputError
@@ -81,8 +85,8 @@ def launched(device: Device) -> Iterator[World]:
     try:
         yield World(rank, size, chosen)
     finally:
-        # DDP sits in reference cycles and holds the group. Were it still there when the interpreter
-        # goes, gloo's threads would be too, and now and then abort (pytorch/pytorch#179291).
+        # DDP sits in reference cycles and holds the group. With the last holder go gloo's threads;
+        # alive when the interpreter goes, they abort now and then (pytorch/pytorch#179291).
         gc.collect()
         dist.destroy_process_group()
 
