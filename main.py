@@ -50,6 +50,8 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         world=world,
         lanes=run.lanes,
         steps=steps,
+        dropout=config.train.dropout,
+        seed=config.seed,
     )
     checkpoints = Checkpoints(run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint)
     publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)

@@ -13,7 +13,7 @@ from .recurrence import Backend
 from .state import State, accumulation_dtype
 
 VOCABULARY_SIZE = 256  # V: bytes are the tokens
-COMPUTATION = {"backend", "segments"}  # of ModelConfig: how it is computed, not what
+PASSING = {"backend", "segments", "orthogonal"}  # of ModelConfig: how it is computed, how it began
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class ModelConfig:
     """Weight norm on the mLSTM's four matrices; the LSTM has none."""
     forget_gate_bias: float = 0.0
     """Added to the forget gate's bias at the start; the published models add none."""
+    orthogonal: bool = False
+    """Start from orthogonal recurrent matrices; the published models drew them uniformly."""
     backend: Backend = "auto"
     """auto takes the fastest implementation of the recurrence that runs here."""
     segments: int = 1
@@ -48,7 +50,7 @@ class ModelConfig:
 
     def architecture(self) -> dict[str, Any]:
         """Return what the weights depend on: all but how they are computed with."""
-        return {name: value for name, value in asdict(self).items() if name not in COMPUTATION}
+        return {name: value for name, value in asdict(self).items() if name not in PASSING}
 
 
 class Weights(NamedTuple):
@@ -155,6 +157,7 @@ def _build_layer(config: ModelConfig, input_size: int) -> RecurrentLayer:
         weight_norm=config.weight_norm,
         backend=config.backend,
         segments=config.segments,
+        orthogonal=config.orthogonal,
     )
 
 

@@ -63,10 +63,11 @@ class MlstmLayer(RecurrentLayer):
         weight_norm: bool,
         backend: str,
         segments: int = 1,
+        orthogonal: bool = False,
     ):
         super().__init__()
         H = hidden_size
-        self.backend, self.segments = backend, segments
+        self.backend, self.segments, self.orthogonal = backend, segments, orthogonal
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
@@ -78,12 +79,18 @@ class MlstmLayer(RecurrentLayer):
             self.register_parameter(f"g_{name}", gain)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||."""
+        """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||.
+
+        Where orthogonal is asked for, w_mh and each gate's part of w_h are drawn so instead.
+        """
         bound = self.w_mh.shape[0] ** -0.5
         H = self.w_mh.shape[0]
         with torch.no_grad():
             for parameter in (self.w_x, self.w_h, self.w_mx, self.w_mh, self.b):
                 parameter.uniform_(-bound, bound)
+            if self.orthogonal:
+                for block in (self.w_mh, *self.w_h.split(H)):
+                    nn.init.orthogonal_(block)
             self.b[H : 2 * H] += forget_gate_bias
             for name in ("x", "h", "mx", "mh"):
                 gain = getattr(self, f"g_{name}")

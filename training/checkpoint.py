@@ -7,7 +7,10 @@ ever unpickled.
 """
 
 import shutil
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +66,7 @@ class Checkpoints:
         shutil.rmtree(partial, ignore_errors=True)
         try:
             save_model(partial, trainer.model, profile, provenance)
-            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizer(trainer.optimizer))
+            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers(trainer.optimizers))
             carried = {"h": h, "c": c, "row_nats": nats, "random_state": torch.get_rng_state()}
             save_tensors(partial / LANES_FILE, carried)
             write_json(partial / TRAINING_FILE, self._description(trainer))
@@ -113,7 +116,7 @@ class Checkpoints:
         shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}
         check_shapes(folder / WEIGHTS_FILE, shapes)
         trainer.model.load_state_dict(load_tensors(folder / WEIGHTS_FILE))
-        load_optimizer(trainer.optimizer, load_tensors(folder / OPTIMIZER_FILE))
+        load_optimizers(trainer.optimizers, load_tensors(folder / OPTIMIZER_FILE))
         carried = load_tensors(folder / LANES_FILE)
         share = trainer.world.share(trainer.lanes)
         own = State(carried["h"][:, share], carried["c"][:, share])
@@ -122,22 +125,35 @@ class Checkpoints:
         torch.set_rng_state(carried["random_state"])
 
 
-def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimiser's tensors by name: parameter index, dot, what it is."""
-    state = optimizer.state_dict()["state"]
+def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Return the optimisers' tensors by name: parameter index, dot, what it is.
+
+    The parameters of a second optimiser are counted on from the first's.
+    """
     return {
-        f"{index}.{name}": value
-        for index, entries in state.items()
+        f"{first + index}.{name}": value
+        for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True)
+        for index, entries in optimizer.state_dict()["state"].items()
         for name, value in entries.items()
         if isinstance(value, Tensor)
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put tensors back that `flatten_optimizer` returned; the settings stay the optimiser's."""
-    state: dict[int, dict[str, Tensor]] = {}
+def load_optimizers(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: dict[str, Tensor]
+) -> None:
+    """Put tensors back that `flatten_optimizers` returned; the settings stay the optimisers'."""
+    firsts = _first_indices(optimizers)
+    states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
     for key, tensor in tensors.items():
         index, name = key.split(".", 1)
-        state.setdefault(int(index), {})[name] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+        owner = bisect_right(firsts, int(index)) - 1
+        states[owner].setdefault(int(index) - firsts[owner], {})[name] = tensor
+    for optimizer, state in zip(optimizers, states, strict=True):
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
+    counts = [sum(len(group["params"]) for group in o.param_groups) for o in optimizers]
+    return [0, *accumulate(counts[:-1])]

@@ -21,10 +21,17 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor, targets: Tensor, state: State) -> tuple[Tensor, State]:
-        """Return the nats of targets [B, T] given tokens [B, T], summed, and the state after."""
+    def forward(
+        self, tokens: Tensor, targets: Tensor, state: State, kept: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Return the nats of targets [B, T] given tokens [B, T], summed, and the state after.
+
+        kept [B, H] multiplies what the decoder reads: dropout, one mask for the whole window.
+        """
         weights = self.model.fold()
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
+        if kept is not None:
+            h = h * kept
         nats = linear_cross_entropy(
             h.flatten(0, 1), weights.w_out, weights.b_out, targets.t().flatten()
         )

@@ -1,14 +1,15 @@
 """The optimiser, and the published rules for its learning rate."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import nn
 
 from model.errors import InputError
+
+from .muon import Muon
 
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
@@ -19,8 +20,8 @@ MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 class OptimConfig:
     """Optimiser, learning rate and its schedule, gradient clipping."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
-    """The papers use Adam."""
+    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"
+    """The papers use Adam. muon is Muon on the layers' matrices and AdamW on everything else."""
     lr: float | None = None
     """Peak learning rate; absent, the papers' rule: 5e-4 x lanes/128, at most 3e-3."""
     decay: Literal["linear", "cosine", "constant"] = "linear"
@@ -29,11 +30,15 @@ class OptimConfig:
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
     warmup: float = 0.0
     """Fraction of the steps over which the rate rises from zero."""
+    hold: float = 0.0
+    """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     clip_norm: float | None = None
     """Largest norm of the gradient, after unscaling; absent, no clipping."""
     beta1: float = 0.9
     beta2: float = 0.999
     """Adam's decay rates; sgd takes beta1 as its momentum."""
+    momentum: float = 0.95
+    """Muon's, on the matrices."""
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
@@ -43,9 +48,14 @@ class OptimConfig:
                 raise InputError(f"optim.{name} is {value}; it must be above zero")
         if not self.weight_decay >= 0:
             raise InputError(f"optim.weight_decay is {self.weight_decay}; it must not be negative")
-        if not 0 <= self.warmup < 1:
-            raise InputError(f"optim.warmup is {self.warmup}; it is a fraction, 0 <= warmup < 1")
-        for name in ("beta1", "beta2"):
+        for name in ("warmup", "hold"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(
+                    f"optim.{name} is {getattr(self, name)}; it is a fraction, 0 <= {name} < 1"
+                )
+        if self.warmup + self.hold > 1:
+            raise InputError("optim.warmup and optim.hold are together more than the whole run")
+        for name in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"optim.{name} is {getattr(self, name)}; 0 <= {name} < 1")
 
@@ -61,8 +71,8 @@ class OptimConfig:
         warmup_steps = self.warmup * steps
         if step < warmup_steps:
             return peak * (step + 1) / (warmup_steps + 1)
-        horizon = self.decay_steps or steps
-        progress = min((step - warmup_steps) / max(horizon - warmup_steps, 1), 1.0)
+        begin, end = warmup_steps + self.hold * steps, self.decay_steps or steps
+        progress = min(max(step - begin, 0) / max(end - begin, 1), 1.0)
         if self.decay == "linear":
             return peak * (1 - progress)
         if self.decay == "cosine":
@@ -70,11 +80,19 @@ class OptimConfig:
         return peak
 
 
-def make_optimizer(
-    parameters: Iterable[nn.Parameter], config: OptimConfig
-) -> torch.optim.Optimizer:
-    """Build the optimiser; its learning rate is set anew before every step."""
-    parameters = list(parameters)
+def make_optimizers(model: nn.Module, config: OptimConfig) -> list[torch.optim.Optimizer]:
+    """Build what updates the model; every learning rate is set anew before every step."""
+    if config.name != "muon":
+        return [_make_optimizer(list(model.parameters()), config)]
+    # The embedding and the decoder are tables of symbols, not maps between features.
+    named = list(model.named_parameters())
+    matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
+    others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]
+    muon = Muon(matrices, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay)
+    return [muon, _make_optimizer(others, replace(config, name="adamw"))]
+
+
+def _make_optimizer(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
     if config.name == "sgd":
         return torch.optim.SGD(
             parameters, lr=0.0, momentum=config.beta1, weight_decay=config.weight_decay

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -14,7 +15,7 @@ from model.state import State
 
 from .distributed import Device, World
 from .objective import IGNORED, Objective
-from .optim import OptimConfig, make_optimizer
+from .optim import OptimConfig, make_optimizers
 from .precision import Precision, make_loss_scaler
 from .progress import Progress
 
@@ -31,12 +32,17 @@ class TrainConfig:
     """auto is bf16 where the hardware has matrix units for it, else fp32."""
     device: Device = "auto"
     """auto takes a GPU where there is one."""
+    dropout: float = 0.0
+    """Part of the last layer's units that the decoder does not see, drawn anew for each window and
+    lane; the recurrence itself always sees all."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "epochs"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"train.{name} is {value}; it must be above zero and finite")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
         if self.steps is not None and self.epochs is not None:
             raise InputError("train.steps and train.epochs exclude each other; give one")
 
@@ -59,12 +65,15 @@ class Trainer:
         world: World,
         lanes: int,
         steps: int,
+        dropout: float = 0.0,
+        seed: int = 0,
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
+        self.dropout, self.seed = dropout, seed
         objective = Objective(self.model)
         self.parallel = objective if world.size == 1 else DistributedDataParallel(objective)
-        self.optimizer = make_optimizer(model.parameters(), optim)
+        self.optimizers = make_optimizers(model, optim)
         self.scaler = make_loss_scaler(precision, world)
         share = world.share(lanes)
         self.state = model.initial_state(share.stop - share.start)  # [L, B, H] of own lanes
@@ -81,7 +90,7 @@ class Trainer:
         """Take one step on a window; nothing here waits for the device."""
         inputs, targets = self._batch(window)
         reset = torch.from_numpy(window.reset).to(self.world.device)
-        nats, state = self.parallel(inputs, targets, self.state.reset(reset))
+        nats, state = self.parallel(inputs, targets, self.state.reset(reset), self._kept())
         self.state = State(*state).detach()
         # DDP averages over ranks; what is wanted is the sum over all lanes per character.
         self._update(nats * (self.world.size / window.characters))
@@ -99,15 +108,30 @@ class Trainer:
         padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
         return inputs, targets.masked_fill(padding, IGNORED)
 
+    def _kept(self) -> Tensor | None:
+        """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).
+
+        Drawn for all lanes from the seed and the step, so that ranks and resumes change nothing.
+        """
+        if not self.dropout:
+            return None
+        shape = (self.lanes, self.model.config.hidden_size)
+        random = np.random.default_rng([self.seed, self.progress.step]).random(shape)
+        kept = (random >= self.dropout) / (1 - self.dropout)
+        own = torch.from_numpy(kept[self.world.share(self.lanes)])
+        return own.to(self.world.device, self.model.dtype)
+
     def _update(self, loss: Tensor) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate_at(self.progress.step)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         if self.optim.clip_norm is not None:
-            self.scaler.unscale_(self.optimizer)
+            for optimizer in self.optimizers:
+                self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
-        self.scaler.step(self.optimizer)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = self.rate_at(self.progress.step)
+            self.scaler.step(optimizer)
         self.scaler.update()
 
     def row_nats(self) -> float:

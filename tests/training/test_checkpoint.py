@@ -12,7 +12,7 @@ from model.text import text_profile
 from model.weights import load_model
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
-from training.checkpoint import Checkpoints, flatten_optimizer
+from training.checkpoint import Checkpoints, flatten_optimizers
 
 PROFILE = text_profile("openai")
 
@@ -43,7 +43,7 @@ def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, 
     assert trainer.scaler.state_dict() == restored.scaler.state_dict()
     for ours, theirs in (
         (trainer.model.state_dict(), restored.model.state_dict()),
-        (flatten_optimizer(trainer.optimizer), flatten_optimizer(restored.optimizer)),
+        (flatten_optimizers(trainer.optimizers), flatten_optimizers(restored.optimizers)),
         (trainer.state._asdict(), restored.state._asdict()),
     ):
         assert ours.keys() == theirs.keys()

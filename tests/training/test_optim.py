@@ -3,10 +3,9 @@
 import math
 
 import pytest
-import torch
 
 from model.errors import InputError
-from training.optim import OptimConfig, make_optimizer
+from training.optim import OptimConfig, make_optimizers
 
 
 @pytest.mark.parametrize(
@@ -52,14 +51,30 @@ def test_any_number_of_steps_is_legal(steps):
     assert all(0 < config.learning_rate(step, steps, 128) <= 1 for step in range(steps))
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
-def test_every_optimizer_takes_a_step_downhill(name):
-    weight = torch.nn.Parameter(torch.tensor([3.0]))
-    optimizer = make_optimizer([weight], OptimConfig(name=name))
-    optimizer.param_groups[0]["lr"] = 0.1
-    weight.square().sum().backward()
-    optimizer.step()
-    assert weight.item() < 3.0
+def test_the_rate_holds_between_warmup_and_decay():
+    config = OptimConfig(lr=1.0, warmup=0.2, hold=0.4)
+    rates = [config.learning_rate(step, 10, 128) for step in range(10)]
+    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon"])
+def test_every_optimizer_takes_a_step_downhill(name, small_model):
+    before = {key: value.clone() for key, value in small_model.state_dict().items()}
+    optimizers = make_optimizers(small_model, OptimConfig(name=name))
+    sum(parameter.square().sum() for parameter in small_model.parameters()).backward()
+    for optimizer in optimizers:
+        optimizer.param_groups[0]["lr"] = 1e-3
+        optimizer.step()
+    for key, value in small_model.state_dict().items():
+        assert value.square().sum() < before[key].square().sum() or not before[key].any(), key
+
+
+def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
+    muon, adam = make_optimizers(small_model, OptimConfig(name="muon"))
+    names = {parameter: name for name, parameter in small_model.named_parameters()}
+    taken = {names[p] for p in muon.param_groups[0]["params"]}
+    assert taken == {f"layers.0.w_{part}" for part in ("x", "h", "mx", "mh")}
+    assert {names[p] for p in adam.param_groups[0]["params"]} == set(names.values()) - taken
 
 
 @pytest.mark.parametrize(
@@ -71,6 +86,9 @@ def test_every_optimizer_takes_a_step_downhill(name):
         {"clip_norm": 0.0},
         {"beta1": 1.0},
         {"weight_decay": -1.0},
+        {"hold": -0.1},
+        {"warmup": 0.5, "hold": 0.6},
+        {"momentum": 1.0},
     ],
 )
 def test_impossible_values_are_refused(wrong):

