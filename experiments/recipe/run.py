@@ -1,0 +1,126 @@
+"""Train the recipes named in runs.toml, one core each, and keep what each of them learnt.
+
+python -m experiments.recipe.run --corpus data/reviews --work runs/recipe [NAME ...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from configs import command
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.storage import write_json
+from training.metrics import read_rows
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+RESULTS = HERE / "results"
+EVALUATIONS = 4  # per run
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train recipes of the study; without names, all that have no result yet."""
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Recipes, as runs.toml calls them."""
+    corpus: Path = Path("data/reviews")
+    """A prepared corpus."""
+    work: Path = Path("runs/recipe")
+    """Where the runs are written."""
+    jobs: int = 2
+    """Runs at a time, one core each."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run: a name, how many characters it may read, and the keys of its config."""
+
+    name: str
+    characters: int
+    keys: Mapping[str, Any]
+
+    def arguments(self, corpus: Path, folder: Path) -> list[str]:
+        """Return the command line after `python`."""
+        steps = round(self.characters / (self.keys["data.lanes"] * self.keys["data.window"]))
+        keys = {
+            "data.corpus": corpus,
+            "train.steps": steps,
+            "evaluate.every_steps": -(-steps // EVALUATIONS),
+            "log.every_steps": max(1, steps // 40),
+            "checkpoint.every_steps": steps,
+            "evaluate.lanes": 32,
+            **self.keys,
+        }
+        pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+        return ["main.py", "--run-dir", str(folder), *pairs]
+
+
+def read_recipes() -> dict[str, Recipe]:
+    """Return every recipe of runs.toml by its name."""
+    content = tomllib.loads((HERE / "runs.toml").read_text())
+    return {
+        name: Recipe(name, characters, {**content["base"], **changes})
+        for stage, characters in content["budget"].items()
+        for name, changes in content.get(stage, {}).items()
+    }
+
+
+def main() -> None:
+    options = command.parse(Options)
+    recipes = read_recipes()
+    if unknown := set(options.names) - set(recipes):
+        raise InputError(f"not in runs.toml: {', '.join(sorted(unknown))}")
+    left = [name for name in recipes if not (RESULTS / f"{name}.json").exists()]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for line in pool.map(
+            lambda name: train(recipes[name], options.corpus, options.work / name),
+            options.names or left,
+        ):
+            print(line, flush=True)
+
+
+def train(recipe: Recipe, corpus: Path, folder: Path) -> str:
+    """Train one recipe, write its result, and return a line on it."""
+    arguments = recipe.arguments(corpus.resolve(), folder)
+    process = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    failure = process.stderr.strip().splitlines()[-1:] if process.returncode else []
+    rows = read_rows(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
+    seconds = sum(
+        (row["characters"] - before) / row["characters_per_second"]
+        for row, before in zip(rows, [0, *(row["characters"] for row in rows)], strict=False)
+    )
+    scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
+    result = {
+        "name": recipe.name,
+        "characters": recipe.characters,
+        "keys": dict(recipe.keys),
+        "valid_bits_per_character": scores[-1] if scores and not failure else None,
+        "training_seconds": seconds,
+        "failure": failure,
+        "rows": rows,
+        "origin": describe_origin(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    write_json(RESULTS / f"{recipe.name}.json", json.loads(json.dumps(result)))
+    return f"{recipe.name:<24} {result['valid_bits_per_character']} in {seconds:.0f} s {failure}"
+
+
+if __name__ == "__main__":
+    command.run(main)
