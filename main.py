@@ -19,6 +19,7 @@ from training.distributed import World, launched
 from training.metrics import RunLog
 from training.publication import Publisher
 from training.signals import StopRequest
+from training.start import take_weights
 from training.trainer import Trainer
 
 
@@ -46,17 +47,18 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     trainer = Trainer(
         build_model(config.model, config.seed, run.compute_dtype),
         optim=config.optim,
-        precision=config.train.precision,
+        train=config.train,
         world=world,
         lanes=run.lanes,
         steps=steps,
-        dropout=config.train.dropout,
         seed=config.seed,
     )
     checkpoints = Checkpoints(run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint)
     publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
     if run.resumed:
         checkpoints.restore(trainer)
+    else:
+        take_weights(trainer.model, config.train.start_from, corpus.text_profile)
     if world.is_main:
         run.lay()
     publisher.announce(trainer, lanes.windows_per_epoch)

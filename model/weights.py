@@ -12,13 +12,15 @@ from torch import Tensor
 
 from .errors import InputError
 from .language_model import PASSING, LanguageModel, ModelConfig
+from .quantization import dequantize, quantize, quantized_shapes
 from .storage import check_format_version, read_json, write_atomically, write_json
 from .text import TextProfile, text_profile
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: tensors as they are; 2: matrices as 8-bit integers
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-SHIPPED_MODELS = Path(__file__).parent / "shipped"
+SHIPPED_MODELS = Path(__file__).parent / "pretrained"
+ALIASES: dict[str, str] = {}  # of shipped models; `default` is the best one
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,19 @@ class LoadedModel:
 
 
 def save_model(
-    folder: Path, model: LanguageModel, profile: TextProfile, provenance: Mapping[str, Any]
+    folder: Path,
+    model: LanguageModel,
+    profile: TextProfile,
+    provenance: Mapping[str, Any],
+    *,
+    quantized: bool = False,
 ) -> None:
     """Write weights and description; each file is replaced whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / WEIGHTS_FILE, model.state_dict())
+    tensors = model.state_dict()
+    save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
     description = {
-        "format_version": FORMAT_VERSION,
+        "format_version": 2 if quantized else 1,
         "architecture": model.config.architecture(),
         "tokenizer": "bytes",
         "text_profile": profile.name,
@@ -64,10 +72,13 @@ def load_model(
         raise InputError(f"{path}: tokenizer {description.get('tokenizer')!r} is unknown")
     with torch.device("meta"):
         expected = LanguageModel(config, compute_dtype)
+    quantized = description["format_version"] == 2
     weights = folder / WEIGHTS_FILE
-    check_shapes(weights, {name: tuple(t.shape) for name, t in expected.state_dict().items()})
+    shapes = {name: tuple(t.shape) for name, t in expected.state_dict().items()}
+    check_shapes(weights, quantized_shapes(shapes) if quantized else shapes)
+    tensors = load_tensors(weights)
     model = expected.to_empty(device="cpu")
-    model.load_state_dict(load_tensors(weights))
+    model.load_state_dict(dequantize(tensors) if quantized else tensors)
     model.eval()
     profile = text_profile(str(description.get("text_profile")))
     return LoadedModel(model, profile, folder, description.get("provenance", {}))
@@ -78,7 +89,7 @@ def find_model(name_or_folder: str | Path) -> Path:
     given = Path(name_or_folder)
     places = [given, given / "model"]
     if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
-        places.append(SHIPPED_MODELS / given)
+        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
     for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder

@@ -32,6 +32,8 @@ class TrainConfig:
     """auto is bf16 where the hardware has matrix units for it, else fp32."""
     device: Device = "auto"
     """auto takes a GPU where there is one."""
+    start_from: str | None = None
+    """A model (directory, run or shipped name) whose weights the run begins from."""
     dropout: float = 0.0
     """Part of the last layer's units that the decoder does not see, drawn anew for each window and
     lane; the recurrence itself always sees all."""
@@ -61,20 +63,19 @@ class Trainer:
         model: LanguageModel,
         *,
         optim: OptimConfig,
-        precision: Precision,
+        train: TrainConfig,
         world: World,
         lanes: int,
         steps: int,
-        dropout: float = 0.0,
-        seed: int = 0,
+        seed: int,
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
-        self.dropout, self.seed = dropout, seed
+        self.dropout, self.seed = train.dropout, seed
         objective = Objective(self.model)
         self.parallel = objective if world.size == 1 else DistributedDataParallel(objective)
         self.optimizers = make_optimizers(model, optim)
-        self.scaler = make_loss_scaler(precision, world)
+        self.scaler = make_loss_scaler(train.precision, world)
         share = world.share(lanes)
         self.state = model.initial_state(share.stop - share.start)  # [L, B, H] of own lanes
         self.progress = Progress()

@@ -8,7 +8,7 @@ from data_utils.lanes import Lanes
 from model.language_model import ModelConfig, build_model
 from training.distributed import launched
 from training.optim import OptimConfig
-from training.trainer import Trainer
+from training.trainer import TrainConfig, Trainer
 
 from .contenders import from_table, training
 from .options import MeasureOptions
@@ -31,10 +31,11 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
         trainer = Trainer(
             build_model(config, seed=0, compute_dtype=shape.dtype),
             optim=OptimConfig(clip_norm=1.0),
-            precision=options.dtype,
+            train=TrainConfig(precision=options.dtype),
             world=world,
             lanes=options.batch,
             steps=1000,
+            seed=0,
         )
 
         def step() -> None:

@@ -17,15 +17,16 @@ from training.trainer import TrainConfig, Trainer
 ALONE = World(0, 1, torch.device("cpu"))
 
 
-def make_trainer(precision="fp32", lanes=3, steps=10, **optim):
+def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, **optim):
     model = build_model(ModelConfig(hidden_size=8), seed=1, compute_dtype=DTYPES[precision])
     return Trainer(
         model,
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
-        precision=precision,
+        train=TrainConfig(precision=precision, dropout=dropout),
         world=ALONE,
         lanes=lanes,
         steps=steps,
+        seed=0,
     )
 
 
@@ -147,3 +148,33 @@ def test_length_of_a_run():
         TrainConfig(steps=1, epochs=1)
     with pytest.raises(InputError, match=r"train\.steps"):
         TrainConfig(steps=-1)
+
+
+def test_dropout_draws_a_mask_per_lane_and_step_from_the_seed():
+    trainer = make_trainer(dropout=0.4, lanes=500)
+    first = trainer._kept()
+    assert first.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+    # 4,000 draws: the part kept is 0.6 within four standard errors
+    assert (first > 0).float().mean().item() == pytest.approx(0.6, abs=0.032)
+    assert torch.equal(trainer._kept(), first)
+    trainer.progress.step = 1
+    assert not torch.equal(trainer._kept(), first)
+
+
+def test_ranks_together_draw_the_mask_of_one_process():
+    shares = []
+    for rank in range(3):
+        trainer = make_trainer(dropout=0.5, lanes=7)
+        trainer.world = World(rank, 3, torch.device("cpu"))
+        shares.append(trainer._kept())
+    assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._kept())
+
+
+def test_the_decoder_learns_nothing_from_units_that_are_dropped():
+    trainer = make_trainer(dropout=0.8)
+    unseen = trainer._kept().sum(0) == 0  # in all three lanes
+    assert unseen.any()
+    trainer.train(make_window())
+    gradient = trainer.model.decoder.weight.grad
+    assert not gradient[:, unseen].any()
+    assert gradient[:, ~unseen].any(0).all()

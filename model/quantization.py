@@ -1,0 +1,45 @@
+"""Weights as 8-bit integers: a quarter of the size, for a model that travels with the code."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+SCALE = ".scale"  # after a matrix's name: what its integers are multiplied by, one per row
+LARGEST = 127  # symmetric: -128 is left out
+
+
+def is_quantized(shape: tuple[int, ...]) -> bool:
+    """Return whether a tensor is kept as integers: the matrices are, gains and biases are not."""
+    return len(shape) == 2
+
+
+def quantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Round each row of each matrix to int8 times a scale of its own, fp32 [rows]."""
+    result: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if not is_quantized(tuple(tensor.shape)):
+            result[name] = tensor
+            continue
+        scale = tensor.float().abs().amax(dim=1) / LARGEST
+        scale = scale.clamp(min=torch.finfo(torch.float32).tiny)  # a row of zeros
+        result[name] = (tensor.float() / scale.unsqueeze(1)).round().to(torch.int8)
+        result[name + SCALE] = scale
+    return result
+
+
+def dequantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return fp32 tensors under the names that `quantize` was given."""
+    return {
+        name: tensor.float() * tensors[name + SCALE].unsqueeze(1)
+        if name + SCALE in tensors
+        else tensor
+        for name, tensor in tensors.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def quantized_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes that `quantize` makes of tensors of these shapes."""
+    scales = {name + SCALE: shape[:1] for name, shape in shapes.items() if is_quantized(shape)}
+    return {**shapes, **scales}
