@@ -39,10 +39,12 @@ class OptimConfig:
     """Adam's decay rates; sgd takes beta1 as its momentum."""
     momentum: float = 0.95
     """Muon's, on the matrices."""
+    rest_factor: float = 1.0
+    """AdamW's rate on what Muon does not take, as a multiple of lr."""
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("lr", "decay_steps", "clip_norm"):
+        for name in ("lr", "decay_steps", "clip_norm", "rest_factor"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"optim.{name} is {value}; it must be above zero")
@@ -89,7 +91,9 @@ def make_optimizers(model: nn.Module, config: OptimConfig) -> list[torch.optim.O
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
     others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]
     muon = Muon(matrices, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay)
-    return [muon, _make_optimizer(others, replace(config, name="adamw"))]
+    rest = _make_optimizer(others, replace(config, name="adamw"))
+    rest.param_groups[0]["factor"] = config.rest_factor
+    return [muon, rest]
 
 
 def _make_optimizer(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:

@@ -131,7 +131,7 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = self.rate_at(self.progress.step)
+                group["lr"] = self.rate_at(self.progress.step) * group.get("factor", 1.0)
             self.scaler.step(optimizer)
         self.scaler.update()
 

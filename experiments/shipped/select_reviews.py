@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -17,6 +17,8 @@ from configs import command
 from data_utils.records import ReadingReport, read_records, read_texts
 from experiments.shipped.overlap import HeldOut
 from model.storage import write_json
+
+SEPARATOR = " | "  # between a text and its title
 
 # Why a source's text is left out of what weights are shipped from.
 AWS = "its licence forbids redistribution"
@@ -72,6 +74,8 @@ class Options:
     """JSON lines with the keys reviewText and source, or text alone."""
     held_out: tuple[Path, ...]
     """Labelled sets that must not be met in training; any format with a text."""
+    title: Literal["none", "first", "last"] = "none"
+    """Where a review's title goes: nowhere, before its text, or behind it."""
     output: Path
     """The file of reviews to write; the report gets its name with .report.json."""
 
@@ -82,8 +86,8 @@ def main() -> None:
     counts: Counter[str] = Counter()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
-        for text in selected(options.inputs, held_out, counts):
-            file.write(json.dumps({"text": text}) + "\n")
+        for text, title in selected(options.inputs, held_out, counts):
+            file.write(json.dumps({"text": arranged(text, title, options.title)}) + "\n")
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
@@ -91,18 +95,30 @@ def main() -> None:
     write_json(options.output.with_suffix(".report.json"), report)
 
 
-def selected(inputs: Sequence[Path], held_out: HeldOut, counts: Counter[str]) -> Iterator[str]:
-    """Yield the texts to keep; count every review under its source or the reason against it."""
+def arranged(text: str, title: str, place: str) -> str:
+    """Return a review as it is trained on."""
+    if not title or place == "none":
+        return text
+    return f"{title}{SEPARATOR}{text}" if place == "first" else f"{text}{SEPARATOR}{title}"
+
+
+def selected(
+    inputs: Sequence[Path], held_out: HeldOut, counts: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield texts to keep, with titles; count every review under its source or what bars it."""
     for path in inputs:
         for record in read_records(path, strict=False):
             text = str(record.get("reviewText") or record.get("text") or "")
+            title = str(record.get("summary") or "").strip()
             source = str(record.get("source", path.name))
             reason = EXCLUDED.get(source) or (
-                "shares wording with a held-out text" if held_out.shares_with(text) else None
+                "shares wording with a held-out text"
+                if held_out.shares_with(f"{title} {text}")
+                else None
             )
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
-                yield text
+                yield text, title
 
 
 if __name__ == "__main__":

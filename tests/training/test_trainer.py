@@ -178,3 +178,10 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     gradient = trainer.model.decoder.weight.grad
     assert not gradient[:, unseen].any()
     assert gradient[:, ~unseen].any(0).all()
+
+
+def test_the_rest_beside_muon_has_a_rate_of_its_own():
+    trainer = make_trainer(name="muon", rest_factor=0.25, decay="constant")
+    trainer.train(make_window())
+    muon, rest = trainer.optimizers
+    assert (muon.param_groups[0]["lr"], rest.param_groups[0]["lr"]) == (1e-2, 2.5e-3)

@@ -1,0 +1,97 @@
+"""Does a model recite its training text? Prompts from reviews, continued greedily.
+
+python -m experiments.shipped.memorization --model default --corpus data/reviews \\
+    --output experiments/shipped/results/memorization.json
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from configs import command
+from data_utils.corpus import Split, open_corpus
+from data_utils.provenance import describe_origin
+from model.language_model import LanguageModel
+from model.storage import write_json
+from model.weights import load_model
+
+PROMPT = 50  # bytes of a review that the model is given
+CONTINUATION = 50  # bytes that it then writes
+EXAMPLES_KEPT = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Count how often the greedy continuation of a review's bytes is the review's own."""
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    corpus: Path
+    """The corpus it was trained on; its test split is the comparison."""
+    output: Path
+    """The JSON file to write."""
+    prompts: int = 2000
+    """Reviews tried of either split."""
+    seed: int = 0
+    """Seeds which reviews, and where in them."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    splits = open_corpus(options.corpus).splits
+    result = {
+        name: recited(loaded.model, splits[name], options.prompts, options.seed)
+        for name in ("train", "test")
+    }
+    for name, row in result.items():
+        print(f"{name:<6} {row['exact']} of {row['prompts']} whole, mean {row['mean_prefix']:.2f}")
+    facts = {"prompt_bytes": PROMPT, "continuation_bytes": CONTINUATION, "seed": options.seed}
+    write_json(options.output, {**result, **facts, "origin": describe_origin()})
+
+
+def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict[str, Any]:
+    """Return how many continuations are the text's own, whole, and how long the like part is."""
+    passages = sample_passages(split, prompts, seed)  # uint8 [N, PROMPT + CONTINUATION]
+    tokens = torch.from_numpy(passages).long()
+    written = greedy(model, tokens[:, :PROMPT], CONTINUATION)
+    same = (written == tokens[:, PROMPT:]).numpy()
+    prefix = np.where(same.all(1), CONTINUATION, same.argmin(1))
+    longest = np.argsort(-prefix, kind="stable")[:EXAMPLES_KEPT]
+    return {
+        "prompts": len(passages),
+        "exact": int(same.all(1).sum()),
+        "mean_prefix": float(prefix.mean()),
+        "longest_prefixes": prefix[longest].tolist(),
+    }
+
+
+def sample_passages(split: Split, count: int, seed: int) -> np.ndarray:
+    """Return one passage each of reviews drawn at random that are long enough, uint8 [N, bytes]."""
+    size = PROMPT + CONTINUATION
+    offsets = np.asarray(split.offsets)
+    long_enough = np.flatnonzero(np.diff(offsets) >= size)
+    random = np.random.default_rng(seed)
+    reviews = random.permutation(long_enough)[:count]
+    starts = [random.integers(offsets[r], offsets[r + 1] - size + 1) for r in reviews]
+    return np.stack([split.tokens[start : start + size] for start in starts])
+
+
+@torch.inference_mode()
+def greedy(model: LanguageModel, prompt: Tensor, count: int) -> Tensor:
+    """Return the `count` likeliest next bytes, one by one, after prompt [N, P]: [N, count]."""
+    weights = model.fold()
+    logits, state = model(prompt, model.initial_state(len(prompt)), weights)
+    written = [logits[:, -1].argmax(1)]
+    while len(written) < count:
+        logits, state = model.step(written[-1], state, weights)
+        written.append(logits.argmax(1))
+    return torch.stack(written, dim=1)
+
+
+if __name__ == "__main__":
+    command.run(main)

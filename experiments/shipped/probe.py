@@ -1,0 +1,104 @@
+"""What a run knows of sentiment while it learns: SST on its validation set, at checkpoints.
+
+python -m experiments.shipped.probe runs/amazon_1024 --train sst/train.csv --val sst/val.csv \\
+    --output experiments/shipped/results/curve.json --follow
+"""
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from configs import command
+from data_utils.labelled import LabelledSet, read_labelled_sets
+from data_utils.provenance import describe_origin
+from model.storage import read_json, write_json
+from model.weights import load_model
+from training.checkpoint import TRAINING_FILE
+from training.metrics import read_rows
+from transfer.features import FeatureCache
+from transfer.regression import Examples, find_neuron, fit_regression
+
+
+@dataclass(frozen=True)
+class Options:
+    """Score the checkpoints of a run that are not scored yet; the test set is never read."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The directory of a run, perhaps still training."""
+    train: Path
+    """Labelled texts to fit on."""
+    val: Path
+    """Labelled texts to score on."""
+    output: Path
+    """The JSON file of points, made or gone on with."""
+    apart: int = 5_000_000
+    """Characters between two points, at least."""
+    follow: bool = False
+    """Wait for further checkpoints until interrupted."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    sets = read_labelled_sets([options.train, options.val])
+    while True:
+        for checkpoint in sorted((options.run / "checkpoint").glob("step-*")):
+            add_point(checkpoint, sets, options)
+        if not options.follow:
+            return
+        time.sleep(60)
+
+
+def add_point(checkpoint: Path, sets: list[LabelledSet], options: Options) -> None:
+    """Score one checkpoint and write the point, unless there is one near it."""
+    points = read_json(options.output)["points"] if options.output.exists() else []
+    characters = read_json(checkpoint / TRAINING_FILE)["progress"]["characters"]
+    if points and characters < points[-1]["characters"] + options.apart:
+        return
+    point = {
+        "characters": characters,
+        **bits_at(options.run, characters),
+        **score(checkpoint, sets),
+    }
+    print(point, flush=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    write_json(options.output, {"points": [*points, point], "origin": describe_origin()})
+
+
+def bits_at(run: Path, characters: int) -> dict[str, float]:
+    """Return the bits per character of the last rows up to so many characters."""
+    bits = {}
+    for row in read_rows(run / "metrics.jsonl"):
+        for key in ("train_bits_per_character", "valid_bits_per_character"):
+            if key in row and row["characters"] <= characters:
+                bits[key] = row[key]
+    return bits
+
+
+def score(checkpoint: Path, sets: list[LabelledSet]) -> dict[str, Any]:
+    """Return the accuracies on val of all units and of the top one alone."""
+    loaded = load_model(checkpoint, compute_dtype=torch.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = FeatureCache(Path(folder))
+        train, val = (
+            Examples(cache.features(loaded.model, loaded.profile, part.texts, ""), part.labels)
+            for part in sets
+        )
+    regression = fit_regression(train, val)
+    neuron = find_neuron(regression, train, val)
+    return {
+        "val_accuracy": regression.val_accuracy,
+        "neuron_val_accuracy": neuron.regression.val_accuracy,
+        "neuron": neuron.index,
+        "nonzero": int((regression.coefficients != 0).sum()),
+        "standard_error": math.sqrt(0.25 / len(val.labels)),
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)
