@@ -74,10 +74,10 @@ class Options:
     """JSON lines with the keys reviewText and source, or text alone."""
     held_out: tuple[Path, ...]
     """Labelled sets that must not be met in training; any format with a text."""
-    title: Literal["none", "first", "last"] = "none"
-    """Where a review's title goes: nowhere, before its text, or behind it."""
     output: Path
     """The file of reviews to write; the report gets its name with .report.json."""
+    title: Literal["none", "first", "last"] = "none"
+    """Where a review's title goes: nowhere, before its text, or behind it."""
 
 
 def main() -> None:

@@ -1,0 +1,131 @@
+"""What the shipped model may read, what it knows while it learns, and whether it recites."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.corpus import encode_split
+from data_utils.synthetic import synthetic_reviews
+from experiments.shipped import memorization, probe, select_reviews
+from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
+from model.text import text_profile
+from tests.runs import run, small_run
+
+WORDS = [f"word{number}" for number in range(13)]
+
+
+def sentence(count, begin=0):
+    return " ".join(WORDS[begin : begin + count])
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        (f"Well: {sentence(RUN)}.", True),
+        (f"Well: {sentence(RUN, 1).upper()}!", True),
+        (f"Well, {sentence(RUN - 1)} and so on.", False),
+        ("", False),
+    ],
+)
+def test_a_run_of_words_gives_a_held_out_text_away(text, shared):
+    assert HeldOut([sentence(RUN + 1)]).shares_with(text) is shared
+
+
+def test_a_short_held_out_text_is_looked_for_whole():
+    held_out = HeldOut([sentence(SHORTEST), sentence(SHORTEST - 1, 6)])
+    assert held_out.shares_with(f"He said: {sentence(SHORTEST)}, and left")
+    assert not held_out.shares_with(sentence(SHORTEST - 1))
+    assert not held_out.shares_with(sentence(SHORTEST - 1, 6))  # too short to be kept out
+
+
+def test_apostrophes_do_not_hide_a_text():
+    assert HeldOut(["it isn't what they said it'd be"]).shares_with(
+        "It isnt what they said itd be, sadly."
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "first"),
+    [("none", "It broke."), ("first", "Bad | It broke."), ("last", "It broke. | Bad")],
+)
+def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, title, first):
+    rows = [
+        {"reviewText": "It broke.", "summary": "Bad", "source": "fine_foods"},
+        {"reviewText": "It works.", "summary": None, "source": "fine_foods"},
+        {"reviewText": "Fine.", "source": "aws_us_reviews"},
+        {"reviewText": f"As they say, {sentence(RUN)}", "source": "fine_foods"},
+    ]
+    (tmp_path / "reviews.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "test.csv").write_text(f"label,text\n1,{sentence(RUN)}\n")
+    process = run(
+        *("-m", "experiments.shipped.select_reviews", tmp_path / "reviews.jsonl"),
+        *("--held-out", tmp_path / "test.csv", "--output", tmp_path / "out.jsonl"),
+        *("--title", title),
+    )
+    assert process.returncode == 0, process.stderr
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    texts = [json.loads(line)["text"] for line in lines]
+    assert texts == [first, "It works."]
+    report = json.loads((tmp_path / "out.report.json").read_text())
+    assert report["reviews"] == {
+        "kept: fine_foods": 2,
+        "left out: its licence forbids redistribution": 1,
+        "left out: shares wording with a held-out text": 1,
+    }
+
+
+def test_no_source_is_left_out_for_two_reasons():
+    assert len(select_reviews.UNKNOWN_SOURCES) == len(set(select_reviews.UNKNOWN_SOURCES))
+    assert select_reviews.EXCLUDED["alexa"] == select_reviews.UNKNOWN
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    assert run(*small_run(folder, 12)).returncode == 0
+    return folder
+
+
+def test_checkpoints_are_scored_once(trained, tmp_path, monkeypatch):
+    for name in ("train", "val"):
+        rows = (json.dumps(r._asdict()) for r in synthetic_reviews(60, seed=len(name)))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    argv = ["probe", str(trained), "--output", str(tmp_path / "curve.json"), "--apart", "1"]
+    argv += ["--train", str(tmp_path / "train.jsonl"), "--val", str(tmp_path / "val.jsonl")]
+    monkeypatch.setattr("sys.argv", argv)
+    probe.main()
+    points = json.loads((tmp_path / "curve.json").read_text())["points"]
+    assert [point["characters"] for point in points] == [6 * 8 * 16, 12 * 8 * 16]
+    assert points[0]["train_bits_per_character"] > points[1]["valid_bits_per_character"] - 1
+    assert all(0 <= point["val_accuracy"] <= 1 for point in points)
+    probe.main()
+    assert json.loads((tmp_path / "curve.json").read_text())["points"] == points
+
+
+def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):
+    prompt = torch.randint(0, 256, (3, 9), generator=torch.Generator().manual_seed(0))
+    written = memorization.greedy(small_model, prompt, 6)
+    together = torch.cat([prompt, written], dim=1)
+    logits, _ = small_model(together, small_model.initial_state(3))
+    assert torch.equal(logits[:, 8:-1].argmax(2), written)
+
+
+def test_recited_text_is_counted_by_its_like_prefix(monkeypatch, small_model):
+    split = encode_split((r.text * 3 for r in synthetic_reviews(30, seed=2)), text_profile("raw"))
+    passages = memorization.sample_passages(split, 8, seed=0)
+    own = torch.from_numpy(passages[:, memorization.PROMPT :]).long()
+    own[0, 10], own[1, 0] = 0, 0  # the synthetic reviews hold no zero byte
+    monkeypatch.setattr(memorization, "greedy", lambda *_: own)
+    row = memorization.recited(small_model, split, 8, seed=0)
+    assert (row["prompts"], row["exact"]) == (8, 6)
+    assert row["mean_prefix"] == pytest.approx((6 * 50 + 10 + 0) / 8)
+    assert row["longest_prefixes"] == [50] * 5
+
+
+def test_passages_lie_within_one_review():
+    texts = ["a" * 120, "b" * 99, "c" * 300]
+    split = encode_split(texts, text_profile("raw"))
+    passages = memorization.sample_passages(split, 10, seed=1)
+    assert sorted(np.unique(row).tolist() for row in passages) == [[ord("a")], [ord("c")]]
