@@ -1,5 +1,6 @@
 """A model on disk: `model.safetensors` and `config.json`. Nothing is ever unpickled."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -82,6 +83,14 @@ def load_model(
     model.eval()
     profile = text_profile(str(description.get("text_profile")))
     return LoadedModel(model, profile, folder, description.get("provenance", {}))
+
+
+def model_digest(model: LanguageModel) -> str:
+    """Return a digest of the weights and of what else decides the features."""
+    digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def find_model(name_or_folder: str | Path) -> Path:

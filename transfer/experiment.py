@@ -7,14 +7,14 @@ from typing import Any
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
+from model.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.language_model import LanguageModel, build_model
 from model.storage import write_json
-from model.weights import LoadedModel
+from model.weights import LoadedModel, model_digest
 
 from .baselines import majority_accuracy, tfidf_accuracy
-from .classifier import save_classifier
-from .features import FeatureCache, model_digest
+from .features import FeatureCache
 from .plots import neuron_histogram, plot_neuron, plot_weights, weight_contributions
 from .regression import (
     Examples,
@@ -61,10 +61,7 @@ def run_transfer(
     }
     results["origin"] = describe_origin()
     _write_figures(transfer, output)
-    digest = model_digest(loaded.model)
-    save_classifier(
-        output / "classifier", transfer.regression, transfer.neuron, sets[0].classes, digest
-    )
+    save_classifier(output / "classifier", as_classifier(transfer, loaded, sets[0].classes))
     write_json(output / "results.json", results)
     return results
 
@@ -77,6 +74,18 @@ def fit_transfer(
     train, val, _ = examples
     regression = fit_regression(train, val, seed)
     return Transfer(examples, regression, find_neuron(regression, train, val, seed))
+
+
+def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, str]) -> Classifier:
+    """Return what was fitted on all units, with the top one's place."""
+    return Classifier(
+        transfer.regression.coefficients,
+        transfer.regression.intercept,
+        classes,
+        transfer.neuron.index,
+        transfer.neuron.polarity,
+        model_digest(loaded.model),
+    )
 
 
 def featurize_sets(

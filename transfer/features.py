@@ -13,6 +13,7 @@ from model.features import final_states
 from model.language_model import LanguageModel
 from model.storage import read_json, write_json
 from model.text import TextProfile
+from model.weights import model_digest
 
 BATCH_SIZE = 128
 SECONDS_BETWEEN_SAVES = 10.0
@@ -69,11 +70,3 @@ def reserve_space(path: Path) -> None:
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-
-
-def model_digest(model: LanguageModel) -> str:
-    """Return a digest of the weights and of what else decides the features."""
-    digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-    return digest.hexdigest()

@@ -13,9 +13,9 @@ import torch
 from configs import command
 from data_utils.provenance import describe_origin
 from model.storage import write_json
-from model.weights import LoadedModel, load_model
+from model.weights import LoadedModel, load_model, model_digest
 from transfer.baselines import tfidf_accuracy
-from transfer.features import FeatureCache, model_digest
+from transfer.features import FeatureCache
 from transfer.plots import neuron_histogram, plot_neuron
 from transfer.regression import Examples, Neuron, accuracy_interval, find_neuron, fit_regression
 

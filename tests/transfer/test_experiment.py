@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from data_utils.labelled import LabelledSet
 from data_utils.synthetic import synthetic_reviews
+from model.classifier import load_classifier
 from model.errors import InputError
+from model.features import features_in_order
 from model.text import text_profile
-from model.weights import LoadedModel
+from model.weights import LoadedModel, model_digest
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer
 
@@ -45,14 +46,12 @@ def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
 def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, sets):
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")
-    weights = load_file(tmp_path / "out" / "classifier" / "classifier.safetensors")
-    arrays = [np.load(path) for path in (tmp_path / "out" / "features").glob("*.npy")]
-    matches = [
-        ((array @ weights["coefficients"] + weights["intercept"] > 0) == sets[2].labels).mean()
-        for array in arrays
-        if len(array) == 80
-    ]
-    assert results["test_accuracy"] in matches
+    classifier = load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
+    assert classifier.model_digest == model_digest(small_model)
+    assert classifier.neuron == results["neuron"]["index"]
+    sequences = [loaded.profile.tokens(text) for text in sets[2].texts]
+    probabilities = classifier.probabilities(features_in_order(small_model, sequences))
+    assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
 
 
 def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):

@@ -6,7 +6,8 @@ import pytest
 import transfer.features as features_module
 from model.language_model import ModelConfig, build_model
 from model.text import text_profile
-from transfer.features import FeatureCache, model_digest
+from model.weights import model_digest
+from transfer.features import FeatureCache
 
 PROFILE = text_profile("openai")
 TEXTS = [f"text number {i} " * (1 + i % 5) for i in range(30)]
