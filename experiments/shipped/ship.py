@@ -1,0 +1,89 @@
+"""Make a model ready to travel: 8-bit weights, and a classifier fitted on what they compute.
+
+python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
+    --train sst/train.csv --val sst/val.csv
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+
+from configs import command
+from data_utils.labelled import LabelledSet, read_labelled_sets
+from model.classifier import FOLDER, Classifier, save_classifier
+from model.errors import InputError
+from model.weights import (
+    SHIPPED_MODELS,
+    WEIGHTS_FILE,
+    LoadedModel,
+    load_model,
+    model_digest,
+    save_model,
+)
+from transfer.features import FeatureCache
+from transfer.regression import Examples, find_neuron, fit_regression
+
+LARGEST = 24 * 2**20  # bytes that a model may add to the repository
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write model/pretrained/NAME: weights, description, classifier; its card is made by hand."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A model directory or a run directory."""
+    name: str
+    """What users will call it."""
+    train: Path
+    """Labelled texts to fit the classifier on."""
+    val: Path
+    """Labelled texts to choose C on."""
+    work: Path = Path("runs/shipped")
+    """Where features are kept."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    full = load_model(options.model, compute_dtype=torch.float32)
+    folder = SHIPPED_MODELS / options.name
+    save_model(folder, full.model, full.profile, full.provenance, quantized=True)
+    size = (folder / WEIGHTS_FILE).stat().st_size
+    if size > LARGEST:
+        shutil.rmtree(folder)
+        raise InputError(
+            f"{options.model}: {size:,} bytes in 8 bits; at most {LARGEST:,} are shipped"
+        )
+    shipped = load_model(folder, compute_dtype=torch.float32)
+    sets = read_labelled_sets([options.train, options.val])
+    classifier, accuracy = fit_classifier(shipped, sets, FeatureCache(options.work))
+    save_classifier(folder / FOLDER, classifier)
+    print(f"{folder}: {size:,} bytes; val accuracy {accuracy:.4f}, unit {classifier.neuron}")
+
+
+def fit_classifier(
+    loaded: LoadedModel, sets: list[LabelledSet], cache: FeatureCache
+) -> tuple[Classifier, float]:
+    """Return a classifier on all units, and its accuracy on val."""
+    train, val = (
+        Examples(cache.features(loaded.model, loaded.profile, part.texts, name), part.labels)
+        for part, name in zip(sets, ("train", "val"), strict=True)
+    )
+    regression = fit_regression(train, val)
+    neuron = find_neuron(regression, train, val)
+    classifier = Classifier(
+        regression.coefficients,
+        regression.intercept,
+        sets[0].classes,
+        neuron.index,
+        neuron.polarity,
+        model_digest(loaded.model),
+    )
+    return classifier, regression.val_accuracy
+
+
+if __name__ == "__main__":
+    command.run(main)
