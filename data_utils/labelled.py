@@ -9,7 +9,8 @@ import numpy as np
 
 from model.errors import InputError
 
-from .records import LABEL_KEYS, TEXT_KEYS, Record, choose_key, read_records
+from .records import Record, read_records
+from .texts import LABEL_KEYS, TEXT_KEYS, choose_key
 
 
 @dataclass(frozen=True)

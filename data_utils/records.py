@@ -1,106 +1,143 @@
-"""Files of reviews to records: JSON lines, CSV, TSV, text; each also as .gz or .xz."""
+"""Inputs to records: JSON lines and arrays, CSV, TSV, text, Parquet.
 
-import gzip
+What is done with text that is not quite text, everywhere: bytes that are not UTF-8 become U+FFFD,
+lone surrogates (`\\ud800` in JSON) become `?`, NUL is kept; each is counted. NaN and null are
+missing; the words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
+"""
+
+import ast
 import json
-import logging
-import lzma
 import warnings
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from model.errors import InputError
 
-TEXT_KEYS = ("text", "sentence", "reviewText", "review")
-LABEL_KEYS = ("label", "sentiment", "overall")
-JSON_LINES = (".jsonl", ".json", ".ndjson")
-TABLES = {".csv": ",", ".tsv": "\t"}
-COMPRESSIONS = {".gz": gzip.open, ".xz": lzma.open}
+from .arrays import array_items
+from .inputs import TABLES, Input, as_input
+
 ROWS_PER_CHUNK = 20_000
-# What a compressed file that was cut short or damaged raises while it is read.
-DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-
-log = logging.getLogger(__name__)
-
-
-@dataclass
-class ReadingReport:
-    """What was met on the way; printed and kept with what was made of the records."""
-
-    records: int = 0
-    missing_text: int = 0  # key absent or null
-    empty_text: int = 0  # nothing but white space
-    repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
-
-    def summary(self) -> str:
-        """Say it in one line."""
-        return (
-            f"{self.records:,} records; {self.missing_text:,} without text, "
-            f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8"
-        )
+READ_AHEAD = 4096  # bytes in which a .json shows whether it is an array
+LONGEST_NAME = 40  # characters of a bad line that a message repeats
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Record(dict[str, Any]):
     """One row, with the place it came from for error messages."""
 
     place: str = ""
-    repaired: bool = False
+    repaired: bool = False  # it held bytes that are not UTF-8
 
 
-def read_records(path: Path, *, strict: bool) -> Iterator[Record]:
-    """Yield the records of one file.
+def read_records(source: Path | Input, *, strict: bool, whole: bool = False) -> Iterator[Record]:
+    """Yield the records of one input.
 
     Bytes that are not UTF-8 are an InputError when `strict`, else replaced by U+FFFD and marked.
-    Raises InputError, with file and line, for whatever else cannot be read.
+    `whole`: a text file is one record, not a record a line. Raises InputError, with file and line,
+    for whatever else cannot be read.
     """
-    kind, opener = _file_kind(path)
-    try:
-        if path.stat().st_size == 0:
-            raise InputError(f"{path}: the file is empty")
-        with opener(path, "rb") as file:
-            if kind in TABLES:
-                yield from _read_table(path, file, TABLES[kind], strict)
-            else:
-                yield from _read_lines(path, file, kind, strict)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: is a folder; name the files in it") from error
-    except DAMAGED as error:
-        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    given = source if isinstance(source, Input) else as_input(source)
+    with given.open() as file:
+        yield from _READERS[reader_of(given, whole)](given, file, strict)
 
 
-def _file_kind(path: Path) -> tuple[str, Any]:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    opener: Any = open
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        opener = COMPRESSIONS[suffixes.pop()]
-    kind = suffixes[-1] if suffixes else ""
-    if kind not in (*JSON_LINES, *TABLES, ".txt"):
-        known = ", ".join((*JSON_LINES, *TABLES, ".txt"))
-        raise InputError(f"{path}: unknown kind of file; known: {known}, each also with .gz or .xz")
-    return kind, opener
+def reader_of(given: Input, whole: bool = False) -> str:
+    """Return which reader takes the records of an input."""
+    if given.kind == ".txt":
+        return "document" if whole else "text lines"
+    if given.kind in TABLES:
+        return "table"
+    return {".json": "json", ".parquet": "parquet"}.get(given.kind, "json lines")
 
 
-def _read_lines(path: Path, file: IO[bytes], kind: str, strict: bool) -> Iterator[Record]:
-    for number, line in enumerate(file, start=1):
-        place = f"{path}, line {number}"
-        text, repaired = _decode(line, place, strict)
+def _read_lines(given: Input, lines: Iterator[bytes], strict: bool) -> Iterator[Record]:
+    parse = parse_text if given.kind == ".txt" else parse_json
+    for number, line in enumerate(lines, start=1):
         if number == 1:
-            text = text.removeprefix("\ufeff")  # a byte-order mark
-        if kind == ".txt":
-            record = Record(text=text.rstrip("\r\n"))  # a blank line too: rows keep their place
-        elif text.strip():
-            record = _parse(text, place)
-        else:
-            continue
-        record.place, record.repaired = place, repaired
-        yield record
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        record = parse(line, f"{given.location}, line {number}", strict)
+        if record is not None:
+            yield record
 
 
-def _decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
+def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
+    """Read `.json`: an array of objects, or an object a line."""
+    if not begins_an_array(file.peek(READ_AHEAD)):
+        yield from _read_lines(given, file, strict)
+        return
+    number = 0
+    try:
+        for number, item in enumerate(array_items(file, strict=strict), start=1):
+            record = _as_record(item, f"{given.location}, item {number}")
+            record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
+            yield record
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(
+            f"{given.location}, item {number + 1}: not JSON ({_brief(error)}); expected an array "
+            "of objects"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{given.location}: not UTF-8 after item {number} ({error.reason}); convert the file"
+        ) from error
+
+
+def begins_an_array(head: bytes) -> bool:
+    """Return whether JSON with this head is an array, not an object a line."""
+    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
+
+
+def parse_text(line: bytes, place: str, strict: bool) -> Record:
+    """Return a line of text as a record; a blank line too, so that rows keep their place."""
+    text, repaired = decode(line, place, strict)
+    return _placed(Record(text=text.rstrip("\r\n")), place, repaired)
+
+
+def parse_json(line: bytes, place: str, strict: bool) -> Record | None:
+    """Return a line of JSON as a record, None for a blank one."""
+    text, repaired = decode(line, place, strict)
+    if not text.strip():
+        return None
+    return _placed(_as_record(_loads(text, place), place), place, repaired)
+
+
+def _loads(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        # The oldest dumps hold Python's notation: single quotes.
+        if text.lstrip().startswith("{") and (content := _literal(text)) is not None:
+            return content
+        raise InputError(
+            f"{place}: not JSON ({_brief(error)}); expected one object per line"
+        ) from error
+
+
+def _literal(text: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # of "\d" and the like in a review
+            return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _as_record(content: Any, place: str) -> Record:
+    if not isinstance(content, dict):
+        raise InputError(
+            f"{place}: holds a {type(content).__name__}; expected one JSON object per line"
+        )
+    return _placed(Record((str(key), value) for key, value in content.items()), place, False)
+
+
+def _placed(record: Record, place: str, repaired: bool) -> Record:
+    record.place, record.repaired = place, repaired or record.repaired
+    return record
+
+
+def decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
+    """Return bytes as text, and whether some of them were not UTF-8."""
     try:
         return line.decode("utf-8"), False
     except UnicodeDecodeError as error:
@@ -109,19 +146,17 @@ def _decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
         return line.decode("utf-8", errors="replace"), True
 
 
-def _parse(text: str, place: str) -> Record:
-    try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); expected one object per line") from error
-    if not isinstance(content, dict):
-        raise InputError(
-            f"{place}: holds a {type(content).__name__}; expected one JSON object per line"
-        )
-    return Record(content)
+def _brief(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 2 * LONGEST_NAME else text[: 2 * LONGEST_NAME] + "..."
 
 
-def _read_table(path: Path, file: IO[bytes], delimiter: str, strict: bool) -> Iterator[Record]:
+def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+    text, repaired = decode(file.read().removeprefix(BYTE_ORDER_MARK), given.location, strict)
+    yield _placed(Record(text=text), given.location, repaired)
+
+
+def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     import pandas as pd
 
     number = 1  # the header
@@ -129,7 +164,7 @@ def _read_table(path: Path, file: IO[bytes], delimiter: str, strict: bool) -> It
         # keep_default_na: the reviews "NA", "null" and "nan" are text, not missing.
         chunks = pd.read_csv(
             file,
-            sep=delimiter,
+            sep=TABLES[given.kind],
             dtype=str,
             keep_default_na=False,
             encoding_errors="strict" if strict else "replace",
@@ -140,17 +175,16 @@ def _read_table(path: Path, file: IO[bytes], delimiter: str, strict: bool) -> It
             for row in chunk.to_dict("records"):
                 number += 1
                 record = Record((str(key), value) for key, value in row.items())
-                record.place = f"{path}, row {number}"
-                record.repaired = not strict and any("\ufffd" in str(v) for v in row.values())
-                yield record
+                repaired = not strict and any("\ufffd" in str(v) for v in row.values())
+                yield _placed(record, f"{given.location}, row {number}", repaired)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not UTF-8 after row {number} ({error.reason}); convert the file"
+            f"{given.location}: not UTF-8 after row {number} ({error.reason}); convert the file"
         ) from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
         raise InputError(
-            f"{path}: not a table ({str(error).strip()}); a text with the delimiter in it needs "
-            "quotes"
+            f"{given.location}: not a table ({str(error).strip()}); a text with the delimiter in "
+            "it needs quotes"
         ) from error
 
 
@@ -160,45 +194,33 @@ def _next_chunk(chunks: Iterator[Any]) -> Any:
         return next(chunks, None)
 
 
-def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
-    """Return the key to read: as given, or the first candidate that is present, said aloud."""
-    present = ", ".join(map(repr, record)) or "none"
-    if given is not None:
-        if given not in record:
-            raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
-        return given
-    for candidate in candidates:
-        if candidate in record:
-            log.info("%s: reading %r (%s)", record.place, candidate, option)
-            return candidate
-    raise InputError(
-        f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
-        f"name one with {option}"
-    )
+def _read_parquet(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(".parquet files need pyarrow: pip install pyarrow") from error
+    if not file.seekable():
+        raise InputError(
+            f"{given.location}: a Parquet file is read from its end; get it first, uncompressed"
+        )
+    number = 0
+    try:
+        for batch in parquet.ParquetFile(file).iter_batches(ROWS_PER_CHUNK):
+            for row in batch.to_pylist():
+                number += 1
+                yield _placed(Record(row), f"{given.location}, row {number}", False)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{given.location}: not a Parquet file, or damaged ({_brief(error)}); get it again"
+        ) from error
 
 
-def read_texts(
-    paths: Sequence[Path], text_key: str | None, report: ReadingReport, *, strict: bool
-) -> Iterator[str]:
-    """Yield the texts of many files for a corpus; missing and empty ones are counted, left out."""
-    wanted = TEXT_KEYS if text_key is None else (text_key,)
-    for path in paths:
-        key = first = None
-        for record in read_records(path, strict=strict):
-            first = first or record
-            report.records += 1
-            report.repaired_text += record.repaired
-            # The first records may lack the key; only a file without it is an error.
-            if key is None and any(name in record for name in wanted):
-                key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
-            text = None if key is None else record.get(key)
-            if text is None:
-                report.missing_text += 1
-            elif not str(text).strip():
-                report.empty_text += 1
-            else:
-                yield str(text)
-        if first is None:
-            raise InputError(f"{path}: no records in it")
-        if key is None:
-            choose_key(first, text_key, TEXT_KEYS, "--text-key")  # which says what is wrong
+_READERS = {
+    "json lines": _read_lines,
+    "text lines": _read_lines,
+    "json": _read_json,
+    "document": _read_document,
+    "table": _read_table,
+    "parquet": _read_parquet,
+}

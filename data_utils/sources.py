@@ -8,7 +8,7 @@ from model.text import TextProfile
 
 from .corpus import Corpus, Split, encode_split, open_corpus
 from .embedded import embedded_corpus
-from .records import ReadingReport, read_texts
+from .texts import ReadingReport, read_texts
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,10 @@
-"""Turn files of reviews into a corpus: shuffled, split, as bytes.
+"""Turn reviews into a corpus: shuffled, split, as bytes; or check one.
 
 python scripts/prepare_corpus.py reviews.jsonl.gz --output data/reviews --split 98,1,1
+python scripts/prepare_corpus.py --check data/reviews
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -12,18 +14,22 @@ import tyro
 
 import command
 
-from data_utils.preparation import prepare_corpus
+from data_utils.checking import check_corpus
+from data_utils.preparation import Preparation, prepare_corpus
 from model.errors import InputError
 
 
 @dataclass(frozen=True)
 class Options:
-    """Turn files of reviews into a corpus: shuffled, split, as bytes."""
+    """Turn reviews into a corpus: shuffled, split, as bytes; or check one."""
 
-    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """JSON lines, CSV, TSV or text (a review a line), each also as .gz or .xz."""
-    output: Path
+    inputs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
+    files, folders, patterns in quotes, http(s) addresses."""
+    output: Path | None = None
     """The corpus folder to make; it must not exist."""
+    check: Path | None = None
+    """Instead: a corpus folder whose files are held against what was prepared."""
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     split: str = "1000,1,1"
@@ -33,26 +39,51 @@ class Options:
     text_profile: str = "openai"
     """How a text is cleaned and framed: openai or raw."""
     strict: bool = False
-    """Refuse bytes that are not UTF-8 instead of replacing and counting them."""
+    """Refuse bytes that are not UTF-8, and lone surrogates, instead of replacing and counting."""
+    documents: bool = False
+    """A text file is one review; without this, every line of it is."""
+    deduplicate: bool = False
+    """Keep only the first of reviews that are equal byte for byte."""
+    keep_order: bool = False
+    """Leave the reviews in the order of the input, as Puri et al.'s code did before it split."""
+    workers: int = 0
+    """Processes that encode; 0 is one for each core."""
 
 
 def main() -> None:
     options = command.parse(Options)
-    if not options.inputs:
-        raise InputError("no input files given")
-    started = perf_counter()
-    meta = prepare_corpus(
-        options.inputs,
-        options.output,
+    if options.check is not None:
+        check(options.check)
+    elif not options.inputs or options.output is None:
+        raise InputError("give input files and --output FOLDER, or --check FOLDER")
+    else:
+        prepare(options, options.output)
+
+
+def prepare(options: Options, output: Path) -> None:
+    """Make the corpus and say what is in it."""
+    preparation = Preparation(
         text_key=options.text_key,
         split=parse_split(options.split),
         seed=options.seed,
         profile=options.text_profile,
         strict=options.strict,
+        documents=options.documents,
+        deduplicate=options.deduplicate,
+        shuffle=not options.keep_order,
     )
+    started = perf_counter()
+    workers = options.workers or len(os.sched_getaffinity(0))
+    meta = prepare_corpus(options.inputs, output, preparation, workers)
     for name, size in meta["splits"].items():
         print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes")
-    print(f"{options.output}: {perf_counter() - started:.1f} s")
+    print(f"{output}: {perf_counter() - started:.1f} s")
+
+
+def check(folder: Path) -> None:
+    """Hold a corpus against its description."""
+    for name, size in check_corpus(folder).items():
+        print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes  as prepared")
 
 
 def parse_split(text: str) -> tuple[float, ...]:

@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 import tyro
 
 from configs import command
-from data_utils.records import ReadingReport, read_records, read_texts
+from data_utils.records import read_records
+from data_utils.texts import ReadingReport, read_texts
 from experiments.shipped.overlap import HeldOut
 from model.storage import write_json
 

@@ -1,18 +1,25 @@
 """Preparation loses nothing, depends on nothing but its inputs, and leaves no half corpus."""
 
+import gzip
+import hashlib
 import json
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_utils import preparation
+from data_utils import blocks, gathering, preparation, scattering
 from data_utils.corpus import SPLITS, open_corpus
-from data_utils.preparation import prepare_corpus, split_counts
+from data_utils.preparation import Preparation, split_counts
 from model.errors import InputError
 from model.text import text_profile
+
+
+def prepare_corpus(inputs, output, workers=1, **settings):
+    return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 
 def write_texts(path, texts):
@@ -44,12 +51,28 @@ def test_every_review_lands_whole_in_one_split(tmp_path, source):
     assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
 
 
-def test_the_number_of_buckets_changes_nothing(tmp_path, source, monkeypatch):
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_size_of_the_stretches_changes_nothing(tmp_path, source, monkeypatch):
     prepare_corpus([source], tmp_path / "one")
-    monkeypatch.setattr(preparation, "BUCKET_BYTES", 500)
+    monkeypatch.setattr(gathering, "STRETCH_BYTES", 500)
     prepare_corpus([source], tmp_path / "many")
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "many" / path.name).read_bytes()
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_the_number_of_processes_changes_nothing(tmp_path, source, monkeypatch, compress):
+    """Processes of their own have the real block size; the thread that cuts has this one."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    if compress:
+        path = tmp_path / "in.jsonl.gz"
+        path.write_bytes(gzip.compress(source.read_bytes()))
+        source = path
+    prepare_corpus([source], tmp_path / "one")
+    prepare_corpus([source], tmp_path / "three", workers=3)
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "three")
 
 
 def test_the_seed_decides_the_order(tmp_path, source):
@@ -90,23 +113,112 @@ def test_meta_describes_the_corpus(tmp_path, source):
     assert meta["seed"] == 4
     assert meta["sources"] == ["in.jsonl"]
     assert meta["reading"]["records"] == 200
+    train = (tmp_path / "out" / "train.offsets").read_bytes()
+    assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
 
 
-def test_an_interrupted_preparation_leaves_nothing(tmp_path, source, monkeypatch):
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
+def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    prepare_corpus([source], tmp_path / "whole")
+    original, encoded = scattering.write_spill, []
 
-    monkeypatch.setattr(preparation, "write_json", fail)
+    def count_and_fail(spill, *arguments):
+        if len(encoded) == 4:
+            raise OSError(28, "No space left on device")
+        encoded.append(spill)
+        original(spill, *arguments)
+
+    monkeypatch.setattr(scattering, "write_spill", count_and_fail)
     with pytest.raises(OSError, match="No space"):
         prepare_corpus([source], tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(scattering, "write_spill", original)
+    again = []
+    monkeypatch.setattr(
+        scattering, "write_spill", lambda *args: (again.append(args[0]), original(*args))
+    )
+    prepare_corpus([source], tmp_path / "out")
+    assert not {spill.base for spill in encoded} & {spill.base for spill in again}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_leftovers_of_a_killed_preparation_do_not_matter(tmp_path, source):
+def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preparation, "gather", fail)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out")
+    monkeypatch.undo()
+    monkeypatch.setattr(scattering, "write_spill", fail)
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
+
+
+def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, monkeypatch):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preparation, "gather", fail)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out", profile="raw")
+    monkeypatch.undo()
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
+
+
+def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preparation, "gather", fail)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out")
+    monkeypatch.undo()
+    write_texts(source, TEXTS[:50])
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
+
+
+def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "bucket-000").write_bytes(b"half a record")
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
+
+
+def test_duplicates_leave_the_first_of_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", 7)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)
+    texts = [f"text {i % 23}" for i in range(60)] + ["  text 3 "]  # equal once it is cleaned
+    source = write_texts(tmp_path / "in.jsonl", texts)
+    meta = prepare_corpus([source], tmp_path / "out", deduplicate=True, split=(1, 0, 0))
+    assert meta["reading"]["duplicates"] == 61 - 23
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
+    # Without the later ones in the input, the same corpus comes out in the same order.
+    write_texts(tmp_path / "first.jsonl", texts[:23])
+    prepare_corpus([tmp_path / "first.jsonl"], tmp_path / "first", split=(1, 0, 0))
+    assert set(reviews_of(open_corpus(tmp_path / "first").splits["train"])) == set(found)
+
+
+def test_the_order_of_the_input_can_be_kept(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(gathering, "STRETCH_BYTES", 900)
+    prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1))
+    corpus = open_corpus(tmp_path / "out")
+    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    assert found == [text_profile("openai").encode(text) for text in TEXTS]
+
+
+def test_equal_files_are_shuffled_apart(tmp_path):
+    """A review's place decides, not its words."""
+    for name in ("a", "b"):
+        write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
+    prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert sum(a == b for a, b in pairwise(found)) < 10
 
 
 def test_an_existing_folder_is_refused(tmp_path, source):

@@ -5,7 +5,8 @@ import lzma
 
 import pytest
 
-from data_utils.records import ReadingReport, read_records, read_texts
+from data_utils.records import read_records
+from data_utils.texts import ReadingReport, read_texts
 from model.errors import InputError
 
 JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'

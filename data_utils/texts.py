@@ -1,0 +1,125 @@
+"""Records to texts: which key holds the text, what counts as missing, what was met on the way."""
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from model.errors import InputError
+
+from .inputs import Input
+from .records import Record, read_records
+
+TEXT_KEYS = ("text", "sentence", "reviewText", "review")
+LABEL_KEYS = ("label", "sentiment", "overall")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ReadingReport:
+    """What was met on the way; printed and kept with what was made of the records."""
+
+    records: int = 0
+    missing_text: int = 0  # key absent, null or NaN
+    empty_text: int = 0  # nothing but white space
+    repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
+    surrogates: int = 0  # texts with lone surrogates, replaced by `?`
+    nul: int = 0  # texts with NUL in them, kept
+
+    def __add__(self, other: "ReadingReport") -> "ReadingReport":
+        """Return both reports' counts together."""
+        return ReadingReport(
+            *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
+        )
+
+    def summary(self) -> str:
+        """Say it in one line."""
+        return (
+            f"{self.records:,} records; {self.missing_text:,} without text, "
+            f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "
+            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL"
+        )
+
+
+def text_of(value: object) -> str | None:
+    """Return a record's value as text, None where it is missing."""
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return str(value)
+
+
+def accept(text: str | None, report: ReadingReport, place: str, strict: bool) -> bool:
+    """Count what a text is, and return whether it goes into the corpus."""
+    if text is None:
+        report.missing_text += 1
+        return False
+    if not text or text.isspace():
+        report.empty_text += 1
+        return False
+    if "\x00" in text:
+        report.nul += 1
+    if not text.isascii() and has_surrogates(text):
+        if strict:
+            raise InputError(f"{place}: a lone surrogate, which UTF-8 cannot say; mend the text")
+        report.surrogates += 1
+    return True
+
+
+def has_surrogates(text: str) -> bool:
+    """Return whether UTF-8 cannot say the text."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
+    """Return the key to read: as given, or the first candidate that is present, said aloud."""
+    present = ", ".join(map(repr, record)) or "none"
+    if given is not None:
+        if given not in record:
+            raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
+        return given
+    for candidate in candidates:
+        if candidate in record:
+            log.info("%s: reading %r (%s)", record.place, candidate, option)
+            return candidate
+    raise InputError(
+        f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
+        f"name one with {option}"
+    )
+
+
+def read_texts(
+    sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
+) -> Iterator[str]:
+    """Yield the texts of many inputs; missing and empty ones are counted and left out."""
+    wanted = TEXT_KEYS if text_key is None else (text_key,)
+    for source in sources:
+        key = first = None
+        for record in read_records(source, strict=strict):
+            first = first or record
+            report.records += 1
+            report.repaired_text += record.repaired
+            # The first records may lack the key; only a file without it is an error.
+            if key is None and any(name in record for name in wanted):
+                key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
+            text = None if key is None else text_of(record.get(key))
+            if accept(text, report, record.place, strict):
+                assert text is not None
+                yield text
+        if key is None:
+            refuse(source, first, text_key)
+
+
+def refuse(source: Path | Input, first: Record | None, text_key: str | None) -> None:
+    """Say why an input gave no text at all."""
+    location = source.location if isinstance(source, Input) else source
+    if first is None:
+        raise InputError(f"{location}: no records in it")
+    choose_key(first, text_key, TEXT_KEYS, "--text-key")
