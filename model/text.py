@@ -1,16 +1,19 @@
 """Text to bytes: how a review is cleaned and framed before the model reads it."""
 
 import html
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from .errors import InputError
 
-
-def _clean_openai(text: str) -> str:
-    return html.unescape(text).replace("\n", " ").strip()
+TAG = re.compile(r"<.*?>")
+ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+HASHTAG = re.compile(r"#(\S+)")
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,61 @@ class TextProfile:
         return np.frombuffer(self.encode(text), dtype=np.uint8)
 
 
-# "openai" is Radford et al. 2017, section 3, as their released utils.py does it.
+def _clean_openai(text: str) -> str:
+    if "&" in text:
+        text = html.unescape(text)
+    return text.replace("\n", " ").strip()
+
+
+def _clean_nvidia(text: str) -> str:
+    text = to_ascii(TAG.sub(" ", text))
+    return " ".join(html.unescape(text).split())
+
+
+def _clean_tweet(text: str) -> str:
+    text = html.unescape(ADDRESS.sub("xxxx", text))
+    text = HASHTAG.sub(r"\1!!", " ".join(text.split()))
+    decomposed = unicodedata.normalize("NFKD", text)
+    without_accents = "".join(c for c in decomposed if not unicodedata.combining(c))
+    pieces = (_printable(character) for character in without_accents)
+    return " ".join("".join(pieces).split())
+
+
+def _printable(character: str) -> str:
+    """Keep printable ASCII, name an emoji, drop the rest."""
+    if character.isascii():
+        return character if character.isprintable() else ""
+    named = to_ascii(character)
+    return f" {named} " if named.startswith(":") else ""
+
+
+def to_ascii(text: str) -> str:
+    """Transliterate to ASCII; an emoji becomes its `:name:`."""
+    return text if text.isascii() else _transliteration()(text)
+
+
+@cache
+def _transliteration() -> Callable[[str], str]:
+    try:
+        from anyascii import anyascii
+    except ImportError as error:
+        raise InputError(
+            "the text profiles nvidia and tweet need anyascii: pip install anyascii"
+        ) from error
+    transliterate: Callable[[str], str] = anyascii
+    return transliterate
+
+
+# "openai" is Radford et al. 2017, section 3, as their released utils.py does it. "nvidia" and
+# "tweet" are the steps of Puri et al.'s process_str and Kant et al.'s process_tweet, in their
+# order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
+# characters. A tweet has no pads.
 TEXT_PROFILES = {
     profile.name: profile
     for profile in (
         TextProfile("openai", "\n ", " ", _clean_openai),
+        TextProfile("nvidia", "\n ", " ", _clean_nvidia),
+        TextProfile("tweet", "", "", _clean_tweet),
         TextProfile("raw", "", "", str),
     )
 }

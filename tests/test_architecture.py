@@ -20,7 +20,11 @@ ALLOWED = {
 }
 MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
-LAZY = {"model/featurizer.py": {"sklearn"}, "model/fused/triton_kernels.py": {"triton"}}
+LAZY = {
+    "model/featurizer.py": {"sklearn"},
+    "model/fused/triton_kernels.py": {"triton"},
+    "model/text.py": {"anyascii"},
+}
 FOLDERS = (*PACKAGES, "scripts", "experiments")
 SOURCES = [*(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")), ROOT / "main.py"]
 

@@ -1,11 +1,13 @@
 """Text profiles, byte for byte."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.text import text_profile
+from model.text import _transliteration, text_profile
 
 
 @pytest.mark.parametrize(
@@ -32,11 +34,56 @@ def test_openai_profile_frames_one_line(text):
     encoded.decode("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fine", b"\n fine "),
+        ("<br />Two<p>\n\tlines</p>", b"\n Two lines "),
+        ("caf\u00e9 \u2014 \u201cq\u201d", b'\n cafe - "q" '),
+        ("Tom &amp; &eacute;", "\n Tom & \u00e9 ".encode()),  # unescaped after it is ASCII
+        ("1 < 2 and 3 > 2", b"\n 1 2 "),  # their pattern takes it for a tag
+        ("", b"\n  "),
+    ],
+)
+def test_nvidia_profile(text, expected):
+    assert text_profile("nvidia").encode(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("see https://t.co/x1 or www.a.org now", b"see xxxx or xxxx now"),
+        ("so #happy!  caf\u00e9\n", b"so happy!!! cafe"),
+        ("fun\U0001f600\u5317 &lt;3", b"fun :grinning: <3"),
+        ("a\x07b\u200bc", b"abc"),
+    ],
+)
+def test_tweet_profile(text, expected):
+    assert text_profile("tweet").encode(text) == expected
+
+
+@given(st.text())
+def test_what_tweets_become_is_printable_ascii_on_one_line(text):
+    cleaned = text_profile("tweet").encode(text).decode("ascii")
+    assert cleaned.isprintable()
+    assert cleaned == cleaned.strip()
+    assert "  " not in cleaned
+
+
+def test_profiles_without_their_library_say_what_to_install(monkeypatch):
+    _transliteration.cache_clear()
+    monkeypatch.setitem(sys.modules, "anyascii", None)
+    assert text_profile("nvidia").encode("plain") == b"\n plain "
+    with pytest.raises(InputError, match="pip install anyascii"):
+        text_profile("nvidia").encode("caf\u00e9")
+    _transliteration.cache_clear()
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_raw_profile_changes_nothing(text):
     assert text_profile("raw").tokens(text).tobytes() == text.encode()
 
 
 def test_unknown_profiles_are_named():
-    with pytest.raises(InputError, match="known: openai, raw"):
+    with pytest.raises(InputError, match="known: openai, nvidia, tweet, raw"):
         text_profile("latin")
