@@ -40,6 +40,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         lanes=run.lanes,
         window=config.data.window,
         shards=config.data.shards,
+        persist=config.data.persist,
         seed=config.seed,
         own=world.share(run.lanes),
     )

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from model.errors import InputError
 
 from .corpus import Split
+
+Persist = Literal["shard", "review", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,9 @@ class DataConfig:
     """T, bytes per step and lane; gradients do not reach further back."""
     shards: int | None = None
     """Equal spans that the lanes read one after the other; absent, as many as lanes."""
+    persist: Persist = "shard"
+    """How long a lane's state is carried: through a shard, through a review (each begins a window
+    of its own, padded at its end), or never, from zero in every window."""
 
     def __post_init__(self) -> None:
         for name in ("lanes", "lanes_per_rank", "window", "shards"):
@@ -78,32 +83,78 @@ class Lanes:
         lanes: int,
         window: int,
         shards: int | None = None,
+        persist: Persist = "shard",
         seed: int = 0,
         own: slice = slice(None),
     ):
         self.tokens = np.asarray(split.tokens)  # indexing a memmap costs three times as much
-        self.lanes, self.window, self.seed = lanes, window, seed
+        self.offsets = np.asarray(split.offsets)
+        self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
         self.own = range(lanes)[own]
         shards = lanes if shards is None else shards
         if shards < lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards)  # [S + 1]
-        self.shard_windows = -(-(np.diff(self.bounds) - 1) // window)  # [S]
+        self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
+        self._review_windows: dict[int, np.ndarray] = {}
         self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
 
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of epochs."""
         shards, step = self.locate(index)
-        starts = self.bounds[shards] + step * self.window
-        lengths = np.zeros(self.lanes, dtype=np.int64)  # lanes without a shard have nothing left
-        lengths[: len(shards)] = np.clip(self.bounds[shards + 1] - 1 - starts, 0, self.window)
+        # Lanes without a shard have nothing left to read.
+        spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
+        spans[: len(shards)] = self.spans(shards, step)
+        begins = self._begin_reviews(spans[:, 0]) if self.persist == "review" else step == 0
+        reset = np.full(self.lanes, self.persist == "never") | begins
+        lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
         tokens = np.zeros((len(self.own), self.window + 1), dtype=np.uint8)
         for row, lane in enumerate(self.own):
             if lengths[lane]:
-                start, size = starts[lane], lengths[lane] + 1
-                tokens[row, :size] = self.tokens[start : start + size]
+                start, end = spans[lane]
+                tokens[row, : end - start] = self.tokens[start:end]
         own = list(self.own)
-        return Window(tokens, lengths[own], np.full(len(own), step == 0), int(lengths.sum()))
+        return Window(tokens, lengths[own], reset[own], int(lengths.sum()))
+
+    def spans(self, shards: np.ndarray, step: int) -> np.ndarray:
+        """Return the bytes of window `step` of each shard: int64 [shards, 2], from and to."""
+        if self.persist == "review":
+            return np.array([self._span_in_review(int(shard), step) for shard in shards])
+        starts = np.minimum(self.bounds[shards] + step * self.window, self.bounds[shards + 1])
+        ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
+        return np.stack([starts, ends], axis=1)
+
+    def _span_in_review(self, shard: int, step: int) -> tuple[int, int]:
+        first, counted = self._windows_by_review(shard)
+        if step >= counted[-1]:
+            return 0, 0
+        review = int(np.searchsorted(counted, step, side="right")) - 1
+        start = self.offsets[first + review] + (step - counted[review]) * self.window
+        return int(start), int(min(start + self.window + 1, self.offsets[first + review + 1]))
+
+    def _begin_reviews(self, starts: np.ndarray) -> np.ndarray:
+        return np.equal(self.offsets[np.searchsorted(self.offsets, starts)], starts)
+
+    def _windows_by_review(self, shard: int) -> tuple[int, np.ndarray]:
+        """Return a shard's first review, and the windows before each of its reviews and in all."""
+        first, last = np.searchsorted(self.offsets, self.bounds[shard : shard + 2])
+        if shard not in self._review_windows:
+            if len(self._review_windows) >= 2 * self.lanes:  # those of turns gone by
+                self._review_windows.clear()
+            windows = self._windows_of_reviews(int(first), int(last))
+            self._review_windows[shard] = np.concatenate([[0], windows.cumsum()])
+        return int(first), self._review_windows[shard]
+
+    def _windows_of_reviews(self, first: int, last: int) -> np.ndarray:
+        sizes = np.diff(self.offsets[first : last + 1])
+        return -(-np.maximum(sizes - 1, 0) // self.window)
+
+    def _windows_of(self, start: int, end: int) -> int:
+        """Return the windows that the span of a shard takes."""
+        if self.persist != "review":
+            return -(-(end - start - 1) // self.window)
+        first, last = np.searchsorted(self.offsets, [start, end])
+        return int(self._windows_of_reviews(first, last).sum())
 
     @property
     def windows_per_epoch(self) -> int:

@@ -83,6 +83,67 @@ def test_state_resets_exactly_where_a_shard_begins():
     assert not any(stream[1].reset)
 
 
+@settings(deadline=None)
+@given(sizes, st.integers(1, 6), st.integers(0, 4), st.integers(1, 20))
+def test_by_review_every_transition_inside_a_review_is_trained_once(sizes, lanes, extra, window):
+    split = make_split(sizes)
+    shards = min(lanes + extra, len(sizes))
+    stream = Lanes(split, lanes=min(lanes, shards), window=window, shards=shards, persist="review")
+    starts = set(split.offsets.tolist())
+    expected = {t for t in range(len(split.tokens) - 1) if t + 1 not in starts}
+    for epoch in range(2):
+        seen = Counter()
+        reached = {}  # by lane: the byte that its state has read up to
+        for index in range(epoch * stream.windows_per_epoch, 10**6):
+            active, step = stream.locate(index)
+            part = stream[index]
+            for row, (start, end) in enumerate(stream.spans(active, step)):
+                if end > start:
+                    content = np.arange(start, end).astype(np.uint8)
+                    np.testing.assert_array_equal(part.tokens[row, : end - start], content)
+                    assert part.reset[row] == (start in starts)
+                    assert part.reset[row] or reached[row] == start
+                    reached[row] = end - 1
+                    seen.update(range(start, end - 1))
+            if seen.total() == len(expected):
+                break
+        assert seen == Counter(expected)
+        if epoch == 0 and shards > lanes:
+            break  # a later epoch's turns have other lengths
+
+
+def test_by_review_a_window_never_holds_two():
+    stream = Lanes(make_split([25, 7, 10] * 4), lanes=2, window=10, persist="review")
+    assert stream.windows_per_epoch == 10  # 3 + 1 + 1 windows for each three reviews, two lanes
+    assert [stream[i].lengths[0] for i in range(5)] == [10, 10, 4, 6, 9]
+    assert [bool(stream[i].reset[0]) for i in range(5)] == [True, False, False, True, True]
+
+
+def test_never_begins_every_window_from_zero_with_the_bytes_of_shard():
+    kept, dropped = (
+        Lanes(make_split([50] * 12), lanes=2, window=10, shards=4, persist=persist)
+        for persist in ("shard", "never")
+    )
+    for index in range(dropped.windows_per_epoch):
+        assert dropped[index].reset.all()
+        np.testing.assert_array_equal(dropped[index].tokens, kept[index].tokens)
+        np.testing.assert_array_equal(dropped[index].lengths, kept[index].lengths)
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_ranks_see_the_lanes_of_one_process_however_the_state_persists(persist):
+    split = make_split([50, 20, 30] * 6)
+    whole = Lanes(split, lanes=4, window=7, persist=persist)
+    parts = [
+        Lanes(split, lanes=4, window=7, persist=persist, own=own)
+        for own in (slice(0, 1), slice(1, 4))
+    ]
+    for index in range(12):
+        for field in ("tokens", "lengths", "reset"):
+            joined = np.concatenate([getattr(part[index], field) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(whole[index], field))
+
+
 def test_shards_start_at_reviews_and_are_about_equal():
     split = make_split(np.random.default_rng(0).integers(2, 300, size=400))
     bounds = shard_bounds(split, 10)
