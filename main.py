@@ -16,6 +16,7 @@ from data_utils.sources import load_corpus
 from model.language_model import build_model
 from training.checkpoint import Checkpoints
 from training.distributed import World, launched
+from training.feeding import Feed
 from training.metrics import RunLog
 from training.publication import Publisher
 from training.signals import StopRequest
@@ -35,15 +36,8 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     config = run.config
     torch.manual_seed(config.seed)
     corpus = load_corpus(config.data.corpus)
-    lanes = Lanes(
-        corpus.splits["train"],
-        lanes=run.lanes,
-        window=config.data.window,
-        shards=config.data.shards,
-        persist=config.data.persist,
-        seed=config.seed,
-        own=world.share(run.lanes),
-    )
+    train, own = corpus.splits["train"], world.share(run.lanes)
+    lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
     steps = config.train.total_steps(lanes.windows_per_epoch)
     trainer = Trainer(
         build_model(config.model, config.seed, run.compute_dtype),
@@ -67,12 +61,13 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     first_step = trainer.progress.step
     with (
         StopRequest() as stop,
+        Feed(lanes, world.device, first_step) as feed,
         RunLog(run.directory, first_step, steps, enabled=world.is_main) as log,
     ):
         while trainer.progress.step < steps:
-            window = lanes[trainer.progress.step]
-            trainer.train(window)
-            log.advance(window.characters)
+            batch = feed.next()
+            trainer.train(batch)
+            log.advance(batch.characters)
 
             step, last = trainer.progress.step, trainer.progress.step == steps
             stopping = world.any(stop.requested)

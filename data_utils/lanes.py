@@ -99,6 +99,21 @@ class Lanes:
         self._review_windows: dict[int, np.ndarray] = {}
         self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
 
+    @classmethod
+    def configured(
+        cls, split: Split, config: DataConfig, lanes: int, seed: int, own: slice
+    ) -> "Lanes":
+        """Return the lanes of a run whose global batch is settled."""
+        return cls(
+            split,
+            lanes=lanes,
+            window=config.window,
+            shards=config.shards,
+            persist=config.persist,
+            seed=seed,
+            own=own,
+        )
+
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of epochs."""
         shards, step = self.locate(index)

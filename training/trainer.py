@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from data_utils.lanes import Window
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import State
 
 from .distributed import Device, World
-from .objective import IGNORED, Objective
+from .feeding import Batch
+from .objective import Objective
 from .optim import OptimConfig, make_optimizers
 from .precision import Precision, make_loss_scaler
 from .progress import Progress
@@ -87,27 +87,17 @@ class Trainer:
         """Return the learning rate of a step, counted from 0."""
         return self.optim.learning_rate(step, self.steps, self.lanes)
 
-    def train(self, window: Window) -> None:
-        """Take one step on a window; nothing here waits for the device."""
-        inputs, targets = self._batch(window)
-        reset = torch.from_numpy(window.reset).to(self.world.device)
-        nats, state = self.parallel(inputs, targets, self.state.reset(reset), self._kept())
+    def train(self, batch: Batch) -> None:
+        """Take one step; nothing here waits for the device."""
+        state = self.state.reset(batch.reset)
+        nats, state = self.parallel(batch.inputs, batch.targets, state, self._kept())
         self.state = State(*state).detach()
         # DDP averages over ranks; what is wanted is the sum over all lanes per character.
-        self._update(nats * (self.world.size / window.characters))
+        self._update(nats * (self.world.size / batch.characters))
         self.nats += nats.detach()
         self.progress.step += 1
-        self.progress.characters += window.characters
-        self.progress.row_characters += window.characters
-
-    def _batch(self, window: Window) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets, int64 [B, T] each; padding is IGNORED in the targets."""
-        device = self.world.device
-        tokens = torch.from_numpy(window.tokens).to(device, non_blocking=True).long()
-        lengths = torch.from_numpy(window.lengths).to(device, non_blocking=True)
-        inputs, targets = tokens[:, :-1], tokens[:, 1:]
-        padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
-        return inputs, targets.masked_fill(padding, IGNORED)
+        self.progress.characters += batch.characters
+        self.progress.row_characters += batch.characters
 
     def _kept(self) -> Tensor | None:
         """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).

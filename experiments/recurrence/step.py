@@ -7,6 +7,7 @@ from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
 from model.language_model import ModelConfig, build_model
 from training.distributed import launched
+from training.feeding import as_batch
 from training.optim import OptimConfig
 from training.trainer import TrainConfig, Trainer
 
@@ -39,7 +40,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
         )
 
         def step() -> None:
-            trainer.train(lanes[trainer.progress.step])
+            trainer.train(as_batch(lanes[trainer.progress.step], world.device))
 
         recurrence = training(from_table(problem), problem.parameters(), problem.dh)
         seconds = interleave({"step": step, "recurrence": recurrence}, options.rounds)

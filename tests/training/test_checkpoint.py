@@ -13,6 +13,7 @@ from model.weights import load_model
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
 from training.checkpoint import Checkpoints, flatten_optimizers
+from training.feeding import as_batch
 
 PROFILE = text_profile("openai")
 
@@ -25,7 +26,7 @@ def checkpoints(tmp_path):
 def train(trainer, split, steps):
     stream = Lanes(split, lanes=3, window=11)
     for _ in range(steps):
-        trainer.train(stream[trainer.progress.step])
+        trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])

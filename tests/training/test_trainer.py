@@ -10,11 +10,13 @@ from data_utils.lanes import Lanes, Window
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training.distributed import World
+from training.feeding import as_batch
 from training.optim import OptimConfig
 from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
-ALONE = World(0, 1, torch.device("cpu"))
+CPU = torch.device("cpu")
+ALONE = World(0, 1, CPU)
 
 
 def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, **optim):
@@ -44,7 +46,7 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     trainer = make_trainer()
     window = make_window(lengths=(6, 2, 0))
     reference = copy.deepcopy(trainer.model)
-    trainer.train(window)
+    trainer.train(as_batch(window, CPU))
 
     tokens = torch.from_numpy(window.tokens).long()
     logits, _ = reference(tokens[:, :-1], reference.initial_state(3))
@@ -65,19 +67,19 @@ def test_padding_does_not_matter():
     window = make_window(lengths=(6, 2, 0))
     noisy = window._replace(tokens=window.tokens.copy())
     noisy.tokens[1, 3:] = 77
-    one.train(window)
-    other.train(noisy)
+    one.train(as_batch(window, CPU))
+    other.train(as_batch(noisy, CPU))
     for name, gradient in gradients(one).items():
         assert torch.equal(gradient, gradients(other)[name]), name
 
 
 def test_state_is_carried_over_and_reset_where_a_window_says_so():
     trainer = make_trainer()
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     carried, model = trainer.state, copy.deepcopy(trainer.model)
     window = make_window(reset=False, seed=1)
     window.reset[1] = True
-    trainer.train(window)
+    trainer.train(as_batch(window, CPU))
     with torch.no_grad():
         start = carried.reset(torch.tensor([False, True, False]))
         _, expected = model(torch.from_numpy(window.tokens[:, :-1]).long(), start)
@@ -89,7 +91,7 @@ def test_state_is_carried_over_and_reset_where_a_window_says_so():
 def test_clipping_bounds_the_gradient_after_unscaling():
     for precision in ("fp32", "fp16"):
         trainer = make_trainer(precision, clip_norm=1e-3)
-        trainer.train(make_window())
+        trainer.train(as_batch(make_window(), CPU))
         norm = torch.stack([g.norm() for g in gradients(trainer).values()]).norm()
         assert norm == pytest.approx(1e-3, rel=1e-3)
 
@@ -98,12 +100,12 @@ def test_fp16_skips_steps_that_overflow_and_lowers_the_scale():
     trainer = make_trainer("fp16", clip_norm=1.0)
     trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": 2.0**40})
     before = copy.deepcopy(trainer.model.state_dict())
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     for name, value in trainer.model.state_dict().items():
         assert torch.equal(value, before[name]), name
     assert trainer.scaler.get_scale() == 2.0**39
     trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": 2.0**10})
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     assert not torch.equal(trainer.model.decoder.weight, before["decoder.weight"])
 
 
@@ -113,7 +115,7 @@ def test_low_precision_learns_what_fp32_learns(precision, small_split):
         trainer = make_trainer(name, lanes=8, steps=80, clip_norm=1.0)
         stream = Lanes(small_split, lanes=8, window=16)
         for step in range(80):
-            trainer.train(stream[step])
+            trainer.train(as_batch(stream[step], CPU))
             if step == 59:
                 trainer.close_row()
         return trainer.close_row()["train_bits_per_character"]
@@ -125,7 +127,7 @@ def test_training_learns(small_split):
     trainer = make_trainer(lanes=8, steps=60)
     stream = Lanes(small_split, lanes=8, window=16)
     for step in range(60):
-        trainer.train(stream[step])
+        trainer.train(as_batch(stream[step], CPU))
         if step == 0:
             first = trainer.close_row()["train_bits_per_character"]
     assert first > 7.5
@@ -136,7 +138,7 @@ def test_a_loss_that_is_not_finite_stops_the_run():
     trainer = make_trainer()
     with torch.no_grad():
         trainer.model.decoder.weight.fill_(torch.nan)
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     with pytest.raises(InputError, match="not finite at step 1"):
         trainer.close_row()
 
@@ -174,7 +176,7 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     trainer = make_trainer(dropout=0.8)
     unseen = trainer._kept().sum(0) == 0  # in all three lanes
     assert unseen.any()
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     gradient = trainer.model.decoder.weight.grad
     assert not gradient[:, unseen].any()
     assert gradient[:, ~unseen].any(0).all()
@@ -182,6 +184,6 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
 
 def test_the_rest_beside_muon_has_a_rate_of_its_own():
     trainer = make_trainer(name="muon", rest_factor=0.25, decay="constant")
-    trainer.train(make_window())
+    trainer.train(as_batch(make_window(), CPU))
     muon, rest = trainer.optimizers
     assert (muon.param_groups[0]["lr"], rest.param_groups[0]["lr"]) == (1e-2, 2.5e-3)

@@ -1,0 +1,73 @@
+"""Batches made ahead are the windows of the lanes, in order, from any step on."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.lanes import Lanes, Window
+from training.feeding import Feed, as_batch
+from training.objective import IGNORED
+
+CPU = torch.device("cpu")
+
+
+def test_a_batch_is_a_window_and_its_padding_does_not_count():
+    tokens = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    window = Window(tokens, np.array([5, 2]), np.array([True, False]), 7)
+    batch = as_batch(window, CPU)
+    assert batch.inputs.tolist() == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10]]
+    assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
+    assert batch.reset.tolist() == [True, False]
+    assert batch.characters == 7
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
+    lanes = Lanes(small_split, lanes=4, window=16)
+    with Feed(lanes, CPU, first) as feed:
+        for step in range(first, first + 5):
+            batch, expected = feed.next(), as_batch(lanes[step], CPU)
+            for mine, theirs in zip(batch[:3], expected[:3], strict=True):
+                assert torch.equal(mine, theirs)
+
+
+class Slow:
+    """Lanes whose windows take a while."""
+
+    def __init__(self, lanes, seconds):
+        self.lanes, self.seconds, self.made = lanes, seconds, []
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        self.made.append(index)
+        return self.lanes[index]
+
+
+def test_the_next_batch_is_made_while_this_step_runs(small_split):
+    lanes = Slow(Lanes(small_split, lanes=4, window=16), 0.05)
+    with Feed(lanes, CPU, 0) as feed:
+        feed.next()
+        first = feed.waited
+        for _ in range(4):
+            time.sleep(0.25)  # a step, much longer than the making of a batch
+            feed.next()
+    assert first > 0.01
+    assert feed.waited - first < 0.05  # none of the four was waited for
+    assert lanes.made[:5] == [0, 1, 2, 3, 4]
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_by_the_step(small_split):
+    class Broken:
+        def __getitem__(self, index):
+            raise OSError(5, "Input/output error")
+
+    with Feed(Broken(), CPU, 0) as feed, pytest.raises(OSError, match="Input/output"):
+        feed.next()
+
+
+def test_no_thread_outlives_the_feed(small_split):
+    with Feed(Lanes(small_split, lanes=4, window=16), CPU, 0) as feed:
+        feed.next()
+    assert not [t for t in feed.thread._threads if t.is_alive()]

@@ -1,0 +1,74 @@
+"""The next window made ready while the step on this one runs."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import perf_counter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from data_utils.lanes import Lanes, Window
+
+from .objective import IGNORED
+
+
+class Batch(NamedTuple):
+    """A window on the device."""
+
+    inputs: Tensor  # int64 [B, T]
+    targets: Tensor  # int64 [B, T]; padding is IGNORED
+    reset: Tensor  # bool [B]
+    characters: int  # transitions that count in all lanes of all ranks
+
+
+def as_batch(window: Window, device: torch.device) -> Batch:
+    """Copy a window to the device; on a GPU from pinned memory, without waiting for it."""
+    pinned = device.type == "cuda"
+
+    def copied(tensor: Tensor) -> Tensor:
+        return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
+
+    tokens = copied(torch.from_numpy(window.tokens)).long()
+    lengths = copied(torch.from_numpy(window.lengths))
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
+    reset = copied(torch.from_numpy(window.reset))
+    return Batch(inputs, targets.masked_fill(padding, IGNORED), reset, window.characters)
+
+
+class Feed:
+    """The batches from a step on, one of them made ahead by a thread."""
+
+    def __init__(self, lanes: Lanes, device: torch.device, first_step: int):
+        self.lanes, self.device, self.step = lanes, device, first_step
+        self.waited = 0.0  # seconds in which a step had to wait for its batch
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __enter__(self) -> "Feed":
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self.coming: Future[Batch] = self.thread.submit(self._make, self.step)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.thread.shutdown(cancel_futures=True)
+
+    def next(self) -> Batch:
+        """Return the batch of this step and have the next one made."""
+        started = perf_counter()
+        batch = self.coming.result()
+        self.waited += perf_counter() - started
+        if self.stream is not None:  # before the next batch is on it too
+            current = torch.cuda.current_stream(self.device)
+            current.wait_stream(self.stream)
+            for tensor in batch[:3]:
+                tensor.record_stream(current)
+        self.step += 1
+        self.coming = self.thread.submit(self._make, self.step)
+        return batch
+
+    def _make(self, step: int) -> Batch:
+        window = self.lanes[step]
+        if self.stream is None:
+            return as_batch(window, self.device)
+        with torch.cuda.stream(self.stream):
+            return as_batch(window, self.device)
