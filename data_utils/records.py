@@ -181,24 +181,32 @@ def read_texts(
     paths: Sequence[Path], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
     """Yield the texts of many files for a corpus; missing and empty ones are counted, left out."""
-    wanted = TEXT_KEYS if text_key is None else (text_key,)
     for path in paths:
-        key = first = None
-        for record in read_records(path, strict=strict):
-            first = first or record
-            report.records += 1
-            report.repaired_text += record.repaired
-            # The first records may lack the key; only a file without it is an error.
-            if key is None and any(name in record for name in wanted):
-                key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
-            text = None if key is None else record.get(key)
-            if text is None:
-                report.missing_text += 1
-            elif not str(text).strip():
-                report.empty_text += 1
-            else:
-                yield str(text)
-        if first is None:
-            raise InputError(f"{path}: no records in it")
-        if key is None:
-            choose_key(first, text_key, TEXT_KEYS, "--text-key")  # which says what is wrong
+        for text, _ in read_reviews(path, text_key, report, strict=strict):
+            yield text
+
+
+def read_reviews(
+    path: Path, text_key: str | None, report: ReadingReport, *, strict: bool
+) -> Iterator[tuple[str, Record]]:
+    """Yield the texts of one file, as `read_texts` does, each with the rest of its record."""
+    wanted = TEXT_KEYS if text_key is None else (text_key,)
+    key = first = None
+    for record in read_records(path, strict=strict):
+        first = first or record
+        report.records += 1
+        report.repaired_text += record.repaired
+        # The first records may lack the key; only a file without it is an error.
+        if key is None and any(name in record for name in wanted):
+            key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
+        text = None if key is None else record.get(key)
+        if text is None:
+            report.missing_text += 1
+        elif not str(text).strip():
+            report.empty_text += 1
+        else:
+            yield str(text), record
+    if first is None:
+        raise InputError(f"{path}: no records in it")
+    if key is None:
+        choose_key(first, text_key, TEXT_KEYS, "--text-key")  # which says what is wrong

@@ -148,7 +148,15 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     ["main.py"]
     + [
         f"scripts/{name}.py"
-        for name in ("prepare_corpus", "evaluate", "featurize", "transfer", "synthesize_reviews")
+        for name in (
+            "prepare_corpus",
+            "evaluate",
+            "featurize",
+            "transfer",
+            "synthesize_reviews",
+            "download_data",
+            "describe_corpus",
+        )
     ],
 )
 def test_help_lists_the_options(script):
