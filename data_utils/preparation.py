@@ -82,6 +82,20 @@ def prepare_corpus(
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
     partial = _partial(output, found, preparation)
+    try:
+        meta = _prepare(found, partial, preparation, workers)
+    except InputError:  # what is to be mended changes the work; all else goes on with it
+        shutil.rmtree(partial)
+        raise
+    shutil.rmtree(partial / SPILL_FOLDER)
+    (partial / REQUEST_FILE).unlink()
+    partial.rename(output)
+    return meta
+
+
+def _prepare(
+    found: Sequence[Input], partial: Path, preparation: Preparation, workers: int
+) -> dict[str, Any]:
     spills = scatter(
         found,
         partial / SPILL_FOLDER,
@@ -102,9 +116,6 @@ def prepare_corpus(
     reading = {**vars(report), "duplicates": duplicates}
     meta = _describe(found, preparation, sizes, reading)
     write_json(partial / META_FILE, meta)
-    shutil.rmtree(partial / SPILL_FOLDER)
-    (partial / REQUEST_FILE).unlink()
-    partial.rename(output)
     return meta
 
 

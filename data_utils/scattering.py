@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from model.errors import InputError
-
 from .blocks import Block, Request, block_file, cut, read_block, row_ids
 from .inputs import Input
 from .spills import Spill, write_spill
@@ -57,7 +55,7 @@ def _spread(
             while under_way:
                 yield under_way.popleft().result()
         except BrokenProcessPool as error:
-            raise InputError(
+            raise ChildProcessError(
                 "a process that encoded reviews was killed, perhaps for its memory; run the same "
                 "command with fewer --workers: it goes on"
             ) from error

@@ -99,25 +99,33 @@ def read_texts(
     sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
     """Yield the texts of many inputs; missing and empty ones are counted and left out."""
-    wanted = TEXT_KEYS if text_key is None else (text_key,)
     for source in sources:
-        key = first = None
-        for record in read_records(source, strict=strict):
-            first = first or record
-            report.records += 1
-            report.repaired_text += record.repaired
-            # The first records may lack the key; only a file without it is an error.
-            if key is None and any(name in record for name in wanted):
-                key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
-            text = None if key is None else text_of(record.get(key))
-            if accept(text, report, record.place, strict):
-                assert text is not None
-                yield text
-        if key is None:
-            refuse(source, first, text_key)
+        for text, _ in read_reviews(source, text_key, report, strict=strict):
+            yield text
 
 
-def refuse(source: Path | Input, first: Record | None, text_key: str | None) -> None:
+def read_reviews(
+    source: Path | Input, text_key: str | None, report: ReadingReport, *, strict: bool
+) -> Iterator[tuple[str, Record]]:
+    """Yield the texts of one input, as `read_texts` does, each with the rest of its record."""
+    wanted = TEXT_KEYS if text_key is None else (text_key,)
+    key = first = None
+    for record in read_records(source, strict=strict):
+        first = first or record
+        report.records += 1
+        report.repaired_text += record.repaired
+        # The first records may lack the key; only a file without it is an error.
+        if key is None and any(name in record for name in wanted):
+            key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
+        text = None if key is None else text_of(record.get(key))
+        if accept(text, report, record.place, strict):
+            assert text is not None
+            yield text, record
+    if key is None:
+        _refuse(source, first, text_key)
+
+
+def _refuse(source: Path | Input, first: Record | None, text_key: str | None) -> None:
     """Say why an input gave no text at all."""
     location = source.location if isinstance(source, Input) else source
     if first is None:

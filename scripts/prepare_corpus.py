@@ -55,7 +55,7 @@ def main() -> None:
     if options.check is not None:
         check(options.check)
     elif not options.inputs or options.output is None:
-        raise InputError("give input files and --output FOLDER, or --check FOLDER")
+        raise InputError("no input files or no --output FOLDER given (or --check FOLDER alone)")
     else:
         prepare(options, options.output)
 

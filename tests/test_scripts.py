@@ -1,6 +1,7 @@
 """The scripts as processes: a corpus prepared, a model trained, scored, featurized, transferred."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -133,6 +134,19 @@ def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
     assert not (tmp_path / "c.partial").exists()
 
 
+def test_prepare_corpus_checks_one(work, tmp_path):
+    process = run("scripts/prepare_corpus.py", "--check", work / "corpus")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("as prepared") == 3
+    folder = tmp_path / "corpus"
+    shutil.copytree(work / "corpus", folder)
+    content = bytearray((folder / "train.bin").read_bytes())
+    content[5] ^= 1
+    (folder / "train.bin").write_bytes(content)
+    process = run("scripts/prepare_corpus.py", "--check", folder)
+    assert_refused(process, "train.bin", "has changed since it was prepared")
+
+
 def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     prepared = run(
         "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "raw",
@@ -148,7 +162,15 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     ["main.py"]
     + [
         f"scripts/{name}.py"
-        for name in ("prepare_corpus", "evaluate", "featurize", "transfer", "synthesize_reviews")
+        for name in (
+            "prepare_corpus",
+            "evaluate",
+            "featurize",
+            "transfer",
+            "synthesize_reviews",
+            "download_data",
+            "describe_corpus",
+        )
     ],
 )
 def test_help_lists_the_options(script):

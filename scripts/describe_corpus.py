@@ -1,0 +1,78 @@
+"""Describe a corpus or files of reviews: counts, lengths, bytes, stars, duplicates.
+
+python scripts/describe_corpus.py data/reviews --figure reviews.png
+python scripts/describe_corpus.py reviews.jsonl.gz --output reviews.json
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import tyro
+
+import command
+
+from data_utils.statistics import describe_corpus, describe_reviews
+from data_utils.statistics_table import statistics_table
+from model.errors import InputError
+from model.storage import write_json
+
+FIGURE_KINDS = (".png", ".pdf", ".svg")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Describe a corpus or files of reviews: counts, lengths, bytes, stars, duplicates."""
+
+    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """A prepared corpus, or files of reviews in any format that prepare_corpus reads."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    stars_key: str | None = None
+    """Key of the stars; absent, the first present of overall, rating."""
+    strict: bool = False
+    """Refuse bytes that are not UTF-8 instead of replacing and counting them."""
+    output: Path | None = None
+    """JSON file for the statistics."""
+    figure: Path | None = None
+    """Picture: .png, .pdf or .svg."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    if options.figure is not None and options.figure.suffix not in FIGURE_KINDS:
+        raise InputError(f"--figure {options.figure}: expected {', '.join(FIGURE_KINDS)}")
+    for path in filter(None, (options.output, options.figure)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    started = perf_counter()
+    statistics = describe(options.inputs, options)
+    print(statistics_table(statistics))
+    if options.output is not None:
+        seconds = round(perf_counter() - started, 2)
+        write_json(options.output, {**statistics, "seconds": seconds})
+    if options.figure is not None:
+        from data_utils.statistics_figure import draw_statistics
+
+        draw_statistics(statistics, options.figure)
+
+
+def describe(inputs: Sequence[Path], options: Options) -> dict[str, Any]:
+    """Describe one corpus, or files together."""
+    folders = [path for path in inputs if path.is_dir()]
+    if folders and len(inputs) == 1:
+        return describe_corpus(inputs[0])
+    if folders or not inputs:
+        raise InputError("expected one prepared corpus, or one or more files of reviews")
+    return describe_reviews(
+        inputs,
+        text_key=options.text_key,
+        stars_key=options.stars_key,
+        strict=options.strict,
+    )
+
+
+if __name__ == "__main__":
+    command.run(main)
