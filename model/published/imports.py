@@ -134,10 +134,10 @@ def _describe(weights: NvidiaWeights) -> list[str]:
 def _identity_verdict(model: LanguageModel) -> tuple[bool, str]:
     apart = gains_differ(model)
     if apart <= IDENTITY_TOLERANCE:
-        return True, f"plausible: the gains of wmx and wmh agree to {apart:.0e} (11.npy, 12.npy)"
+        return True, "plausible: the gains of wmx and wmh are equal, as in OpenAI's 11.npy, 12.npy"
     return False, (
-        f"the gains of wmx and wmh (11.npy, 12.npy) are {apart:.0e} of the largest apart, where "
-        f"OpenAI's agree to {IDENTITY_TOLERANCE:.0e}: not OpenAI's own weights, or damaged"
+        f"the gains of wmx and wmh (11.npy, 12.npy) differ by {apart:.2g} of the largest, where "
+        "OpenAI's are equal up to rounding: not the weights that they published, or damaged"
     )
 
 
