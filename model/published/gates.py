@@ -1,0 +1,48 @@
+"""Gate orders, and a model of ours built from tensors whose gates come in another order.
+
+A tensor here is already named and laid out as in `LanguageModel.state_dict()`, [out, in]; only the
+four blocks of its gates may stand otherwise.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ..language_model import LanguageModel, ModelConfig
+
+GateOrder = Literal["ifou", "ifuo"]
+GATE_ORDERS: tuple[GateOrder, ...] = get_args(GateOrder)
+OURS: GateOrder = "ifuo"
+GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
+
+
+def reorder(tensors: Mapping[str, Tensor], order: GateOrder) -> dict[str, Tensor]:
+    """Bring the gates from `order` into ours, or from ours into `order`: the same exchange."""
+    if order == OURS:
+        return dict(tensors)
+    return {
+        name: _exchange(tensor) if name.split(".")[-1] in GATED else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def _exchange(tensor: Tensor) -> Tensor:
+    first, second, third, fourth = tensor.chunk(4)
+    return torch.cat([first, second, fourth, third])
+
+
+def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
+    """Build the model that a complete set of tensors describes; shapes are held already."""
+    hidden_size, input_size = tensors["layers.0.w_mx"].shape
+    config = ModelConfig(
+        hidden_size=hidden_size,
+        embedding_size=input_size,
+        layers=sum(name.endswith(".w_mh") for name in tensors),
+        weight_norm="layers.0.g_mh" in tensors,
+    )
+    with torch.device("meta"):
+        model = LanguageModel(config)
+    model.load_state_dict(reorder(tensors, order), assign=True)
+    return model.eval()

@@ -1,0 +1,170 @@
+"""The .pt files of NVIDIA/sentiment-discovery, v0.2 (2018) to its last version (2019).
+
+    language model   {'encoder': {'encoder': embedding, 'rnn': layers}, 'decoder': decoder}
+    classifier 2018  {'encoder': {'encoder': ..., 'rnn': ...}, 'classifier': ...}
+    classifier 2019  {'lm_encoder': <language model, mostly without decoder>, 'classifier': ...}
+    fine-tuned 2019  {'sd': <classifier 2019>, 'args': argparse.Namespace}
+
+Matrices are [out, in]. Layer k has `rnns.k.w_ih` (4H, E or H), `w_hh` (4H, H), `w_mih` (H, E or H)
+and `w_mhh` (H, H), each whole or as `_g` (out, 1) and `_v`, weight norm per row; and two biases
+(4H,), which are only ever added. fp16 or fp32.
+
+256 symbols are the bytes. 257 are the tokenizer of 2019: symbol 0 pads, symbol b + 1 is byte b.
+"""
+
+import argparse
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..language_model import VOCABULARY_SIZE
+from .shapes import Shape, hold_shapes
+
+MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
+WRAPPERS = ("sd", "lm_encoder")
+
+
+@dataclass(frozen=True)
+class NvidiaWeights:
+    """What a file holds: float32 tensors of our names, gates in the order of the file."""
+
+    tensors: dict[str, Tensor]
+    symbols: int  # 256 or 257 in the file; 256 in the tensors
+    has_decoder: bool  # else the decoder here is zero: every byte costs 8 bits
+    has_classifier: bool  # which is not read
+
+
+def read_nvidia(path: Path) -> NvidiaWeights:
+    """Read a language model, or the one inside a classifier.
+
+    Raises InputError for files that are missing, damaged or hold code, for other architectures,
+    and for shapes that do not fit each other. Nothing but tensors and plain containers is loaded.
+    """
+    content = _load(path)
+    found, has_classifier = _flatten(path, content)
+    has_decoder = "decoder.weight" in found or "decoder.bias" in found
+    symbols, layers = _check(path, found, has_decoder)
+    tensors = {"embedding.weight": found["encoder.weight"]}
+    for layer in range(layers):
+        tensors |= _convert_layer(found, f"rnns.{layer}.", f"layers.{layer}.")
+    H = tensors["layers.0.w_mh"].shape[0]
+    # Without a decoder zeros say so; a random one, as the original loader left it, would look
+    # like a bad model.
+    tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(symbols, H))
+    tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(symbols))
+    if symbols > VOCABULARY_SIZE:
+        # The pad was masked out of the loss, so never a target, and frozen out of the states, so
+        # never read in earnest. Dropping it changes no state, and divides the probability that
+        # it had among the bytes: the model given that the text goes on.
+        for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
+            tensors[name] = tensors[name][1:]
+    exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
+    return NvidiaWeights(exact, symbols, has_decoder, has_classifier)
+
+
+def _load(path: Path) -> Any:
+    with open(path, "rb") as file:  # out here, so that a missing file is not called damaged
+        try:
+            # Fine-tuned classifiers carry their command line; a Namespace is a bag of names.
+            with torch.serialization.safe_globals([argparse.Namespace]):
+                return torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged stream of pickle opcodes can raise anything
+            raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: Exception) -> InputError:
+    """Say it in our own words: torch's advise to load the file with code and all."""
+    offender = re.search(r"GLOBAL ([\w.]+)", str(error))
+    if offender is None:
+        return InputError(f"{path}: no PyTorch file, or damaged or cut short; get it again")
+    return InputError(
+        f"{path}: refused, it holds {offender[1]}, not tensors alone; nothing of it was run. Ask "
+        "for a state dict, or for the weights as .npy files"
+    )
+
+
+def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
+    """Return the language model's tensors as one flat mapping, and whether a classifier is by."""
+    node, has_classifier = content, False
+    for wrapper in WRAPPERS:
+        has_classifier |= isinstance(node, Mapping) and "classifier" in node
+        node = node.get(wrapper, node) if isinstance(node, Mapping) else node
+    encoder = node.get("encoder") if isinstance(node, Mapping) else None
+    if not isinstance(encoder, Mapping) or not {"encoder", "rnn"} <= set(encoder):
+        raise InputError(
+            f"{path}: no language model of NVIDIA's; expected 'encoder' with 'encoder' and 'rnn' "
+            f"in it, at the top or in 'lm_encoder', found {_keys(content)}"
+        )
+    sections = {
+        "encoder.": encoder["encoder"],
+        "": encoder["rnn"],
+        "decoder.": node.get("decoder", {}),
+    }
+    flat: dict[str, Tensor] = {}
+    for prefix, section in sections.items():
+        if not isinstance(section, Mapping):
+            raise InputError(f"{path}: expected names and tensors, found {_keys(section)}")
+        flat |= {f"{prefix}{name}": tensor for name, tensor in section.items()}
+    for name, tensor in flat.items():
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
+            raise InputError(f"{path}: {name} is no dense tensor of floating-point numbers")
+    return flat, has_classifier
+
+
+def _keys(content: Any) -> str:
+    if isinstance(content, Mapping):
+        return ", ".join(map(repr, list(content)[:6])) or "nothing"
+    return f"a {type(content).__name__}"
+
+
+def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[int, int]:
+    """Hold every shape against the others; return the number of symbols and of layers."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+    embedding, bias = shapes.get("encoder.weight", ()), shapes.get("rnns.0.b_ih", ())
+    if len(embedding) != 2 or len(bias) != 1 or bias[0] % 4 or not bias[0]:
+        raise InputError(
+            f"{path}: expected encoder.weight (V, E) and rnns.0.b_ih (4H,), found "
+            f"{list(embedding)} and {list(bias)}; is it an mLSTM?"
+        )
+    (V, E), H = embedding, bias[0] // 4
+    if V not in (VOCABULARY_SIZE, VOCABULARY_SIZE + 1):
+        raise InputError(
+            f"{path}: {V} symbols; only bytes can be imported, 256 of them or 257 with the pad"
+        )
+    layers = len({name.split(".")[1] for name in found if name.startswith("rnns.")})
+    folded = "rnns.0.w_ih" in found
+    expected: dict[str, Shape] = {"encoder.weight": embedding}
+    for layer in range(layers):
+        expected |= _layer_shapes(f"rnns.{layer}.", H if layer else E, H, folded)
+    if has_decoder:
+        expected |= {"decoder.weight": (V, H), "decoder.bias": (V,)}
+    hold_shapes(path, shapes, expected)
+    return V, layers
+
+
+def _layer_shapes(prefix: str, width: int, H: int, folded: bool) -> dict[str, Shape]:
+    shapes = {"w_ih": (4 * H, width), "w_hh": (4 * H, H), "w_mih": (H, width), "w_mhh": (H, H)}
+    expected: dict[str, Shape] = {f"{prefix}{bias}": (4 * H,) for bias in ("b_ih", "b_hh")}
+    for name, shape in shapes.items():
+        if folded:
+            expected[f"{prefix}{name}"] = shape
+        else:
+            expected |= {f"{prefix}{name}_g": (shape[0], 1), f"{prefix}{name}_v": shape}
+    return expected
+
+
+def _convert_layer(found: Mapping[str, Tensor], theirs: str, ours: str) -> dict[str, Tensor]:
+    tensors = {f"{ours}b": found[f"{theirs}b_ih"].float() + found[f"{theirs}b_hh"].float()}
+    for name, short in MATRICES.items():
+        if f"{theirs}{name}" in found:
+            tensors[f"{ours}w_{short}"] = found[f"{theirs}{name}"]
+        else:
+            tensors[f"{ours}w_{short}"] = found[f"{theirs}{name}_v"]
+            tensors[f"{ours}g_{short}"] = found[f"{theirs}{name}_g"].squeeze(1)
+    return tensors

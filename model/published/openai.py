@@ -1,0 +1,190 @@
+"""The layout of openai/generating-reviews-discovering-sentiment: numbered .npy files.
+
+     0      embedding  [256, E]          9   gx   [4H]
+     1      wx   [E, 4H]                10   gh   [4H]
+     2-5    wh   [H, 4H], by columns    11   gmx  [H]
+     6      wmx  [E, H]                 12   gmh  [H]
+     7      wmh  [H, H]                 13   w    [H, 256]
+     8      b    [4H]                   14   b    [256]
+
+float32, matrices [in, out], gates i f o u (their encoder.py). wh is in four files only because of
+a size limit, so any number of blocks is read, and the files after them are numbered accordingly.
+Folded weights have no gains: 9 to 12 are absent, whether or not the last two are renumbered.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..language_model import VOCABULARY_SIZE, LanguageModel
+from .gates import reorder
+from .shapes import Shape, hold_shapes
+
+BLOCKS = 4  # of wh, when we write
+AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
+GAINS = {"gx", "gh", "gmx", "gmh"}
+OUR_NAMES = {
+    "embedding": "embedding.weight",
+    "wx": "layers.0.w_x",
+    "wh": "layers.0.w_h",
+    "wmx": "layers.0.w_mx",
+    "wmh": "layers.0.w_mh",
+    "b": "layers.0.b",
+    "gx": "layers.0.g_x",
+    "gh": "layers.0.g_h",
+    "gmx": "layers.0.g_mx",
+    "gmh": "layers.0.g_mh",
+    "out_w": "decoder.weight",
+    "out_b": "decoder.bias",
+}
+
+
+def read_openai(folder: Path) -> dict[str, Tensor]:
+    """Read the files into float32 tensors of our names and layout, gates left as they are.
+
+    Every header is checked before any data is read. Raises InputError for files that are missing,
+    too many, damaged, or of a shape that does not fit the others. Nothing is unpickled.
+    """
+    files = _numbered_files(folder)
+    arrays = {path.name: _open(path) for path in files}
+    names = _name_files(folder, {name: array.shape for name, array in arrays.items()})
+    tensors = {}
+    for name, ours in OUR_NAMES.items():
+        parts = [arrays[file] for file, part in names.items() if part == name]
+        if parts:
+            whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
+            tensors[ours] = torch.from_numpy(_turn(name, whole))
+    return tensors
+
+
+def _turn(name: str, array: np.ndarray) -> np.ndarray:
+    """Exchange [in, out] and [out, in]; the embedding is [256, E] in both."""
+    return np.ascontiguousarray(array if name == "embedding" else array.T)
+
+
+def _numbered_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give the one that holds 0.npy, 1.npy, ...")
+    files = list(folder.glob("*.npy"))
+    for path in files:
+        if not path.stem.isdecimal() or path.stem != str(int(path.stem)):
+            raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; take it away")
+    if not files:
+        raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
+    return sorted(files, key=lambda path: int(path.stem))
+
+
+def _open(path: Path) -> np.ndarray:
+    """Map an array without reading it; objects, which would be unpickled, are refused."""
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, TypeError, OverflowError, EOFError) as error:
+        raise InputError(
+            f"{path}: no plain array, damaged or cut short ({error}); get it again"
+        ) from error
+    if array.dtype.kind != "f":
+        raise InputError(f"{path}: holds {array.dtype}; weights are floating-point numbers")
+    return array
+
+
+def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
+    """Return the tensor that each file belongs to, told by order and shape."""
+    files = list(shapes)
+    E, H = _sizes(folder, shapes)
+    blocks = _count_blocks(folder, shapes, H)
+    rest = files[2 + blocks :]
+    tail = [name for name in AFTER_WH if len(rest) != 5 or name not in GAINS]
+    if len(rest) != len(tail):
+        raise InputError(
+            f"{folder}: {len(rest)} files after wh, which is 2.npy to {files[1 + blocks]}, where "
+            f"there are 9, or 5 if folded{_gaps(files)}"
+        )
+    sizes: dict[str, Shape] = {
+        "wmx": (E, H), "wmh": (H, H), "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,),
+        "gmh": (H,), "out_w": (H, VOCABULARY_SIZE), "out_b": (VOCABULARY_SIZE,),
+    }  # fmt: skip
+    pairs = list(zip(rest, tail, strict=True))
+    found = {f"{file} ({name})": shapes[file] for file, name in pairs}
+    hold_shapes(folder, found, {f"{file} ({name})": sizes[name] for file, name in pairs})
+    return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
+
+
+def _sizes(folder: Path, shapes: dict[str, Shape]) -> tuple[int, int]:
+    """Return E and H, from the first two files."""
+    embedding, wx = shapes.get("0.npy"), shapes.get("1.npy")
+    if embedding is None or wx is None:
+        raise InputError(f"{folder}: {'0' if embedding is None else '1'}.npy is missing")
+    if len(embedding) != 2 or embedding[0] != VOCABULARY_SIZE:
+        raise InputError(f"{folder}: 0.npy is {list(embedding)}, no embedding of 256 bytes")
+    if len(wx) != 2 or wx[0] != embedding[1] or wx[1] % 4 or not wx[1]:
+        raise InputError(
+            f"{folder}: 1.npy is {list(wx)} where wx has {embedding[1]} rows, the width of the "
+            "embedding, and four columns per unit"
+        )
+    return embedding[1], wx[1] // 4
+
+
+def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> int:
+    """Count the files, from the third on, that together are wh [H, 4H]."""
+    columns = 0
+    for count, (file, shape) in enumerate(list(shapes.items())[2:]):
+        if columns == 4 * hidden_size:
+            return count
+        if len(shape) != 2 or shape[0] != hidden_size or columns + shape[1] > 4 * hidden_size:
+            raise InputError(
+                f"{folder}: {file} is {list(shape)} where a block of wh has {hidden_size} rows "
+                f"and, of {4 * hidden_size} columns, at most the {4 * hidden_size - columns} "
+                f"that are still to come{_gaps(list(shapes))}"
+            )
+        columns += shape[1]
+    raise InputError(f"{folder}: there are no files after wh{_gaps(list(shapes))}")
+
+
+def _gaps(files: list[str]) -> str:
+    numbers = {int(Path(file).stem) for file in files}
+    # At least up to 14: the last files may be the missing ones.
+    missing = sorted(set(range(max(*numbers, 14) + 1)) - numbers)
+    listed = ", ".join(f"{number}.npy" for number in missing)
+    return f"; of 0.npy to {max(*numbers, 14)}.npy not there: {listed}" if missing else ""
+
+
+def write_openai(folder: Path, model: LanguageModel) -> None:
+    """Write a model as OpenAI's 15 files, all of them or none.
+
+    What was read from this layout comes back exactly. Folded weights get their columns' norms for
+    gains, which leaves the product as it was up to rounding. Raises InputError for what the
+    layout cannot say, and where the folder holds something already.
+    """
+    if model.config.cell != "mlstm" or model.config.layers != 1:
+        raise InputError(
+            "OpenAI's layout holds one mLSTM layer; this model has "
+            f"{model.config.layers} of cell {model.config.cell}"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; remove it or name another folder")
+    arrays = _arrays_of(model)
+    whole = folder.resolve()  # "." has no name to add to
+    partial = whole.with_name(whole.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        for number, array in enumerate(arrays):
+            np.save(partial / f"{number}.npy", array, allow_pickle=False)
+        partial.replace(whole)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _arrays_of(model: LanguageModel) -> list[np.ndarray]:
+    """Return the 15 arrays in their order."""
+    tensors = {name: tensor.detach().float().cpu() for name, tensor in model.state_dict().items()}
+    for name in ("x", "h", "mx", "mh"):
+        tensors.setdefault(f"layers.0.g_{name}", tensors[f"layers.0.w_{name}"].norm(dim=1))
+    theirs = reorder(tensors, "ifou")
+    arrays = {name: _turn(name, theirs[ours].numpy()) for name, ours in OUR_NAMES.items()}
+    blocks = [np.ascontiguousarray(block) for block in np.split(arrays["wh"], BLOCKS, axis=1)]
+    return [arrays["embedding"], arrays["wx"], *blocks, *(arrays[name] for name in AFTER_WH)]

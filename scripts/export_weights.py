@@ -1,0 +1,38 @@
+"""Write a model as OpenAI's 15 .npy files, which their code reads.
+
+python scripts/export_weights.py runs/tour --output weights
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+import command
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write a model as OpenAI's 15 .npy files, which their code reads."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A model directory, a run directory, or the name of a shipped model."""
+    output: Path
+    """The folder to make; it must not exist, or be empty."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    from model.published.openai import write_openai
+    from model.weights import load_model
+
+    loaded = load_model(options.model)
+    write_openai(options.output, loaded.model)
+    print(f"{options.output}: 0.npy to 14.npy, {loaded.model.config.hidden_size} units")
+    print(f"the layout says nothing of texts; this model reads profile {loaded.profile.name}")
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,56 @@
+"""Turn weights that OpenAI or NVIDIA published into a model directory.
+
+python scripts/import_weights.py openai weights/ --output models/openai
+python scripts/import_weights.py nvidia mlstm.pt --output models/nvidia
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+import command
+
+
+@dataclass(frozen=True)
+class Options:
+    """Turn weights that OpenAI or NVIDIA published into a model directory."""
+
+    layout: Annotated[Literal["openai", "nvidia"], tyro.conf.Positional]
+    """Whose layout the source has."""
+    source: Annotated[Path, tyro.conf.Positional]
+    """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
+    output: Path
+    """The model directory to make; it must not hold a model yet."""
+    gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
+    """Order of the gates in the source. auto: as OpenAI's code has it; NVIDIA's files by their
+    number of symbols and by how well they read English."""
+    text_profile: str | None = None
+    """How the model's texts are cleaned and framed; absent, as the source's own code did."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    from model.errors import InputError
+    from model.published.imports import IMPORTERS, default_profile
+    from model.text import text_profile
+    from model.weights import CONFIG_FILE, save_model
+
+    profile = text_profile(options.text_profile or default_profile(options.layout))
+    if (options.output / CONFIG_FILE).exists():
+        raise InputError(f"{options.output}: holds a model already; remove it or name another")
+    imported = IMPORTERS[options.layout](options.source, options.gate_order)
+    save_model(options.output, imported.model, profile, imported.provenance)
+    config = imported.model.config
+    print(f"{options.output}: {config.hidden_size} units, text profile {profile.name}")
+    for remark in imported.remarks:
+        print(remark)
+    for warning in imported.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    command.run(main)

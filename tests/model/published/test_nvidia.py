@@ -1,0 +1,240 @@
+"""NVIDIA's .pt files: every way they were saved gives the states of the same mathematics."""
+
+import argparse
+import os
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.published.imports import import_nvidia
+from tests.model.published.layouts import draw, nvidia_language_model
+from tests.model.published.test_openai import TEXT, read
+
+
+@pytest.fixture(scope="module")
+def language():
+    return draw()
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(content, **options):
+        torch.save(content, tmp_path / "model.pt", **options)
+        return tmp_path / "model.pt"
+
+    return write
+
+
+def assert_same(model, language, tolerance=2e-5):
+    _, cells, logits = language.read(TEXT)
+    cell, scores = read(model)
+    np.testing.assert_allclose(cell, cells[-1], atol=tolerance)
+    np.testing.assert_allclose(scores, logits, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("symbols", [256, 257])
+@pytest.mark.parametrize("weight_norm", [True, False])
+@pytest.mark.parametrize("order", ["ifou", "ifuo"])
+@pytest.mark.parametrize(("E", "H", "layers"), [(6, 10, 1), (8, 8, 1), (5, 3, 2)])
+def test_states_are_those_of_the_file(save, symbols, weight_norm, order, E, H, layers):
+    language = draw(E, H, layers)
+    content = nvidia_language_model(language, order, symbols, weight_norm)
+    imported = import_nvidia(save(content), order)
+    assert_same(imported.model, language)
+    assert imported.model.config.weight_norm is weight_norm
+    assert imported.provenance["gate_order"] == order
+    assert imported.provenance["symbols"] == symbols
+
+
+@pytest.mark.parametrize("weight_norm", [True, False])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_half_precision_and_the_older_container(save, language, weight_norm, zipped):
+    content = nvidia_language_model(language, weight_norm=weight_norm, dtype=torch.float16)
+    path = save(content, _use_new_zipfile_serialization=zipped)
+    model = import_nvidia(path, "ifuo").model
+    assert {tensor.dtype for tensor in model.state_dict().values()} == {torch.float32}
+    assert_same(model, language, tolerance=0.05)
+    if not weight_norm:
+        theirs = content["encoder"]["rnn"]["rnns.0.w_hh"]
+        assert torch.equal(model.state_dict()["layers.0.w_h"], theirs.float())
+
+
+def test_257_symbols_are_the_code_of_2019(save, language):
+    imported = import_nvidia(save(nvidia_language_model(language, "ifuo", 257)))
+    assert_same(imported.model, language)
+    assert any("pad" in remark for remark in imported.remarks)
+
+
+def test_a_pad_of_minus_infinity_goes_with_its_row(save, language):
+    content = nvidia_language_model(language, "ifuo", 257)
+    content["decoder"]["bias"][0] = -torch.inf
+    assert_same(import_nvidia(save(content)).model, language)
+
+
+@pytest.mark.parametrize("order", ["ifou", "ifuo"])
+@pytest.mark.parametrize("weight_norm", [True, False])
+def test_auto_finds_the_order_that_reads_english(save, learnt, order, weight_norm):
+    content = nvidia_language_model(learnt, order, weight_norm=weight_norm)
+    imported = import_nvidia(save(content))
+    assert imported.provenance["gate_order"] == order
+    assert imported.warnings == ()
+    assert any("plausible" in remark for remark in imported.remarks)
+    assert_same(imported.model, learnt, tolerance=1e-3)
+
+
+def test_auto_refuses_where_neither_order_reads_english(save, language):
+    with pytest.raises(InputError, match=r"cannot be told.*--gate-order"):
+        import_nvidia(save(nvidia_language_model(language)))
+
+
+def test_auto_refuses_where_both_orders_read_alike(save, learnt, monkeypatch):
+    bits = iter([1.5, 1.7])
+    monkeypatch.setattr("model.published.imports.bits_on_plain_english", lambda _: next(bits))
+    with pytest.raises(InputError, match=r"1\.50 as ifou, 1\.70 as ifuo.*--gate-order"):
+        import_nvidia(save(nvidia_language_model(learnt)))
+
+
+def classifier_2018(content):
+    head = {"weight": torch.randn(1, 10), "bias": torch.zeros(1)}
+    return {"encoder": content["encoder"], "classifier": head}
+
+
+def classifier_2019(content):
+    inner = {"encoder": content["encoder"]}
+    return {"lm_encoder": inner, "classifier": {"neurons": None, "thresholds": torch.ones(1)}}
+
+
+def fine_tuned(content):
+    arguments = argparse.Namespace(lr=0.1, data=["a.csv"], load=None)
+    return {"sd": classifier_2019(content), "args": arguments}
+
+
+@pytest.mark.parametrize("wrap", [classifier_2018, classifier_2019, fine_tuned])
+@pytest.mark.parametrize("symbols", [256, 257])
+def test_the_model_inside_a_classifier(save, language, wrap, symbols):
+    imported = import_nvidia(save(wrap(nvidia_language_model(language, "ifuo", symbols))), "ifuo")
+    cell, logits = read(imported.model)
+    np.testing.assert_allclose(cell, language.read(TEXT)[1][-1], atol=2e-5)
+    assert not logits.any()  # no decoder: said by zeros, and by a warning
+    assert "no decoder" in imported.warnings[0]
+    assert any("classifier is not imported" in remark for remark in imported.remarks)
+
+
+def test_a_classifier_with_a_decoder_keeps_it(save, language):
+    content = nvidia_language_model(language)
+    wrapped = classifier_2019(content)
+    wrapped["lm_encoder"]["decoder"] = content["decoder"]
+    assert_same(import_nvidia(save(wrapped), "ifuo").model, language)
+
+
+def test_auto_cannot_decide_without_a_decoder(save, language):
+    with pytest.raises(InputError, match=r"without a decoder.*--gate-order"):
+        import_nvidia(save(classifier_2018(nvidia_language_model(language))))
+
+
+def test_ordered_dictionaries_as_torch_made_them(save, language):
+    content = nvidia_language_model(language)
+    content["encoder"]["rnn"] = OrderedDict(content["encoder"]["rnn"])
+    assert_same(import_nvidia(save(content), "ifuo").model, language)
+
+
+SECTIONS = {
+    "encoder": lambda content: content["encoder"]["encoder"],
+    "rnn": lambda content: content["encoder"]["rnn"],
+    "decoder": lambda content: content["decoder"],
+}
+NAMES = [("encoder", "weight"), ("decoder", "weight"), ("decoder", "bias")] + [
+    ("rnn", f"rnns.0.{name}")
+    for name in ("w_ih_g", "w_ih_v", "w_hh_g", "w_hh_v", "w_mih_g", "w_mih_v", "w_mhh_g",
+                 "w_mhh_v", "b_ih", "b_hh")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "name"), NAMES)
+@pytest.mark.parametrize("change", ["missing", "shorter", "deeper", "of integers", "no tensor"])
+def test_wrong_tensors_are_refused(save, language, section, name, change):
+    content = nvidia_language_model(language)
+    tensors = SECTIONS[section](content)
+    tensor = tensors.pop(name)
+    changed = {
+        "shorter": tensor[:-1],
+        "deeper": tensor[..., None],
+        "of integers": tensor.long(),
+        "no tensor": [1.0],
+    }
+    tensors |= {name: changed[change]} if change in changed else {}
+    with pytest.raises(InputError, match=r"encoder|decoder|rnns|symbols"):
+        import_nvidia(save(content), "ifuo")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "found nothing"),
+        ([1, 2], "found a list"),
+        ({"iter": 3, "optimizer": {}}, "found 'iter', 'optimizer'"),
+        ({"encoder": {"encoder": {}, "rnn": {}}}, "is it an mLSTM"),
+        ({"encoder": {"encoder": {}, "rnn": 3}}, "found a int"),
+    ],
+)
+def test_other_files_are_refused(save, content, message):
+    with pytest.raises(InputError, match=message):
+        import_nvidia(save(content), "ifuo")
+
+
+def test_other_architectures_are_refused(save, language):
+    content = nvidia_language_model(language)
+    lstm = {k: v for k, v in content["encoder"]["rnn"].items() if "w_m" not in k}
+    lm = {"encoder": content["encoder"] | {"rnn": lstm}, "decoder": content["decoder"]}
+    with pytest.raises(InputError, match="w_mih_g is absent"):
+        import_nvidia(save(lm), "ifuo")
+    content["encoder"]["rnn"]["rnns.0.w_ho"] = torch.zeros(3, 3)
+    with pytest.raises(InputError, match=r"w_ho is \[3, 3\] where"):
+        import_nvidia(save(content), "ifuo")
+    content["encoder"]["encoder"]["weight"] = torch.zeros(32001, 6)
+    with pytest.raises(InputError, match="32001 symbols"):
+        import_nvidia(save(content), "ifuo")
+
+
+def test_values_that_are_not_finite_are_refused(save, language):
+    content = nvidia_language_model(language)
+    content["encoder"]["rnn"]["rnns.0.b_ih"][3] = torch.nan
+    with pytest.raises(InputError, match="NaN"):
+        import_nvidia(save(content), "ifuo")
+
+
+class Payload:
+    """What a malicious file holds: code to run where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_file_is_refused_and_not_run(save, language, tmp_path, zipped):
+    content = nvidia_language_model(language) | {"payload": Payload(tmp_path / "ran")}
+    with pytest.raises(InputError, match=r"refused, it holds posix\.mkdir") as caught:
+        import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
+    assert not (tmp_path / "ran").exists()
+    assert "weights_only" not in str(caught.value)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_cut_short_are_refused(save, language, zipped):
+    path = save(nvidia_language_model(language), _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    for length in (0, 1, 60, len(whole) // 3, len(whole) // 2, len(whole) - 9):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match="cut short"):
+            import_nvidia(path, "ifuo")
+
+
+def test_a_missing_file_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        import_nvidia(tmp_path / "nowhere.pt")

@@ -1,0 +1,203 @@
+"""OpenAI's numbered files: the states that their mathematics gives, and files handed back."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.features import features_in_order
+from model.language_model import ModelConfig, build_model
+from model.published.imports import import_openai
+from model.published.openai import write_openai as export
+from tests.model.published.layouts import draw, openai_arrays, write_openai
+
+TEXT = np.frombuffer(b"\n What a lovely, sturdy \xc3\xa9tui. ", dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def language():
+    return draw()
+
+
+@pytest.fixture
+def folder(language, tmp_path):
+    return write_openai(tmp_path / "weights", openai_arrays(language))
+
+
+def read(model, text=TEXT):
+    tokens = torch.from_numpy(text.astype(np.int64))[None]
+    with torch.inference_mode():
+        logits, state = model(tokens, model.initial_state(1))
+    return state.c[-1, 0].numpy(), logits[0].numpy()
+
+
+def assert_same(model, language):
+    _, cells, logits = language.read(TEXT)
+    cell, scores = read(model)
+    np.testing.assert_allclose(cell, cells[-1], atol=2e-5)
+    np.testing.assert_allclose(scores, logits, atol=2e-4)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2, 4, 5, 7])
+@pytest.mark.parametrize(("E", "H"), [(6, 10), (8, 8), (5, 3)])
+def test_states_are_those_of_the_files(tmp_path, E, H, blocks, folded):
+    language = draw(E, H)
+    arrays = openai_arrays(language, blocks, folded)
+    assert len(arrays) == 11 - 4 * folded + blocks
+    imported = import_openai(write_openai(tmp_path / "weights", arrays))
+    assert_same(imported.model, language)
+    assert imported.model.config.weight_norm is not folded
+    features = features_in_order(imported.model, [TEXT])
+    np.testing.assert_allclose(features[0], language.read(TEXT)[1][-1], atol=2e-5)
+
+
+def test_folded_files_may_keep_their_numbers(language, tmp_path):
+    folder = write_openai(tmp_path / "weights", openai_arrays(language, folded=True))
+    (folder / "10.npy").rename(folder / "14.npy")
+    (folder / "9.npy").rename(folder / "13.npy")
+    assert_same(import_openai(folder).model, language)
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f8", ">f4"])
+def test_other_floating_point_numbers_and_orders_are_read(language, tmp_path, dtype):
+    arrays = [np.asfortranarray(array.astype(dtype)) for array in openai_arrays(language)]
+    cell, _ = read(import_openai(write_openai(tmp_path / "weights", arrays)).model)
+    np.testing.assert_allclose(
+        cell, language.read(TEXT)[1][-1], atol=0.05 if "2" in dtype else 2e-5
+    )
+
+
+def test_a_gate_order_that_is_asked_for_is_used(folder, language):
+    cell, _ = read(import_openai(folder, "ifuo").model)
+    assert not np.allclose(cell, language.read(TEXT)[1][-1], atol=0.1)
+
+
+@pytest.mark.parametrize("blocks", [1, 4])
+def test_export_gives_the_files_back_exactly(language, tmp_path, blocks):
+    arrays = openai_arrays(language, blocks)
+    imported = import_openai(write_openai(tmp_path / "weights", arrays))
+    export(tmp_path / "back", imported.model)
+    expected = write_openai(tmp_path / "four", openai_arrays(language, 4))
+    assert len(list((tmp_path / "back").iterdir())) == 15
+    for number in range(15):
+        name = f"{number}.npy"
+        assert (tmp_path / "back" / name).read_bytes() == (expected / name).read_bytes()
+
+
+def test_export_of_folded_weights_keeps_the_matrices(language, tmp_path):
+    arrays = openai_arrays(language, folded=True)
+    imported = import_openai(write_openai(tmp_path / "weights", arrays))
+    export(tmp_path / "back", imported.model)
+    for number in range(9):
+        np.testing.assert_array_equal(np.load(tmp_path / "back" / f"{number}.npy"), arrays[number])
+    assert_same(import_openai(tmp_path / "back").model, language)
+
+
+def test_a_model_of_ours_comes_back_exactly(small_model, tmp_path):
+    export(tmp_path / "weights", small_model)
+    back = import_openai(tmp_path / "weights").model.state_dict()
+    for name, tensor in small_model.state_dict().items():
+        assert torch.equal(back[name], tensor)
+
+
+@pytest.mark.parametrize("changes", [{"layers": 2}, {"cell": "lstm", "weight_norm": False}])
+def test_what_the_layout_cannot_say_is_not_exported(tmp_path, changes):
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=3, **changes), seed=0)
+    with pytest.raises(InputError, match="one mLSTM layer"):
+        export(tmp_path / "weights", model)
+    assert not list(tmp_path.iterdir())
+
+
+def test_export_takes_an_empty_folder_and_refuses_a_full_one(small_model, tmp_path):
+    (tmp_path / "weights").mkdir()
+    export(tmp_path / "weights", small_model)
+    with pytest.raises(InputError, match="exists already"):
+        export(tmp_path / "weights", small_model)
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+def test_an_export_that_fails_leaves_nothing(small_model, tmp_path, monkeypatch):
+    def full(path, array, **options):
+        path.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("model.published.openai.np.save", full)
+    with pytest.raises(OSError, match="No space"):
+        export(tmp_path / "weights", small_model)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_a_missing_file_is_named(folder, number):
+    (folder / f"{number}.npy").unlink()
+    with pytest.raises(InputError, match=rf"\b{number}.npy"):
+        import_openai(folder)
+
+
+@pytest.mark.parametrize("number", range(15))
+@pytest.mark.parametrize("change", [lambda a: a[:-1], lambda a: a[..., None], lambda a: a[..., 1:]])
+def test_a_wrong_shape_is_refused(folder, number, change):
+    path = folder / f"{number}.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises(InputError, match=r"\d\.npy"):
+        import_openai(folder)
+
+
+@pytest.mark.parametrize("name", ["15.npy", "extra.npy", "01.npy"])
+def test_an_extra_file_is_refused(folder, name):
+    np.save(folder / name, np.zeros(3, dtype=np.float32))
+    with pytest.raises(InputError, match=r"after wh|take it away"):
+        import_openai(folder)
+
+
+def test_other_files_do_not_matter(folder, language):
+    (folder / "README.md").write_text("weights")
+    assert_same(import_openai(folder).model, language)
+
+
+def pickled():
+    """An array of objects, whose unpickling would run code."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged or cut short"),
+        (b"\x93NUMPY\x01\x00", "damaged or cut short"),
+        (b"not an array at all", "damaged or cut short"),
+        (pickled(), "no plain array"),
+    ],
+)
+def test_damaged_files_are_refused(folder, content, message):
+    (folder / "7.npy").write_bytes(content)
+    with pytest.raises(InputError, match=rf"7\.npy.*{message}"):
+        import_openai(folder)
+
+
+def test_a_file_cut_short_is_refused(folder):
+    path = folder / "7.npy"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(InputError, match=r"7\.npy.*cut short"):
+        import_openai(folder)
+
+
+def test_numbers_that_are_no_weights_are_refused(folder):
+    np.save(folder / "8.npy", np.zeros(40, dtype=np.int64))
+    with pytest.raises(InputError, match=r"8\.npy: holds int64"):
+        import_openai(folder)
+    np.save(folder / "8.npy", np.full(40, np.nan, dtype=np.float32))
+    with pytest.raises(InputError, match="NaN"):
+        import_openai(folder)
+
+
+def test_folders_without_weights(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        import_openai(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"holds no \.npy files"):
+        import_openai(tmp_path)

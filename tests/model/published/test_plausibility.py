@@ -1,0 +1,68 @@
+"""The verdict on imported weights: praise, warning, and what each is about."""
+
+import numpy as np
+import pytest
+
+from model.language_model import ModelConfig, build_model
+from model.published.imports import default_profile, import_openai
+from model.published.plausibility import PLAIN_ENGLISH, bits_on_plain_english, gains_differ
+from model.text import TEXT_PROFILES
+from tests.model.published.layouts import draw, openai_arrays, write_openai
+
+
+def with_equal_gains(language):
+    """Scale the columns of wmh so that its gains are those of wmx, as training makes them."""
+    matrices = language.layers[0]
+    norms = {name: np.sqrt((matrices[name] ** 2).sum(axis=0)) for name in ("Wmx", "Wmh")}
+    layer = matrices | {"Wmh": matrices["Wmh"] * norms["Wmx"] / norms["Wmh"]}
+    return type(language)(language.embedding, [layer], language.w, language.b)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_equal_gains_are_recognised(tmp_path, folded):
+    language = draw()
+    different = import_openai(write_openai(tmp_path / "a", openai_arrays(language, folded=folded)))
+    assert any("11.npy, 12.npy" in warning for warning in different.warnings)
+    arrays = openai_arrays(with_equal_gains(language), folded=folded)
+    equal = import_openai(write_openai(tmp_path / "b", arrays))
+    assert gains_differ(equal.model) < 1e-5 < gains_differ(different.model)
+    assert any("11.npy, 12.npy" in remark for remark in equal.remarks)
+    assert not any("11.npy" in warning for warning in equal.warnings)
+
+
+def test_a_model_that_reads_english_is_plausible_and_another_is_not(tmp_path, learnt):
+    good = import_openai(write_openai(tmp_path / "good", openai_arrays(learnt)))
+    assert any(remark.startswith("plausible") for remark in good.remarks)
+    wrong = import_openai(tmp_path / "good", "ifuo")
+    assert any(warning.startswith("implausible") for warning in wrong.warnings)
+    assert wrong.provenance["plain_english_bits_per_character"] > 3
+
+
+def test_bits_are_the_mean_over_every_character_but_the_frame(learnt, tmp_path):
+    imported = import_openai(write_openai(tmp_path / "weights", openai_arrays(learnt)))
+    costs = []
+    for text in PLAIN_ENGLISH:
+        data = b"\n " + text.encode()
+        logits = learnt.read(data)[2]
+        total = np.log2(np.exp(logits).sum(axis=1))
+        bits = total[:-1] - logits[np.arange(len(data) - 1), list(data[1:])] / np.log(2)
+        costs += list(bits[1:])  # the first is of the frame's space
+    assert bits_on_plain_english(imported.model) == pytest.approx(np.mean(costs), abs=1e-3)
+
+
+def test_a_uniform_model_costs_eight_bits():
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=0)
+    model.decoder.weight.data.zero_()
+    assert bits_on_plain_english(model) == pytest.approx(8)
+    model.layers[0].g_mx.data.zero_()
+    model.layers[0].g_mh.data.zero_()
+    assert gains_differ(model) == 0
+
+
+def test_the_plain_english_is_plain():
+    assert all(text.isascii() and text.isprintable() for text in PLAIN_ENGLISH)
+
+
+def test_profiles_by_default_are_known():
+    assert default_profile("openai") == "openai"
+    assert default_profile("nvidia") in TEXT_PROFILES
