@@ -35,11 +35,12 @@ def main() -> None:
     options = command.parse(Options)
 
     from model.errors import InputError
-    from model.published.imports import IMPORTERS, default_profile
+    from model.published.imports import IMPORTERS
     from model.text import text_profile
     from model.weights import CONFIG_FILE, save_model
 
-    profile = text_profile(options.text_profile or default_profile(options.layout))
+    # Each layout's models were trained with the profile of its own name.
+    profile = text_profile(options.text_profile or options.layout)
     if (options.output / CONFIG_FILE).exists():
         raise InputError(f"{options.output}: holds a model already; remove it or name another")
     imported = IMPORTERS[options.layout](options.source, options.gate_order)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..language_model import LanguageModel
-from ..text import TEXT_PROFILES
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
@@ -87,15 +86,6 @@ IMPORTERS: dict[Layout, Callable[..., Imported]] = {
     "openai": import_openai,
     "nvidia": import_nvidia,
 }
-
-
-def default_profile(layout: Layout) -> str:
-    """Return the text profile that a layout's models were trained with.
-
-    "openai" frames a review exactly as NVIDIA's code does and differs only in cleaning, so it
-    stands in where there is no profile of NVIDIA's own.
-    """
-    return layout if layout in TEXT_PROFILES else "openai"
 
 
 def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:

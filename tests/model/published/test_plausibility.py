@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from model.language_model import ModelConfig, build_model
-from model.published.imports import default_profile, import_openai
+from model.published.imports import import_openai
 from model.published.plausibility import PLAIN_ENGLISH, bits_on_plain_english, gains_differ
-from model.text import TEXT_PROFILES
 from tests.model.published.layouts import draw, openai_arrays, write_openai
 
 
@@ -61,8 +60,3 @@ def test_a_uniform_model_costs_eight_bits():
 
 def test_the_plain_english_is_plain():
     assert all(text.isascii() and text.isprintable() for text in PLAIN_ENGLISH)
-
-
-def test_profiles_by_default_are_known():
-    assert default_profile("openai") == "openai"
-    assert default_profile("nvidia") in TEXT_PROFILES
