@@ -126,9 +126,10 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
     lines = _lines(block)
     if block.index == 0 and lines:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-    parse = _parse_text_line if block.given.kind == ".txt" else _json_parser()
+    is_text = block.given.kind == ".txt"
+    loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
     try:
-        return _encode(enumerate(lines), parse, request)
+        return _encode(enumerate(lines), loads, slow, request)
     except InputError as error:
         raise InputError(_with_place(str(error), block)) from error
 
@@ -174,34 +175,44 @@ def _newlines(block: Block) -> int:
     return count + (not last.endswith(b"\n"))
 
 
-def _encode(rows: Any, parse: Any, request: Request) -> Reviews:
-    """Encode numbered raw rows; `parse` makes a record of one, or None of a blank one."""
+def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
+    """Encode numbered raw rows.
+
+    `loads` makes a dictionary of a row, quickly, or fails; what it does not make one of is parsed
+    by `slow`, given the sign for its place: None for a blank row.
+    """
     encode = _profile(request.profile).encode
     wanted = TEXT_KEYS if request.text_key is None else (request.text_key,)
-    reviews = Reviews([], [], ReadingReport())
-    report = reviews.report
+    strict, reviews = request.strict, Reviews([], [], ReadingReport())
+    report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
     for row, raw in rows:
-        record = parse(raw, row, request.strict)
-        if record is None:
+        try:
+            record = loads(raw)
+        except ValueError:  # NaN, lone surrogates, broken bytes, single quotes may yet be read
+            record = None
+        if type(record) is not dict and (record := slow(raw, f"{PLACE}{row} ", strict)) is None:
             continue
         report.records += 1
-        text = None
         for key in wanted:
             if key in record:
-                value = record[key]
-                if type(value) is float and type(record) is dict:
-                    # orjson makes one of a whole number too large for it
-                    value = (parse_json(raw, f"{PLACE}{row} ", request.strict) or record)[key]
-                text, reviews.found_key = text_of(value), True
                 break
         else:
             reviews.keys = reviews.keys or list(record)
+            report.missing_text += 1
+            continue
+        reviews.found_key = True
+        text = record[key]
+        if type(text) is not str:
+            # orjson makes a float of a whole number too large for it
+            text = text_of(text if type(record) is Record else slow(raw, PLACE, strict)[key])
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
-        if accept(text, report, f"{PLACE}{row} ", request.strict):
-            assert text is not None
-            reviews.encoded.append(encode(text))
-            reviews.rows.append(row)
+        try:
+            if accept(text, report, strict):
+                encoded.append(encode(text))
+                kept_rows.append(row)
+        except ValueError as error:
+            raise InputError(f"{PLACE}{row} : {error}; mend the text") from error
     return reviews
 
 
@@ -210,26 +221,17 @@ def _profile(name: str) -> TextProfile:
     return text_profile(name)
 
 
-def _parse_text_line(raw: bytes, row: int, strict: bool) -> Record:
-    return parse_text(raw, f"{PLACE}{row} ", strict)
+def _never(raw: Any) -> None:
+    """Stand in for a quick parser where there is none."""
 
 
-def _json_parser() -> Any:
-    """Return a parser of JSON lines: orjson's where it is installed and accepts the line."""
+def _json_loads() -> Any:
+    """Return orjson's parser where it is installed."""
     try:
-        from orjson import JSONDecodeError, loads
+        from orjson import loads
     except ImportError:
-        return lambda raw, row, strict: parse_json(raw, f"{PLACE}{row} ", strict)
-
-    def parse(raw: bytes, row: int, strict: bool) -> Any:
-        try:
-            content = loads(raw)
-        except JSONDecodeError:
-            content = None
-        # What it refuses (NaN, lone surrogates, broken bytes, single quotes) may yet be read.
-        return content if type(content) is dict else parse_json(raw, f"{PLACE}{row} ", strict)
-
-    return parse
+        return _never
+    return loads
 
 
 def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
@@ -251,7 +253,7 @@ def _encode_part(part: list[tuple[int, Record]], request: Request) -> Reviews:
     start = part[0][0] if part else 0
     try:
         rows = ((row - start, record) for row, record in part)
-        return _encode(rows, lambda record, row, strict: record, request)
+        return _encode(rows, _never, lambda record, place, strict: record, request)
     except InputError as error:  # of a text: the record knows its place
         before, sign, after = str(error).partition(PLACE)
         row, _, after = after.partition(" ")

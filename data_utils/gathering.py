@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,11 +27,23 @@ def gather(spills: Sequence[Spill], folder: Path, counts: Sequence[int]) -> dict
         bar = stack.enter_context(
             tqdm(total=total, desc="sorting", unit="B", unit_scale=True, disable=None)
         )
+        writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
+        written: Future[int] | None = None
         for reviews in _stretches(spills, 1 + total // STRETCH_BYTES):
-            bar.update(sum(map(len, reviews)))
-            for writer in writers:
-                reviews = writer.take(reviews)
+            if written is not None:
+                bar.update(written.result())
+            written = writing.submit(_write, writers, reviews)
+        if written is not None:
+            bar.update(written.result())
     return {name: writer.size() for name, writer in zip(SPLITS, writers, strict=True)}
+
+
+def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
+    """Write reviews, filling split after split; return their bytes."""
+    size = sum(map(len, reviews))
+    for writer in writers:
+        reviews = writer.take(reviews)
+    return size
 
 
 def _stretches(spills: Sequence[Spill], count: int) -> Iterator[list[memoryview]]:

@@ -52,8 +52,11 @@ def text_of(value: object) -> str | None:
     return str(value)
 
 
-def accept(text: str | None, report: ReadingReport, place: str, strict: bool) -> bool:
-    """Count what a text is, and return whether it goes into the corpus."""
+def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
+    """Count what a text is, and return whether it goes into the corpus.
+
+    Raises ValueError, where `strict`, for a text that UTF-8 cannot say.
+    """
     if text is None:
         report.missing_text += 1
         return False
@@ -62,20 +65,14 @@ def accept(text: str | None, report: ReadingReport, place: str, strict: bool) ->
         return False
     if "\x00" in text:
         report.nul += 1
-    if not text.isascii() and has_surrogates(text):
-        if strict:
-            raise InputError(f"{place}: a lone surrogate, which UTF-8 cannot say; mend the text")
-        report.surrogates += 1
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            if strict:
+                raise ValueError("a lone surrogate, which UTF-8 cannot say") from error
+            report.surrogates += 1
     return True
-
-
-def has_surrogates(text: str) -> bool:
-    """Return whether UTF-8 cannot say the text."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
@@ -118,7 +115,11 @@ def read_reviews(
         if key is None and any(name in record for name in wanted):
             key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
         text = None if key is None else text_of(record.get(key))
-        if accept(text, report, record.place, strict):
+        try:
+            accepted = accept(text, report, strict)
+        except ValueError as error:
+            raise InputError(f"{record.place}: {error}; mend the text") from error
+        if accepted:
             assert text is not None
             yield text, record
     if key is None:

@@ -1,0 +1,60 @@
+"""A large file of reviews from a small one: repeated, each copy with other digits.
+
+python -m experiments.data.enlarge reviews.jsonl.gz ... --bytes 1e9 --output large.jsonl.gz
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from configs import command
+from data_utils.records import read_records
+
+LEVEL = 6  # gzip's own default, which published dumps have
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write about so many bytes of JSON lines, compressed where the name says so."""
+
+    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Reviews in any format that is read."""
+    output: Path
+    """The file to write: .jsonl or .jsonl.gz."""
+    bytes: float = 1e9
+    """Size before compression."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    packed = options.output.suffix == ".gz"
+    written = 0
+    with open(options.output, "wb") as stored:
+        with gzip.GzipFile("", "wb", LEVEL, stored) if packed else nullcontext(stored) as file:
+            for line in enlarged(options.inputs):
+                written += file.write(line)
+                if written >= options.bytes:
+                    break
+    print(f"{options.output}: {written:,} bytes of JSON lines")
+
+
+def enlarged(inputs: tuple[Path, ...]) -> Iterator[bytes]:
+    """Yield reviews without end; a later copy differs from the first in its first word."""
+    copy = 0
+    while True:
+        for path in inputs:
+            for record in read_records(path, strict=False):
+                if copy:
+                    record["reviewText"] = f"{copy} {record.get('reviewText')}"
+                yield json.dumps(record).encode() + b"\n"
+        copy += 1
+
+
+if __name__ == "__main__":
+    command.run(main)
