@@ -35,12 +35,14 @@ def main() -> None:
     options = command.parse(Options)
     packed = options.output.suffix == ".gz"
     written = 0
-    with open(options.output, "wb") as stored:
-        with gzip.GzipFile("", "wb", LEVEL, stored) if packed else nullcontext(stored) as file:
-            for line in enlarged(options.inputs):
-                written += file.write(line)
-                if written >= options.bytes:
-                    break
+    with (
+        open(options.output, "wb") as stored,
+        gzip.GzipFile("", "wb", LEVEL, stored) if packed else nullcontext(stored) as file,
+    ):
+        for line in enlarged(options.inputs):
+            written += file.write(line)
+            if written >= options.bytes:
+                break
     print(f"{options.output}: {written:,} bytes of JSON lines")
 
 
