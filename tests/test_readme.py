@@ -20,7 +20,7 @@ SHORT_RUN = (
 SHORT_LAUNCH = SHORT_RUN.replace("--data.lanes 4", "--data.lanes_per_rank 2")
 SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cpu"
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "run.sh")  # run by CI and by hand
-ELSEWHERE = ("sbatch", "pip install", "git clone")  # need a cluster or a network
+ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data")  # a cluster, a network
 
 
 def readme_commands():
