@@ -193,6 +193,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         if type(record) is not dict and (record := slow(raw, f"{PLACE}{row} ", strict)) is None:
             continue
         report.records += 1
+        if type(record) is Record and record.repaired:
+            report.repaired_text += 1
         for key in wanted:
             if key in record:
                 break
@@ -205,8 +207,6 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
             text = text_of(text if type(record) is Record else slow(raw, PLACE, strict)[key])
-        if type(record) is Record and record.repaired:
-            report.repaired_text += 1
         try:
             if accept(text, report, strict):
                 encoded.append(encode(text))

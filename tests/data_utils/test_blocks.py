@@ -38,6 +38,7 @@ LINES = st.lists(
                 b'{"text": 12345678901234567890123}',
                 b"{'text': 'single'}",
                 b'{"other": 1}',
+                b'{"other": "caf\xe9"}',
                 b'{"text": ["a"]}',
                 b'{"text": "a\\u0000"}',
             ]
