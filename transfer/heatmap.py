@@ -59,7 +59,6 @@ def as_html(readings: Readings) -> str:
     template = TEMPLATE.read_text(encoding="utf-8")
     ranges = readings.ranges()
     content = {
-        "title": html.escape(f"What unit {readings.units[0]} holds, character by character"),
         "script_digest": _script_digest(template),
         "about": html.escape(_about(readings)),
         "units": "".join(

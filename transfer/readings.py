@@ -108,8 +108,9 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
 
 def _origin(loaded: LoadedModel) -> dict[str, Any]:
     """Say which model has read, with no path of this machine."""
+    folder = loaded.folder.resolve()
     return {
-        "name": loaded.folder.resolve().name,
+        "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
         "digest": model_digest(loaded.model),
         "architecture": loaded.model.config.architecture(),
         "text_profile": loaded.profile.name,
