@@ -4,8 +4,13 @@ python scripts/generate.py --model runs/tour --prompt "I thought this" --neuron 
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import command
+
+if TYPE_CHECKING:
+    from model.sampling import Clamp
+    from model.weights import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ def main() -> None:
         print(label.format(number) + text)
 
 
-def asked_clamp(options, loaded):
+def asked_clamp(options: Options, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options ask for, or None."""
     from model.errors import InputError
     from model.neuron import own_classifier

@@ -57,7 +57,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 def as_html(readings: Readings) -> str:
     """Return one page that needs nothing else: no network, no other file."""
     template = TEMPLATE.read_text(encoding="utf-8")
-    ranges = readings.ranges()
+    ranges = _rounded(np.array(readings.ranges()))
     content = {
         "script_digest": _script_digest(template),
         "about": html.escape(_about(readings)),
@@ -89,7 +89,7 @@ def _about(readings: Readings) -> str:
 
 
 def _text(reading: Reading, number: int, limit: float) -> str:
-    values = reading.values[:, 0].tolist()
+    values = _rounded(reading.values[:, 0])  # as the page's script has them
     spans = "".join(
         _span(character, start, end, value, limit)
         for character, start, end, value in zip(
@@ -107,7 +107,7 @@ def _span(character: str, start: int, end: int, value: float, limit: float) -> s
     share = max(-1.0, min(value / limit, 1.0))
     place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
     return (
-        f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value:.{DIGITS}g}" '
+        f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
         f'data-place="{place}" title="{value:+.4f} {place}" '
         f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}">'
         f"{html.escape(glyph(character))}</span>"
