@@ -52,6 +52,13 @@ class ModelConfig:
         """Return what the weights depend on: all but how they are computed with."""
         return {name: value for name, value in asdict(self).items() if name not in PASSING}
 
+    def check_unit(self, unit: int, layer: int) -> None:
+        """Raise InputError where there is no such unit or layer; layer -1 is the last."""
+        if not 0 <= unit < self.hidden_size:
+            raise InputError(f"unit {unit}: the model has units 0 to {self.hidden_size - 1}")
+        if not -self.layers <= layer < self.layers:
+            raise InputError(f"layer {layer}: the model has layers 0 to {self.layers - 1}")
+
 
 class Weights(NamedTuple):
     """Every weight as the forward pass reads it: folded, cast to the compute dtype."""
@@ -133,8 +140,11 @@ class LanguageModel(nn.Module):
         """
         weights = weights or self.fold()
         h, state = self.hidden(tokens, state, weights)
-        logits = F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out  # [T, B, V]
-        return logits.transpose(0, 1), state
+        return self.decode(h, weights).transpose(0, 1), state
+
+    def decode(self, h: Tensor, weights: Weights) -> Tensor:
+        """Return the logits [..., V] that follow from the last layer's h [..., H]."""
+        return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
 
     def step(
         self, token: Tensor, state: State, weights: Weights | None = None

@@ -30,6 +30,10 @@ class TextProfile:
         framed = self.prefix + self.clean(text) + self.suffix
         return framed.encode("utf-8", errors="replace")
 
+    def opening(self, text: str) -> bytes:
+        """Return the bytes of a text that is to go on: framed in front, open at its end."""
+        return (self.prefix + self.clean(text)).encode("utf-8", errors="replace")
+
     def tokens(self, text: str) -> np.ndarray:
         """Return the text's bytes as uint8 [n]."""
         return np.frombuffer(self.encode(text), dtype=np.uint8)

@@ -1,0 +1,232 @@
+"""Text from the model, byte by byte: valid UTF-8 by construction, any unit held at a value.
+
+Bytes that cannot continue the present UTF-8 sequence get probability zero and the others are
+renormalised. The alternative, to sample freely and drop what does not decode, would show text that
+differs from what the model has read; this way it reads exactly what is shown, and a trained model,
+which gives such bytes next to nothing, is changed by next to nothing.
+"""
+
+import codecs
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from . import utf8
+from .errors import InputError
+from .language_model import VOCABULARY_SIZE, LanguageModel
+from .state import State
+from .text import TextProfile
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """How the next byte is drawn, and when to stop."""
+
+    temperature: float = 1.0
+    """Logits are divided by it; 0 always takes the likeliest byte."""
+    top_k: int = 0
+    """Draw among so many of the likeliest bytes; 0: among all."""
+    top_p: float = 1.0
+    """Draw among the fewest likeliest bytes that have this probability together; 1: among all."""
+    length: int = 400
+    """Bytes after the prompt, at most."""
+    seed: int = 0
+    """The same seed, the same text."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise InputError(f"temperature is {self.temperature}; it must be 0 or above, finite")
+        if not 0 < self.top_p <= 1:
+            raise InputError(f"top-p is {self.top_p}; it must be above 0 and at most 1")
+        if self.top_k < 0:
+            raise InputError(f"top-k is {self.top_k}; it must be 0 (all bytes) or above")
+        if self.length < 1:
+            raise InputError(f"length is {self.length}; it must be at least 1 byte")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; it must be 0 or above")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clamp:
+    """A unit whose cell, hidden value, or both are held fixed while the model reads and writes."""
+
+    unit: int
+    layer: int = -1
+    """Of the stack; -1 is the last one, which the features come from."""
+    cell: float | None = None
+    hidden: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.cell, self.hidden) if value is not None]
+        if not given or not all(map(math.isfinite, given)):
+            raise InputError(
+                f"unit {self.unit} is to be held at cell {self.cell}, hidden {self.hidden}; "
+                "give a finite value for at least one"
+            )
+
+    def apply(self, state: State) -> State:
+        """Return the state [L, B, H] with the unit at its values."""
+        h, c = state.clone()
+        if self.cell is not None:
+            c[self.layer, :, self.unit] = self.cell
+        if self.hidden is not None:
+            h[self.layer, :, self.unit] = self.hidden
+        return State(h, c)
+
+
+class Reader:
+    """The model as it reads one byte after the other, a clamped unit at its value at every step.
+
+    The clamp comes before the first byte and after each one: what a step starts from and what the
+    next byte is predicted from both have the value.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, model: LanguageModel, clamp: Clamp | None = None):
+        if clamp is not None:
+            model.config.check_unit(clamp.unit, clamp.layer)
+        self.model, self.clamp = model, clamp
+        self.weights = model.fold()
+        self.state = self._clamped(model.initial_state(1))
+
+    @torch.inference_mode()
+    def spread(self, rows: int) -> None:
+        """Go on with `rows` copies of the one state there is."""
+        self.state = State(*(half.repeat(1, rows, 1) for half in self.state))  # [L, rows, H]
+
+    @torch.inference_mode()
+    def read(self, tokens: np.ndarray) -> None:
+        """Read one byte per row: integers [B]."""
+        device = self.model.embedding.weight.device
+        column = torch.from_numpy(tokens.astype(np.int64)).to(device).unsqueeze(1)  # [B, 1]
+        _, state = self.model.hidden(column, self.state, self.weights)
+        self.state = self._clamped(state)
+
+    @torch.inference_mode()
+    def logits(self) -> np.ndarray:
+        """Return the logits of the next byte, float64 [B, V]."""
+        logits = self.model.decode(self.state.h[-1], self.weights).double().cpu().numpy()
+        if not np.isfinite(logits).all():
+            raise InputError("the model predicts NaN or infinity: its weights are damaged")
+        return logits
+
+    def _clamped(self, state: State) -> State:
+        return state if self.clamp is None else self.clamp.apply(state)
+
+
+def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
+    """Return what the next byte is drawn from: float64 [B, V], rows sum to 1.
+
+    logits: float64 [B, V]. allowed: bool [B, V], at least one per row. In this order: what is not
+    allowed goes, temperature, the top k, and of those the top p. Among equals, the lower byte wins.
+    """
+    scores = np.where(allowed, logits, -np.inf)
+    order = np.argsort(-scores, axis=-1, kind="stable")  # likeliest first
+    scores = np.take_along_axis(scores, order, axis=-1)
+    with np.errstate(over="ignore"):  # a tiny temperature sends all but the likeliest to -inf
+        weights = np.exp((scores - scores[:, :1]) / (config.temperature or 1.0))
+    weights[:, 1 if config.temperature == 0 else config.top_k or VOCABULARY_SIZE :] = 0
+    weights /= weights.sum(axis=-1, keepdims=True)
+    if config.top_p < 1:
+        # A byte stays while the likelier ones together have not reached top p.
+        weights[:, 1:][np.cumsum(weights, axis=-1)[:, :-1] >= config.top_p] = 0
+        weights /= weights.sum(axis=-1, keepdims=True)
+    chances = np.empty_like(weights)
+    np.put_along_axis(chances, order, weights, axis=-1)
+    return chances
+
+
+def review_start(profile: TextProfile) -> str:
+    """Return what begins the next review in a profile's texts; InputError where nothing does."""
+    if not profile.prefix:
+        raise InputError(f"text profile {profile.name} puts nothing before a text to stop at")
+    return profile.prefix
+
+
+def generate(
+    model: LanguageModel,
+    opening: bytes,
+    config: SamplingConfig,
+    *,
+    samples: int = 1,
+    clamp: Clamp | None = None,
+    stop: str = "",
+) -> Iterator[tuple[int, str]]:
+    """Yield (sample, characters) as they come, until every sample has ended.
+
+    opening: what the model reads first, from the zero state: UTF-8, not yielded again. A sample
+    ends after `config.length` bytes, or before the first `stop`, where one is given. Its
+    characters, joined, are valid UTF-8. Raises InputError for a unit that the model lacks.
+    """
+    if samples < 1:
+        raise InputError(f"samples is {samples}; it must be at least 1")
+    reader = Reader(model, clamp)
+    lanes = [_Sample(config, number, stop) for number in range(samples)]
+    return _generate(reader, opening, config, lanes)
+
+
+def _generate(
+    reader: Reader, opening: bytes, config: SamplingConfig, lanes: list["_Sample"]
+) -> Iterator[tuple[int, str]]:
+    for byte in opening:
+        reader.read(np.array([byte]))
+    reader.spread(len(lanes))
+    while True:
+        allowed = np.stack([lane.allowed() for lane in lanes])
+        chances = probabilities(reader.logits(), allowed, config)
+        tokens = np.array([lane.draw(row) for lane, row in zip(lanes, chances, strict=True)])
+        for number, lane in enumerate(lanes):
+            if lane.room and (characters := lane.take(int(tokens[number]))):
+                yield number, characters
+        if not any(lane.room for lane in lanes):
+            return
+        reader.read(tokens)
+
+
+class _Sample:
+    """One sample in the making: its random numbers, and the characters that are not yet told."""
+
+    def __init__(self, config: SamplingConfig, number: int, stop: str):
+        # A generator of its own: a sample does not depend on how many others are drawn with it.
+        self.random = np.random.default_rng([config.seed, number])
+        self.room = config.length  # bytes that may still come
+        self.stop = stop
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        self.utf8 = utf8.START
+        self.untold = ""
+
+    def allowed(self) -> np.ndarray:
+        """Return the bytes that may come, bool [V]; a sample that has ended takes any."""
+        return (
+            utf8.allowed_bytes(self.utf8, self.room)
+            if self.room
+            else np.ones(VOCABULARY_SIZE, bool)
+        )
+
+    def draw(self, chances: np.ndarray) -> int:
+        """Draw a byte with the chances [V], by inverting their cumulative sum."""
+        possible = np.flatnonzero(chances)
+        cumulative = np.cumsum(chances[possible])
+        at = np.searchsorted(cumulative, self.random.random() * cumulative[-1], side="right")
+        return int(possible[min(at, len(possible) - 1)])  # the product may round up to the sum
+
+    def take(self, byte: int) -> str:
+        """Take one more byte; return the characters that have become certain."""
+        self.utf8 = utf8.next_state(self.utf8, byte)
+        self.room -= 1
+        self.untold += self.decoder.decode(bytes([byte]))
+        if self.stop and self.untold.endswith(self.stop):
+            self.room, self.untold = 0, self.untold.removesuffix(self.stop)
+        told = len(self.untold) - self._held()
+        characters, self.untold = self.untold[:told], self.untold[told:]
+        return characters
+
+    def _held(self) -> int:
+        """Count the last characters that may turn out to begin the stop."""
+        if self.room == 0:
+            return 0
+        sizes = range(len(self.stop) - 1, 0, -1)
+        return next((size for size in sizes if self.untold.endswith(self.stop[:size])), 0)

@@ -1,0 +1,76 @@
+"""Colour texts by what a unit holds after every character: a page, JSON, or in the terminal.
+
+python scripts/heatmap.py --model runs/tour --neuron 7 --text "I loved it." --output heatmap.html
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import UseAppendAction
+
+import command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Colour texts by what a unit holds after every character: a page, JSON, or in the terminal."""
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    text: Annotated[tuple[str, ...], UseAppendAction] = ()
+    """A text; may be given several times. One that begins with a dash: --text=-5."""
+    input: Path | None = None
+    """More texts: CSV, TSV, JSON lines or text (one a line)."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    neuron: Annotated[tuple[int, ...], UseAppendAction] = ()
+    """A unit; may be given several times. Absent, the one that the model's classifier leans on."""
+    top: int = 0
+    """So many units more: those that vary most over the texts."""
+    state: Literal["cell", "hidden"] = "cell"
+    """Which half of the unit's state."""
+    layer: int = -1
+    """Of the stack, from 0; -1 is the last."""
+    output: Annotated[tuple[Path, ...], UseAppendAction] = ()
+    """A file to write, .html or .json; may be given several times. Absent, colours in the
+    terminal."""
+    ansi: bool = False
+    """Colours in the terminal as well as the files."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+
+    import torch
+
+    from data_utils.labelled import read_plain_texts
+    from model.neuron import own_classifier
+    from model.weights import load_model
+    from transfer.heatmap import as_ansi, check_suffixes, write
+    from transfer.readings import poles_of, read_texts
+
+    check_suffixes(options.output)
+    texts = list(options.text)
+    if options.input is not None:
+        texts += read_plain_texts(options.input, options.text_key)
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    classifier = None if options.neuron or options.top else own_classifier(loaded, options.layer)
+    readings = read_texts(
+        loaded,
+        texts,
+        options.neuron if classifier is None else [classifier.neuron],
+        top=options.top,
+        state=options.state,
+        layer=options.layer,
+        poles=None if classifier is None else poles_of(classifier),
+    )
+    for path in options.output:
+        write(readings, path)
+        print(f"{path}: {len(texts)} texts, units {', '.join(map(str, readings.units))}")
+    if options.ansi or not options.output:
+        print(as_ansi(readings), end="")
+
+
+if __name__ == "__main__":
+    command.run(main)

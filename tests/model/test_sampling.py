@@ -1,0 +1,288 @@
+"""Sampling draws from the softmax, within the sets asked for, and writes UTF-8."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from model import utf8
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from model.sampling import Clamp, Reader, SamplingConfig, generate, probabilities, review_start
+from model.text import text_profile
+
+ALL = np.ones((1, 256), dtype=bool)
+OPENING = b"\n I thought"
+
+
+def text_of(model, config=None, **options):
+    """The first sample, whole."""
+    pieces = generate(model, OPENING, config or SamplingConfig(length=120), **options)
+    return "".join(characters for sample, characters in pieces if sample == 0)
+
+
+def logits_of(seed, spread=3.0):
+    return np.random.default_rng(seed).normal(size=(1, 256)) * spread
+
+
+def softmax(logits):
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+def follow(model, text, clamp=None):
+    reader = Reader(model, clamp)
+    for byte in text:
+        reader.read(np.array([byte]))
+    return reader
+
+
+def test_bytes_come_as_often_as_the_softmax_says(small_model):
+    """First bytes of many samples from one state, against the model's own distribution."""
+    state = small_model.initial_state(1)
+    for byte in OPENING:
+        logits, state = small_model.step(torch.tensor([byte]), state)
+    ascii_only = softmax(logits[0, :128].detach().double().numpy())  # one byte: no other fits
+    count = 20_000
+    config = SamplingConfig(length=1, seed=11)
+    drawn = np.zeros(128)
+    for _, character in generate(small_model, OPENING, config, samples=count):
+        drawn[ord(character)] += 1
+    assert drawn.sum() == count
+    assert chisquare(drawn, ascii_only * count).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+def test_temperature_divides_the_logits(temperature):
+    logits = logits_of(1)
+    chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
+    np.testing.assert_allclose(chances, softmax(logits / temperature), rtol=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-300, 5e-324])
+def test_a_temperature_of_nothing_takes_the_likeliest(temperature):
+    logits = logits_of(2)
+    chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
+    assert np.flatnonzero(chances).tolist() == [logits.argmax()]
+
+
+@pytest.mark.parametrize("k", [1, 2, 17, 255, 256, 1000])
+def test_top_k_is_the_k_likeliest_in_their_proportions(k):
+    logits = logits_of(3)
+    chances = probabilities(logits, ALL, SamplingConfig(top_k=k))[0]
+    kept = np.sort(np.argsort(-logits[0])[:k])
+    assert np.flatnonzero(chances).tolist() == kept.tolist()
+    np.testing.assert_allclose(chances[kept], softmax(logits[0, kept]), rtol=1e-12)
+
+
+def test_top_k_is_exact_among_equals():
+    chances = probabilities(np.zeros((1, 256)), ALL, SamplingConfig(top_k=5))
+    assert np.flatnonzero(chances).tolist() == [0, 1, 2, 3, 4]
+
+
+@given(st.integers(0, 10_000), st.floats(1e-6, 1.0), st.floats(0.1, 8.0))
+def test_top_p_is_the_smallest_set_that_reaches_p(seed, p, spread):
+    logits = logits_of(seed, spread)
+    chances = probabilities(logits, ALL, SamplingConfig(top_p=p))[0]
+    every = softmax(logits[0])
+    kept = chances > 0
+    if p == 1:
+        assert kept.all()
+        return
+    assert every[kept].min() >= every[~kept].max(initial=0)
+    assert every[kept].sum() >= p - 1e-12
+    assert every[kept].sum() - every[kept].min() < p + 1e-12
+    np.testing.assert_allclose(chances[kept], every[kept] / every[kept].sum(), rtol=1e-9)
+
+
+def test_top_p_counts_within_the_top_k():
+    logits = np.log(np.array([[0.4, 0.3, 0.2, 0.1] + [1e-9] * 252]))
+    config = SamplingConfig(top_k=2, top_p=0.5)  # of 4/7 and 3/7, the first one reaches 0.5
+    assert np.flatnonzero(probabilities(logits, ALL, config)).tolist() == [0]
+
+
+def test_what_is_not_allowed_has_no_chance():
+    allowed = utf8.allowed_bytes(utf8.START, 1)[None]
+    chances = probabilities(logits_of(4), allowed, SamplingConfig(top_k=200))[0]
+    assert np.flatnonzero(chances).tolist() == list(range(128))
+
+
+def test_the_automaton_is_utf8():
+    """All bytes after all prefixes: allowed exactly where Python's decoder can still succeed."""
+    fitting = [chr(code).encode() for code in (0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000)]
+    fitting += [chr(code).encode() for code in (0xD7FF, 0xE000, 0x10FFFF, 0x40000, 0x0FFF, 0x1000)]
+    prefixes = {whole[:size] for whole in fitting for size in range(len(whole))}
+    for prefix in prefixes:
+        state = utf8.START
+        for byte in prefix:
+            state = utf8.next_state(state, byte)
+        possible = utf8.allowed_bytes(state, 4)
+        for byte in range(256):
+            assert possible[byte] == can_go_on(prefix + bytes([byte])), (prefix, byte)
+
+
+def can_go_on(data):
+    # The middle of a continuation byte's range, so that one tail suits every legal beginning.
+    return any(decodes(data + b"\x80" * more) for more in range(4)) or any(
+        decodes(data + bytes([second]) + b"\x80" * more)
+        for second in (0x80, 0x90, 0xA0)
+        for more in range(3)
+    )
+
+
+def decodes(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def wild_model():
+    """A model that is as happy with any byte as with any other."""
+    return build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=1).eval()
+
+
+@given(st.integers(0, 1000), st.integers(1, 9), st.sampled_from([0.5, 1.0, 100.0]))
+@settings(deadline=None, max_examples=40)
+def test_every_length_ends_in_a_whole_character(seed, length, temperature):
+    config = SamplingConfig(length=length, seed=seed, temperature=temperature)
+    assert len(text_of(wild_model(), config).encode()) == length
+
+
+def test_thousands_of_bytes_of_a_random_model_are_utf8():
+    config = SamplingConfig(length=3000, seed=5, temperature=1e6)
+    text = text_of(wild_model(), config)
+    assert len(text.encode()) == 3000
+    sizes = {len(character.encode()) for character in text}
+    assert sizes == {1, 2, 3, 4}
+
+
+def test_the_same_seed_the_same_text_whoever_else_is_drawn(small_model):
+    alone = text_of(small_model)
+    assert alone == text_of(small_model)
+    assert alone == text_of(small_model, samples=3)
+    assert alone != text_of(small_model, SamplingConfig(length=120, seed=1))
+    texts = ["", "", ""]
+    for sample, characters in generate(small_model, OPENING, SamplingConfig(length=120), samples=3):
+        texts[sample] += characters
+    assert len(set(texts)) == 3
+
+
+def test_greedy_follows_the_likeliest_byte(small_model):
+    """Every byte is the likeliest of those that may come, by `model.step`."""
+    text = text_of(small_model, SamplingConfig(length=60, temperature=0))
+    state, where, room = small_model.initial_state(1), utf8.START, 60
+    for byte in OPENING:
+        logits, state = small_model.step(torch.tensor([byte]), state)
+    for byte in text.encode():
+        allowed = torch.from_numpy(utf8.allowed_bytes(where, room))
+        assert byte == int(logits[0].where(allowed, -torch.inf).argmax())
+        where, room = utf8.next_state(where, byte), room - 1
+        logits, state = small_model.step(torch.tensor([byte]), state)
+
+
+def test_characters_come_while_they_are_drawn(small_model):
+    pieces = generate(small_model, OPENING, SamplingConfig(length=10**9))
+    assert next(pieces)[0] == 0  # and not after a billion bytes
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_clamped_unit_has_its_value_at_every_step(layer):
+    config = ModelConfig(hidden_size=6, embedding_size=4, layers=2)
+    model = build_model(config, seed=2).eval()
+    reader = Reader(model, Clamp(unit=3, layer=layer, cell=1.5, hidden=-0.25))
+    for byte in b"\n held":
+        assert reader.state.c[layer, 0, 3] == 1.5
+        assert reader.state.h[layer, 0, 3] == -0.25
+        assert reader.state.c[1 - layer, 0, 3] != 1.5
+        reader.read(np.array([byte]))
+    reader.spread(3)
+    reader.read(np.array([65, 66, 67]))
+    assert (reader.state.c[layer, :, 3] == 1.5).all()
+    assert (reader.state.h[layer, :, 3] == -0.25).all()
+
+
+def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
+    """Against `model.step` with the value put in by hand."""
+    reader = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
+    state = small_model.initial_state(1).clone()  # its halves are one tensor at first
+    with torch.no_grad():
+        for byte in b"abc":
+            state.c[-1, :, 5] = 2.0
+            logits, state = small_model.step(torch.tensor([byte]), state)
+    np.testing.assert_allclose(reader.state.h, state.h, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(reader.logits(), logits, rtol=1e-5, atol=1e-6)
+    assert reader.state.c[-1, 0, 5] == 2.0
+
+
+def test_a_clamp_changes_the_text(small_model):
+    high = text_of(small_model, clamp=Clamp(unit=0, cell=20.0))
+    assert high != text_of(small_model, clamp=Clamp(unit=0, cell=-20.0))
+
+
+def test_it_stops_before_the_next_review(small_model):
+    config = SamplingConfig(length=2000, seed=3)
+    whole = text_of(small_model, config)
+    stop = whole[700:702]
+    assert text_of(small_model, config, stop=stop) == whole[: whole.index(stop)]
+    # A stop that never comes holds nothing back at the end.
+    assert text_of(small_model, config, stop=whole[-1] + "\n ") == whole
+
+
+def test_only_a_profile_with_a_prefix_has_a_review_start():
+    assert review_start(text_profile("openai")) == "\n "
+    with pytest.raises(InputError, match="profile raw"):
+        review_start(text_profile("raw"))
+
+
+def test_the_opening_is_framed_in_front_only():
+    assert text_profile("openai").opening("  Très\nbon ") == "\n Très bon".encode()
+    assert text_profile("raw").opening("x\ud800") == b"x?"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("temperature", float("inf")),
+        ("top_p", 0.0),
+        ("top_p", 1.01),
+        ("top_p", float("nan")),
+        ("top_k", -1),
+        ("length", 0),
+        ("seed", -1),
+    ],
+)
+def test_settings_out_of_range_are_refused(name, value):
+    with pytest.raises(InputError, match=f"{name.replace('_', '-')} is {value}"):
+        SamplingConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("clamp", "words"),
+    [
+        ({"unit": 12, "cell": 1.0}, "unit 12: the model has units 0 to 11"),
+        ({"unit": -1, "cell": 1.0}, "unit -1"),
+        ({"unit": 0, "layer": 1, "cell": 1.0}, "layer 1: the model has layers 0 to 0"),
+        ({"unit": 0}, "at least one"),
+        ({"unit": 0, "hidden": float("nan")}, "finite"),
+    ],
+)
+def test_clamps_that_cannot_be_are_refused(small_model, clamp, words):
+    with pytest.raises(InputError, match=words):
+        generate(small_model, OPENING, SamplingConfig(), clamp=Clamp(**clamp))
+
+
+def test_damaged_weights_are_named(small_model):
+    small_model.decoder.bias.data[3] = torch.nan
+    with pytest.raises(InputError, match="damaged"):
+        text_of(small_model)
+
+
+def test_no_samples_are_refused(small_model):
+    with pytest.raises(InputError, match="samples is 0"):
+        generate(small_model, OPENING, SamplingConfig(), samples=0)

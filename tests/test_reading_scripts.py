@@ -1,0 +1,122 @@
+"""generate and heatmap as processes: what they print and write, what they refuse."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from model import save_model
+from model.classifier import FOLDER, Classifier, save_classifier
+from model.text import text_profile
+from model.weights import load_model, model_digest
+from tests.runs import assert_refused, run
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model without a classifier."""
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
+    return tmp_path / "m"
+
+
+def give_classifier(folder, digest=None):
+    """Put a classifier that leans on unit 4 beside the model."""
+    digest = digest or model_digest(load_model(folder).model)
+    classifier = Classifier(np.eye(12, dtype=np.float32)[4], 0.0, ("no", "yes"), 4, -1, digest)
+    save_classifier(folder / FOLDER, classifier)
+
+
+def generate(folder, *options):
+    return run("scripts/generate.py", "--model", folder, *options)
+
+
+def heatmap(folder, *options):
+    return run("scripts/heatmap.py", "--model", folder, *options)
+
+
+def test_generate_writes_on_from_the_prompt_the_same_each_time(folder):
+    texts = [
+        generate(folder, "--prompt", "Été ", "--length", "50", *options)
+        for options in ([], [], ["--seed", "1"], ["--neuron", "4", "--value", "-9"])
+    ]
+    assert [process.returncode for process in texts] == [0] * 4, texts[0].stderr
+    outputs = [process.stdout for process in texts]
+    assert all(output.startswith("Été") for output in outputs)
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs)) == 3
+    # A control byte is shown by a picture of three bytes.
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", outputs[0])
+
+
+def test_generate_several_with_every_option(folder):
+    process = generate(
+        folder, "--prompt", "x", "--samples", "3", "--length", "20", "--temperature", "0.5",
+        "--top-k", "9", "--top-p", "0.9", "--stop", "--layer", "0", "--neuron", "2",
+        "--hidden-value", "-0.5",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert [f"[{number}] x" in process.stdout for number in (1, 2, 3)] == [True] * 3
+
+
+def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
+    give_classifier(folder)
+    own = generate(folder, "--length", "50", "--value", "3")
+    named = generate(folder, "--length", "50", "--value", "3", "--neuron", "4")
+    assert own.returncode == 0, own.stderr
+    assert own.stdout == named.stdout
+
+
+def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
+    process = heatmap(
+        folder, "--text", "good", "--text=-5 \udce9", "--neuron", "3", "--neuron", "1",
+        "--output", tmp_path / "h.html", "--output", tmp_path / "h.json", "--ansi",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert "2 texts, units 3, 1" in process.stdout
+    assert "\x1b[38;2;" in process.stdout
+    content = json.loads((tmp_path / "h.json").read_text())
+    assert [text["text"] for text in content["texts"]] == ["good", "-5 ?"]
+    assert (tmp_path / "h.html").read_text().count('role="option"') == 8
+
+
+def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
+    give_classifier(folder)
+    (tmp_path / "texts.csv").write_text("text\ngood\nbad\n")
+    process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
+    assert process.returncode == 0, process.stderr
+    content = json.loads((tmp_path / "h.json").read_text())
+    assert content["units"] == [4]
+    assert content["poles"] == ["label yes", "label no"]  # of polarity -1
+    assert len(content["texts"]) == 2
+    printed = heatmap(folder, "--text", "good")
+    assert "unit 4, cell" in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        (generate, ["--value", "1"], ["no classifier/", "--neuron"]),
+        (generate, ["--neuron", "1"], ["--value"]),
+        (generate, ["--temperature", "-1"], ["temperature is -1"]),
+        (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
+        (heatmap, ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
+        (heatmap, ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
+        (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.png"], ["x.png", ".json"]),
+    ],
+)
+def test_refusals_are_one_line(folder, script, options, words):
+    assert_refused(script(folder, *options), *words)
+
+
+def test_a_classifier_of_other_weights_is_not_trusted(folder):
+    give_classifier(folder, digest="another")
+    assert_refused(heatmap(folder, "--text", "x"), "other weights", "--neuron")
+    assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "--neuron")
+
+
+@pytest.mark.parametrize("script", [generate, heatmap])
+def test_help_lists_the_options(folder, script):
+    process = script(folder, "--help")
+    assert process.returncode == 0, process.stderr
+    assert "--neuron" in process.stdout

@@ -1,0 +1,31 @@
+"""Characters that would act on a terminal or a page, shown instead of obeyed."""
+
+import unicodedata
+
+OBEYED = "\t\n"  # harmless, and part of what a text looks like
+
+
+def glyph(character: str) -> str:
+    """Return what to show for a character: a control or an override of direction by a stand-in.
+
+    C0 controls have pictures of their own; for the rest the replacement character has to do.
+    """
+    if character in OBEYED:
+        return character
+    if ord(character) < 0x20:
+        return chr(0x2400 + ord(character))
+    if character == "\x7f":
+        return "\u2421"
+    if unicodedata.category(character) == "Cc" or unicodedata.bidirectional(character) in OVERRIDES:
+        return "\ufffd"
+    return character
+
+
+# Explicit embeddings, overrides and isolates reorder whatever follows them on the line; letters of
+# right-to-left scripts need none of them.
+OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def visible(text: str) -> str:
+    """Return a text as it can be shown, one character for each of its own."""
+    return "".join(map(glyph, text))
