@@ -167,6 +167,7 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
             "evaluate",
             "featurize",
             "transfer",
+            "classify",
             "synthesize_reviews",
             "download_data",
             "describe_corpus",
