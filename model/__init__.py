@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .errors import InputError
     from .featurizer import SentimentFeaturizer
     from .language_model import LanguageModel, ModelConfig, build_model
+    from .sentiment_classifier import SentimentClassifier
     from .state import State
     from .weights import LoadedModel, load_model, save_model
 
@@ -19,6 +20,7 @@ __all__ = [
     "LanguageModel",
     "LoadedModel",
     "ModelConfig",
+    "SentimentClassifier",
     "SentimentFeaturizer",
     "State",
     "build_model",
@@ -28,6 +30,7 @@ __all__ = [
 
 _MODULES = {
     "InputError": "errors",
+    "SentimentClassifier": "sentiment_classifier",
     "SentimentFeaturizer": "featurizer",
     "LanguageModel": "language_model",
     "ModelConfig": "language_model",

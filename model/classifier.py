@@ -1,7 +1,9 @@
 """A fitted classifier on a model's features: weights as safetensors, the rest as JSON."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -10,42 +12,76 @@ from .errors import InputError
 from .storage import check_format_version, read_json, write_json
 from .weights import check_shapes, load_tensors, save_tensors
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: two classes; 2: more
 WEIGHTS_FILE = "classifier.safetensors"
 CONFIG_FILE = "classifier.json"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
+THRESHOLD = 0.5
+
+Link = Literal["one_vs_rest", "softmax"]
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """Logistic regression between two classes, on the final cell state of one model."""
+    """Logistic regression between C classes, on the final cell state of one model."""
 
-    coefficients: np.ndarray  # float32 [H]
-    intercept: float
-    classes: tuple[str, str]  # the negative one, the positive one
+    coefficients: np.ndarray  # float32 [H]; of more than two classes [C, H]
+    intercept: float | np.ndarray  # of more than two classes float32 [C]
+    classes: tuple[str, ...]  # of two: the negative one, the positive one
     neuron: int  # the unit of largest weight
-    polarity: int  # 1 where a high value of the unit means the positive class, else -1
+    polarity: int  # 1 where a high value of the unit means the last class, else -1
     model_digest: str  # of the model whose features it reads
+    threshold: float = THRESHOLD  # of the positive one of two classes
+    link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.classes) == 2
+
+    def decide(self, features: np.ndarray) -> np.ndarray:
+        """Return a score per row of features [N, H], float64: log-odds [N], or [N, C]."""
+        return features.astype(np.float64) @ self.coefficients.T + self.intercept
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
-        """Return the probability of the positive class for features [N, H]: float64 [N]."""
-        odds = features.astype(np.float64) @ self.coefficients + self.intercept
-        return 1 / (1 + np.exp(-odds.clip(-700, 700)))  # where exp neither overflows nor is zero
+        """Return float64 [N], of the positive one of two classes; of more [N, C], of each."""
+        return self.probabilities_of(self.decide(features))
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return what `probabilities` does, of scores that are known already."""
+        if self.is_binary or self.link == "one_vs_rest":
+            odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
+            alone = 1 / (1 + np.exp(-odds))
+            return alone if self.is_binary else alone / alone.sum(1, keepdims=True)
+        powers = np.exp(scores - scores.max(1, keepdims=True))
+        return powers / powers.sum(1, keepdims=True)
+
+    def choose(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return int64 [N], the class that probabilities [N] or [N, C] stand for."""
+        if self.is_binary:
+            return (probabilities > self.threshold).astype(np.int64)
+        return probabilities.argmax(1)
 
 
 def save_classifier(folder: Path, classifier: Classifier) -> None:
     """Write a classifier; each file is replaced whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    coefficients = torch.from_numpy(classifier.coefficients.astype(np.float32))
-    intercept = torch.tensor([classifier.intercept], dtype=torch.float32)
-    save_tensors(folder / WEIGHTS_FILE, {"coefficients": coefficients, "intercept": intercept})
-    description = {
-        "format_version": FORMAT_VERSION,
+    tensors = {
+        "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
+        "intercept": torch.from_numpy(np.atleast_1d(classifier.intercept).astype(np.float32)),
+    }
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    description: dict[str, Any] = {
+        "format_version": 1 if classifier.is_binary else 2,
         "classes": list(classifier.classes),
         "state": "cell",
         "model_digest": classifier.model_digest,
         "neuron": {"index": classifier.neuron, "polarity": classifier.polarity},
     }
+    if not classifier.is_binary:
+        description["link"] = classifier.link
+    elif classifier.threshold != THRESHOLD:
+        description["threshold"] = classifier.threshold
     write_json(folder / CONFIG_FILE, description)
 
 
@@ -54,19 +90,51 @@ def load_classifier(folder: Path, hidden_size: int) -> Classifier:
     path = folder / CONFIG_FILE
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
-    weights = folder / WEIGHTS_FILE
-    check_shapes(weights, {"coefficients": (hidden_size,), "intercept": (1,)})
-    tensors = load_tensors(weights)
     try:
-        negative, positive = description["classes"]
-        neuron = description["neuron"]
-        return Classifier(
-            tensors["coefficients"].numpy(),
-            float(tensors["intercept"]),
-            (str(negative), str(positive)),
-            int(neuron["index"]),
-            int(neuron["polarity"]),
-            str(description["model_digest"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a description of two classes ({error})") from error
+        classes = _classes(description)
+        link = _link(description)
+        threshold = checked_threshold(description.get("threshold", THRESHOLD))
+        index, polarity = (int(description["neuron"][name]) for name in ("index", "polarity"))
+        digest = str(description["model_digest"])
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        kind = "two classes" if description["format_version"] == 1 else "classes"
+        raise InputError(f"{path}: not a description of {kind} ({error})") from error
+    coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), hidden_size)
+    if not 0 <= index < hidden_size:
+        raise InputError(f"{path}: neuron {index} is none of the model's {hidden_size} units")
+    return Classifier(
+        coefficients, intercept, classes, index, polarity, digest, threshold, link=link
+    )
+
+
+def _load_weights(path: Path, classes: int, hidden_size: int) -> tuple[np.ndarray, Any]:
+    rows = () if classes == 2 else (classes,)
+    check_shapes(path, {"coefficients": (*rows, hidden_size), "intercept": rows or (1,)})
+    tensors = load_tensors(path)
+    intercept = tensors["intercept"].numpy()
+    return tensors["coefficients"].numpy(), intercept if rows else float(intercept[0])
+
+
+def checked_threshold(value: Any) -> float:
+    """Return a threshold of a probability; InputError where it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"threshold is {value!r}; it must be a number from 0 to 1")
+    return float(value)
+
+
+def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
+    classes = tuple(map(str, description["classes"]))
+    if isinstance(description["classes"], str) or len(set(classes)) != len(classes):
+        raise InputError("classes must be a list of different names")
+    if len(classes) < 2 or (len(classes) > 2) != (description["format_version"] == 2):
+        raise InputError(f"it has {len(classes)} of them")
+    return classes
+
+
+def _link(description: Mapping[str, Any]) -> Link:
+    if description.get("state", "cell") != "cell":
+        raise InputError(f"state is {description['state']!r}; known: cell")
+    link = description.get("link", "one_vs_rest")
+    if link not in get_args(Link):
+        raise InputError(f"link is {link!r}; known: {', '.join(get_args(Link))}")
+    return link

@@ -1,20 +1,24 @@
 """The model as a scikit-learn transformer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from .errors import InputError
-from .features import StateName, features_in_order
+from .features import features_in_order
+from .pooling import FeatureKind, Pooling, StateName
+from .text import checked_texts
 from .weights import LoadedModel, load_model
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class SentimentFeaturizer(TransformerMixin, BaseEstimator):
-    """Texts in, float32 [N, H] out: the final cell state after each text.
+    """Texts in, float32 [N, F] out: unless asked otherwise, the final cell state after each text.
 
     Parameters
     ----------
@@ -22,18 +26,40 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         A model directory, a run directory, or the name of a shipped model.
     state : "cell" or "hidden"
         Which half of the state is the feature; the papers take the cell.
+    pooling : "last", "mean", "max" or "min"
+        The state after the last byte, or over the states after every byte of the text as the
+        model reads it, its pads included. Other than "last", a byte at a time is read: somewhat
+        slower, much so for few texts.
+    layers : "last", "all", or a list of whole numbers from 0
+        Several layers stand side by side: F = layers times units.
+    tanh : bool
+        Squash every state before it is pooled.
     batch_size : int
         Texts read together. It changes the speed, not the features.
+    precision : "fp32", "bf16" or "fp16"
+        Dtype of the products, whatever the model was trained in.
 
-    The model is computed in fp32 on the CPU, whatever it was trained in.
+    It computes on the CPU. Memory grows with the bytes of the texts, not with bytes times units.
+    Pickled, it holds the weights. Raises InputError for what it cannot use.
     """
 
     def __init__(
-        self, model: str | Path = "default", state: StateName = "cell", batch_size: int = 128
+        self,
+        model: str | Path = "default",
+        state: StateName = "cell",
+        batch_size: int = 128,
+        pooling: Pooling = "last",
+        layers: Literal["last", "all"] | Sequence[int] = "last",
+        tanh: bool = False,
+        precision: Literal["fp32", "bf16", "fp16"] = "fp32",
     ):
         self.model = model
         self.state = state
         self.batch_size = batch_size
+        self.pooling = pooling
+        self.layers = layers
+        self.tanh = tanh
+        self.precision = precision
 
     @classmethod
     def from_pretrained(cls, name_or_dir: str | Path, **parameters: Any) -> "SentimentFeaturizer":
@@ -42,33 +68,44 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     def fit(self, texts: object = None, labels: object = None) -> "SentimentFeaturizer":
         """Load the model; the texts are not looked at."""
-        if self.state not in ("cell", "hidden"):
-            raise InputError(f"state is {self.state!r}; known: cell, hidden")
-        self.loaded_ = load_model(self.model, compute_dtype=torch.float32)
+        if self.precision not in DTYPES:
+            raise InputError(f"precision is {self.precision!r}; known: {', '.join(DTYPES)}")
+        kind = self._kind()
+        loaded = load_model(self.model, compute_dtype=DTYPES[self.precision])
+        kind.layers_of(loaded.model.config)  # refuses layers that the model does not have
+        self.loaded_ = loaded
         return self
 
     def transform(self, texts: Iterable[str]) -> np.ndarray:
-        """Return features [N, H], rows in the order of the texts."""
-        if isinstance(texts, str):
-            raise InputError("transform takes a list of texts; got a single string")
+        """Return features [N, F], rows in the order of the texts."""
+        given = checked_texts(texts)
         if not hasattr(self, "loaded_"):
             self.fit()
         loaded: LoadedModel = self.loaded_
-        sequences = [loaded.profile.tokens(_checked(text)) for text in texts]
+        sequences = [loaded.profile.tokens(text) for text in given]
         return features_in_order(
-            loaded.model, sequences, state=self.state, batch_size=self.batch_size
+            loaded.model, sequences, kind=self._kind(), batch_size=self.batch_size
         )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return unit0 ... unit{H-1}."""
-        size = self.loaded_.model.config.hidden_size
-        return np.array([f"unit{index}" for index in range(size)], dtype=object)
+        """Return unit0 ... unit{H-1}; of several layers, layer0_unit0 and so on."""
+        if not hasattr(self, "loaded_"):
+            self.fit()
+        return np.array(self._kind().names(self.loaded_.model.config), dtype=object)
+
+    def _kind(self) -> FeatureKind:
+        return FeatureKind(
+            state=self.state, pooling=self.pooling, layers=self.layers, tanh=self.tanh
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")
 
-
-def _checked(text: object) -> str:
-    if not isinstance(text, str):
-        raise InputError(f"every text must be a string; got {type(text).__name__}")
-    return text
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags

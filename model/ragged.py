@@ -10,7 +10,7 @@ class Batch(NamedTuple):
     """Rows of similar length that are walked together, longest first."""
 
     rows: np.ndarray  # indices into the caller's sequences
-    spans: list["Span"]
+    spans: Iterator["Span"]  # read once: of a long text there are many
 
 
 class Span(NamedTuple):
@@ -30,7 +30,7 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
     order = np.argsort(-np.asarray(lengths), kind="stable")
     for first in range(0, len(order), batch_size):
         rows = order[first : first + batch_size]
-        yield Batch(rows, list(_spans([lengths[row] for row in rows], block)))
+        yield Batch(rows, _spans([lengths[row] for row in rows], block))
 
 
 def _spans(lengths: Sequence[int], block: int) -> Iterator[Span]:

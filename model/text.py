@@ -3,7 +3,7 @@
 import html
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -104,3 +104,19 @@ def text_profile(name: str) -> TextProfile:
     if name not in TEXT_PROFILES:
         raise InputError(f"text profile {name!r} is unknown; known: {', '.join(TEXT_PROFILES)}")
     return TEXT_PROFILES[name]
+
+
+def checked_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts as a list; InputError where they are not a row of strings."""
+    if isinstance(texts, str):
+        raise InputError("a list of texts is needed; got a single string")
+    if getattr(texts, "ndim", 1) != 1:  # the items of a table are the names of its columns
+        raise InputError(
+            f"a list of texts is needed; got {type(texts).__name__} of {texts.ndim} dimensions, "  # type: ignore[attr-defined]
+            "give one of its columns"
+        )
+    given = list(texts)
+    for text in given:
+        if not isinstance(text, str):
+            raise InputError(f"every text must be a string; got {type(text).__name__}")
+    return given

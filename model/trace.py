@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .features import StateName
 from .language_model import LanguageModel
+from .pooling import StateName
 from .ragged import ragged_batches
 
 

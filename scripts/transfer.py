@@ -57,9 +57,12 @@ def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
     neuron = results["neuron"]
     sign = "+" if neuron["polarity"] > 0 else "-"
+    threshold = results["threshold"]
+    cut = {f"all units, cut at {threshold['value']:.3f}": threshold}
     rows = {
         f"all units ({results['nonzero']} of them, C {results['c']:g})": results,
         f"unit {neuron['index']} alone ({sign})": neuron,
+        **(cut if threshold["value"] != 0.5 else {}),
         "TF-IDF, words and pairs": results["baselines"]["tfidf"],
         "untrained mLSTM": results["baselines"]["untrained"],
         "majority class": results["baselines"]["majority"],

@@ -23,10 +23,12 @@ MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 LAZY = {
     "model/featurizer.py": {"sklearn"},
     "model/fused/triton_kernels.py": {"triton"},
+    "model/hub.py": {"huggingface_hub"},
     "model/text.py": {"anyascii"},
 }
 FOLDERS = (*PACKAGES, "scripts", "experiments")
-SOURCES = [*(path for name in FOLDERS for path in (ROOT / name).rglob("*.py")), ROOT / "main.py"]
+SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+SOURCES += [ROOT / "main.py", ROOT / "hubconf.py"]
 
 
 def imports_of(path):

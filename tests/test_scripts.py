@@ -91,6 +91,14 @@ def test_transfer_prints_the_table_and_writes_results(work):
     assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
     for words in ("all units", "TF-IDF", "untrained mLSTM", "majority class"):
         assert words in process.stdout
+    process = run(
+        "scripts/classify.py", "--model", work / "run", "--classifier", work / "transfer",
+        "--input", work / "test.csv",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    right = [row["label"] == row["input_label"] for row in rows]
+    assert np.mean(right) == results["threshold"]["test_accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +175,7 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
             "evaluate",
             "featurize",
             "transfer",
+            "classify",
             "synthesize_reviews",
             "download_data",
             "describe_corpus",

@@ -1,7 +1,7 @@
 """A transfer from end to end: features, regression, neuron, baselines, results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from model.storage import write_json
 from model.weights import LoadedModel, model_digest
 
 from .baselines import majority_accuracy, tfidf_accuracy
+from .calibration import calibrate_threshold
 from .features import FeatureCache
 from .plots import neuron_histogram, plot_neuron, plot_weights, weight_contributions
 from .regression import (
@@ -50,7 +51,9 @@ def run_transfer(
         raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features")
     transfer = fit_transfer(loaded, sets, cache, seed)
+    classifier = as_classifier(transfer, loaded, sets[0].classes)
     results = _accuracies(transfer)
+    results["threshold"] = _at_threshold(classifier, transfer)
     results["baselines"] = _baselines(loaded, sets, cache, seed)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
     results["classes"] = list(sets[0].classes)
@@ -61,7 +64,7 @@ def run_transfer(
     }
     results["origin"] = describe_origin()
     _write_figures(transfer, output)
-    save_classifier(output / "classifier", as_classifier(transfer, loaded, sets[0].classes))
+    save_classifier(output / "classifier", classifier)
     write_json(output / "results.json", results)
     return results
 
@@ -77,8 +80,8 @@ def fit_transfer(
 
 
 def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, str]) -> Classifier:
-    """Return what was fitted on all units, with the top one's place."""
-    return Classifier(
+    """Return what was fitted on all units, with the top one's place; val decides the threshold."""
+    classifier = Classifier(
         transfer.regression.coefficients,
         transfer.regression.intercept,
         classes,
@@ -86,6 +89,9 @@ def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, s
         transfer.neuron.polarity,
         model_digest(loaded.model),
     )
+    val = transfer.examples[1]
+    threshold = calibrate_threshold(classifier.probabilities(val.features), val.labels)
+    return replace(classifier, threshold=threshold)
 
 
 def featurize_sets(
@@ -116,6 +122,15 @@ def _accuracies(transfer: Transfer) -> dict[str, Any]:
             **_accuracy("test", neuron.regression.accuracy(neuron.column(test)), test),
         },
     }
+
+
+def _at_threshold(classifier: Classifier, transfer: Transfer) -> dict[str, Any]:
+    """Return what classify.py's labels are worth: the same regression, cut where val said."""
+    results: dict[str, Any] = {"value": classifier.threshold}
+    for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
+        chosen = classifier.choose(classifier.probabilities(examples.features))
+        results |= _accuracy(name, float((chosen == examples.labels).mean()), examples)
+    return results
 
 
 def _accuracy(name: str, accuracy: float, examples: Examples) -> dict[str, Any]:

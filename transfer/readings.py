@@ -8,7 +8,7 @@ import numpy as np
 
 from model.classifier import Classifier
 from model.errors import InputError
-from model.features import StateName
+from model.pooling import StateName
 from model.text import TextProfile
 from model.trace import liveliest_units, trace
 from model.weights import LoadedModel, model_digest

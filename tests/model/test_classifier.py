@@ -1,9 +1,12 @@
 """A classifier on disk: what comes back, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
 from model.classifier import CONFIG_FILE, Classifier, load_classifier, save_classifier
 from model.errors import InputError
@@ -44,7 +47,14 @@ def test_a_classifier_for_another_size_is_refused(saved):
     [
         ({"classes": ["a", "b", "c"]}, "not a description of two classes"),
         ({"neuron": None}, "not a description of two classes"),
-        ({"format_version": 2}, "format_version 2 is newer"),
+        ({"format_version": 3}, "format_version 3 is newer"),
+        ({"format_version": 2}, "it has 2 of them"),
+        ({"classes": ["a", "a"]}, "different names"),
+        ({"threshold": 1.5}, "threshold is 1.5; it must be a number from 0 to 1"),
+        ({"threshold": "0.5"}, "threshold is '0.5'"),
+        ({"state": "hidden"}, "state is 'hidden'; known: cell"),
+        ({"link": "probit"}, "link is 'probit'"),
+        ({"neuron": {"index": 3, "polarity": 1}}, "neuron 3 is none of the model's 3 units"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(saved, change, message):
@@ -57,3 +67,56 @@ def test_a_description_that_does_not_fit_is_refused(saved, change, message):
 def test_no_classifier_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_classifier(tmp_path, hidden_size=3)
+
+
+FEATURES = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+STARS = np.clip(np.round(FEATURES[:, 1] + 3), 2, 4).astype(int)  # 2, 3 and 4
+
+
+@pytest.mark.parametrize("link", ["one_vs_rest", "softmax"])
+def test_more_than_two_classes_are_told_as_scikit_learn_tells_them(tmp_path, link):
+    if link == "softmax":
+        fitted = LogisticRegression().fit(FEATURES, STARS)
+        coefficients, intercept = fitted.coef_, fitted.intercept_
+    else:
+        fitted = OneVsRestClassifier(LogisticRegression(solver="liblinear")).fit(FEATURES, STARS)
+        coefficients = np.concatenate([alone.coef_ for alone in fitted.estimators_])
+        intercept = np.concatenate([alone.intercept_ for alone in fitted.estimators_])
+    classes = ("2", "3", "4")
+    save_classifier(
+        tmp_path, Classifier(coefficients, intercept, classes, 1, 1, "digest", link=link)
+    )
+    assert json.loads((tmp_path / CONFIG_FILE).read_text())["format_version"] == 2
+    loaded = load_classifier(tmp_path, hidden_size=4)
+    assert (loaded.classes, loaded.link) == (classes, link)
+    probabilities = loaded.probabilities(FEATURES)
+    np.testing.assert_allclose(probabilities, fitted.predict_proba(FEATURES), atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.decide(FEATURES), fitted.decision_function(FEATURES), atol=1e-5
+    )
+    chosen = np.array(classes)[loaded.choose(probabilities)].astype(int)
+    np.testing.assert_array_equal(chosen, fitted.predict(FEATURES))
+
+
+def test_extreme_scores_stay_probabilities():
+    for link in ("one_vs_rest", "softmax"):
+        classifier = Classifier(np.eye(3), np.zeros(3), ("a", "b", "c"), 0, 1, "", link=link)
+        probabilities = classifier.probabilities(np.array([[1e6, 0, -1e6]] * 2, np.float32))
+        assert np.isfinite(probabilities).all()
+        np.testing.assert_allclose(probabilities.sum(1), 1)
+
+
+def test_the_threshold_travels_and_decides(saved, tmp_path):
+    _, classifier = saved
+    strict = replace(classifier, threshold=0.8)
+    save_classifier(tmp_path / "strict", strict)
+    loaded = load_classifier(tmp_path / "strict", hidden_size=3)
+    assert loaded.threshold == 0.8
+    assert loaded.choose(np.array([0.4, 0.7, 0.8, 0.9])).tolist() == [0, 0, 0, 1]
+    assert classifier.choose(np.array([0.4, 0.5, 0.7])).tolist() == [0, 0, 1]
+
+
+def test_two_classes_without_a_threshold_are_written_as_version_1(saved):
+    description = json.loads((saved[0] / CONFIG_FILE).read_text())
+    assert description["format_version"] == 1
+    assert not {"threshold", "link"} & set(description)

@@ -1,22 +1,15 @@
 """Featurizing and scoring many texts equals reading each of them alone."""
 
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
-from model import SentimentFeaturizer, save_model
-from model.errors import InputError
 from model.features import final_states
+from model.pooling import FeatureKind
 from model.ragged import ragged_batches
 from model.scoring import byte_costs
 from model.text import text_profile
@@ -64,7 +57,7 @@ def features_of(model, sequences, **options):
 
 @pytest.mark.parametrize("state", ["cell", "hidden"])
 def test_features_are_the_state_after_the_last_byte(small_model, sequences, state):
-    features = features_of(small_model, sequences, state=state, block=17)
+    features = features_of(small_model, sequences, kind=FeatureKind(state=state), block=17)
     for sequence, feature in zip(sequences, features, strict=True):
         current = small_model.initial_state(1)
         with torch.no_grad():
@@ -104,40 +97,3 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
         predictions = torch.cat([first[None], logits[0]]).double().log_softmax(-1) / math.log(2)
         expected = -predictions[torch.arange(len(tokens)), tokens]
         np.testing.assert_allclose(costs[row], expected.numpy(), rtol=1e-5, atol=1e-5)
-
-
-@pytest.fixture
-def featurizer(small_model, tmp_path):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    return SentimentFeaturizer.from_pretrained(tmp_path / "model", batch_size=3)
-
-
-def test_featurizer_equals_final_states(featurizer, small_model, sequences):
-    expected = features_of(small_model, sequences)
-    features = featurizer.transform(TEXTS)
-    assert features.dtype == np.float32
-    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_featurizer_is_a_scikit_learn_transformer(featurizer):
-    copy = clone(featurizer)
-    assert copy.get_params() == featurizer.get_params()
-    np.testing.assert_array_equal(copy.fit(TEXTS).transform(TEXTS), featurizer.transform(TEXTS))
-    restored = pickle.loads(pickle.dumps(featurizer))
-    np.testing.assert_array_equal(restored.transform(TEXTS), featurizer.transform(TEXTS))
-    frame = clone(featurizer).set_output(transform="pandas").fit_transform(TEXTS)
-    assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns[:2]) == ["unit0", "unit1"]
-
-
-def test_featurizer_works_in_a_grid_search(featurizer):
-    pipeline = make_pipeline(clone(featurizer), LogisticRegression())
-    grid = {"sentimentfeaturizer__state": ["cell", "hidden"]}
-    search = GridSearchCV(pipeline, grid, cv=2).fit(TEXTS * 2, [1, 0] * 6)
-    assert search.best_params_["sentimentfeaturizer__state"] in ("cell", "hidden")
-
-
-@pytest.mark.parametrize("texts", ["one string", [b"bytes"], [None]])
-def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
-    with pytest.raises(InputError, match="string"):
-        featurizer.transform(texts)

@@ -52,6 +52,9 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     sequences = [loaded.profile.tokens(text) for text in sets[2].texts]
     probabilities = classifier.probabilities(features_in_order(small_model, sequences))
     assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
+    chosen = classifier.choose(probabilities)
+    assert classifier.threshold == results["threshold"]["value"]
+    assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
 
 
 def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):

@@ -1,0 +1,106 @@
+"""What a feature is: which part of the state, of which layers, and when it is read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .language_model import ModelConfig
+from .state import State
+
+StateName = Literal["cell", "hidden"]
+Pooling = Literal["last", "mean", "max", "min"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureKind:
+    """Which numbers of the state are the feature of a text, F of them."""
+
+    state: StateName = "cell"
+    """Which half of the state; the papers take the cell."""
+    pooling: Pooling = "last"
+    """After the last byte, or over the states after every byte, the pads' included."""
+    layers: Literal["last", "all"] | Sequence[int] = "last"
+    """Numbered from 0, the first one read; several stand side by side."""
+    tanh: bool = False
+    """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
+    """
+
+    def __post_init__(self) -> None:
+        for name, known in (("state", get_args(StateName)), ("pooling", get_args(Pooling))):
+            value = getattr(self, name)
+            if value not in known:
+                raise InputError(f"{name} is {value!r}; known: {', '.join(known)}")
+
+    def layers_of(self, config: ModelConfig) -> list[int]:
+        """Return the layers read; InputError for one that the model does not have."""
+        if isinstance(self.layers, str):
+            known = {"last": [config.layers - 1], "all": list(range(config.layers))}
+            if self.layers not in known:
+                raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
+            return known[self.layers]
+        chosen = list(self.layers)
+        if not chosen or not set(chosen) <= set(range(config.layers)):
+            raise InputError(
+                f"layers is {chosen}; the model has {config.layers}, numbered from 0: name at "
+                "least one of them"
+            )
+        return chosen
+
+    def size(self, config: ModelConfig) -> int:
+        """Return F, numbers per text: units times layers."""
+        return len(self.layers_of(config)) * config.hidden_size
+
+    def names(self, config: ModelConfig) -> list[str]:
+        """Return a name for each of the F numbers."""
+        units = [f"unit{index}" for index in range(config.hidden_size)]
+        layers = self.layers_of(config)
+        if len(layers) == 1:
+            return units
+        return [f"layer{layer}_{unit}" for layer in layers for unit in units]
+
+    def read(self, state: State, layers: Sequence[int]) -> Tensor:
+        """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider."""
+        chosen = state.c if self.state == "cell" else state.h
+        values = torch.cat([chosen[layer] for layer in layers], dim=-1)
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        return values.tanh() if self.tanh else values
+
+
+class Pool:
+    """The features of a batch of rows while they are read, whatever the length of the texts.
+
+    A row without bytes keeps the zero state's feature, zero.
+    """
+
+    def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
+        self.pooling = pooling
+        # A mean in fp32 would stop growing after some millions of bytes.
+        dtype = torch.float64 if pooling == "mean" else torch.float32
+        self._values = torch.zeros(rows, size, dtype=dtype, device=device)
+        self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
+        self._begun = False
+
+    def add(self, values: Tensor) -> None:
+        """Take the features [active, F] of the first `active` rows after their next byte."""
+        active = len(values)
+        pooled = self._values[:active]
+        if self.pooling == "mean":
+            pooled += values
+        elif self.pooling == "last" or not self._begun:
+            pooled.copy_(values)  # all rows that have bytes are active at the first one
+        elif self.pooling == "max":
+            torch.maximum(pooled, values, out=pooled)
+        else:
+            torch.minimum(pooled, values, out=pooled)
+        self._counts[:active] += 1
+        self._begun = True
+
+    def features(self) -> Tensor:
+        """Return float32 [rows, F]."""
+        if self.pooling == "mean":
+            return (self._values / self._counts.clamp(min=1)).float()
+        return self._values

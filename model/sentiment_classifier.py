@@ -1,0 +1,129 @@
+"""A model with the classifier fitted on it: texts to labels, probabilities, neuron values."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from .classifier import CONFIG_FILE, FOLDER, Classifier, checked_threshold, load_classifier
+from .errors import InputError
+from .features import features_in_order
+from .text import checked_texts
+from .weights import LoadedModel, load_model, model_digest
+
+
+class Verdicts(NamedTuple):
+    """What was found about N texts in one reading."""
+
+    choices: np.ndarray  # int64 [N], indices into the classes
+    probabilities: np.ndarray  # float64 [N, C]
+    neuron: np.ndarray  # float32 [N]
+
+
+class SentimentClassifier:
+    """Logistic regression on what a model has read, in fp32 on the CPU.
+
+    Texts are a list of strings; results are in their order, and independent of `batch_size`.
+    """
+
+    def __init__(self, loaded: LoadedModel, classifier: Classifier, *, batch_size: int = 128):
+        self.loaded = loaded
+        self.classifier = classifier
+        self.batch_size = batch_size
+        with torch.inference_mode():
+            self._weights = loaded.model.fold()  # once: a stream comes a few texts at a time
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_dir: str | Path,
+        classifier: str | Path | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int = 128,
+    ) -> "SentimentClassifier":
+        """Load a model and a classifier, by default the one that travels with the model.
+
+        classifier: the folder that scripts/transfer.py wrote, or its `classifier/`.
+        threshold: instead of the classifier's own, for two classes.
+        Raises InputError where there is no classifier, or one of another model.
+        """
+        loaded = load_model(name_or_dir, compute_dtype=torch.float32)
+        folder = _find_classifier(loaded, classifier)
+        found = load_classifier(folder, loaded.model.config.hidden_size)
+        if found.model_digest != model_digest(loaded.model):
+            raise InputError(
+                f"{folder}: was fitted on another model than {loaded.folder}; name that model, or "
+                f"fit one on this: {_how_to_fit(loaded)}"
+            )
+        if threshold is not None:
+            if not found.is_binary:
+                raise InputError(
+                    f"threshold {threshold}: {folder} tells {len(found.classes)} classes, of which "
+                    "the likeliest is taken; a threshold is for two"
+                )
+            found = replace(found, threshold=checked_threshold(threshold))
+        return cls(loaded, found, batch_size=batch_size)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, in the order of the columns of `predict_proba`."""
+        return self.classifier.classes
+
+    def predict(self, texts: Iterable[str]) -> np.ndarray:
+        """Return a label per text, str [N]."""
+        return np.array(self.classes)[self.read(texts).choices]
+
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the probability of each class, float64 [N, C]."""
+        return self.read(texts).probabilities
+
+    def decision_function(self, texts: Iterable[str]) -> np.ndarray:
+        """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
+        return self.classifier.decide(self._features(texts))
+
+    def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the value of the unit of largest weight after each text, float32 [N]."""
+        return self._features(texts)[:, self.classifier.neuron]
+
+    def read(self, texts: Iterable[str]) -> Verdicts:
+        """Return all of it from reading the texts once."""
+        features = self._features(texts)
+        probabilities = self.classifier.probabilities(features)
+        choices = self.classifier.choose(probabilities)
+        if self.classifier.is_binary:
+            probabilities = np.stack([1 - probabilities, probabilities], axis=1)
+        return Verdicts(choices, probabilities, features[:, self.classifier.neuron])
+
+    def _features(self, texts: Iterable[str]) -> np.ndarray:
+        sequences = [self.loaded.profile.tokens(text) for text in checked_texts(texts)]
+        return features_in_order(
+            self.loaded.model, sequences, batch_size=self.batch_size, weights=self._weights
+        )
+
+
+def _find_classifier(loaded: LoadedModel, given: str | Path | None) -> Path:
+    if given is None:
+        folder = loaded.folder / FOLDER
+        if not (folder / CONFIG_FILE).is_file():
+            raise InputError(
+                f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit one and name "
+                f"it with --classifier: {_how_to_fit(loaded)}"
+            )
+        return folder
+    for folder in (Path(given), Path(given) / FOLDER):
+        if (folder / CONFIG_FILE).is_file():
+            return folder
+    raise InputError(
+        f"{given}: no classifier in it ({CONFIG_FILE}); fit one: {_how_to_fit(loaded)}"
+    )
+
+
+def _how_to_fit(loaded: LoadedModel) -> str:
+    return (
+        f"python scripts/transfer.py --model {loaded.folder} --train F --val F --test F "
+        f"--output DIR writes DIR/{FOLDER}"
+    )

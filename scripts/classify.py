@@ -1,0 +1,119 @@
+"""Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+
+    python scripts/classify.py --model runs/tour --classifier runs/tour/transfer --text "I like it."
+    python scripts/classify.py --model runs/tour --classifier runs/tour/transfer \
+        --input reviews.csv --output labelled.csv
+    tail -f reviews.jsonl | python scripts/classify.py --model runs/tour \
+        --classifier runs/tour/transfer --input -
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+import command
+
+from data_utils.row_files import RowFormat, RowWriter
+from model.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+
+    To each row are added `label`; `probability`, of the positive one of two classes, of the label
+    where there are more (then also `probability_CLASS` each); `neuron`, the value of the unit of
+    largest weight. A column of the input under such a name becomes `input_NAME`. A row without
+    text keeps its place, with nothing found; an empty text is a text.
+    """
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    classifier: Path | None = None
+    """The folder that scripts/transfer.py wrote; absent, the one that travels with the model."""
+    text: str | None = None
+    """One text."""
+    input: str | None = None
+    """Texts: CSV, TSV, JSON lines, Parquet or text (one a line), also compressed; - reads standard
+    input and answers each line as it comes."""
+    input_format: Literal["txt", "jsonl", "csv", "tsv"] | None = None
+    """Of standard input; absent, jsonl where its first line begins with {, else txt."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    output: Path | None = None
+    """File to write, whole or not at all; absent, standard output."""
+    format: RowFormat | None = None
+    """Of the output; absent, by the end of its name, or jsonl."""
+    threshold: float | None = None
+    """Probability above which a text is positive; absent, the classifier's own, or 0.5."""
+    batch_size: int = 128
+    """Texts read together."""
+
+
+def main() -> None:
+    options = command.parse(Options)
+    if (options.text is None) == (options.input is None):
+        raise InputError("give either --text or --input")
+
+    from model.storage import write_atomically
+
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.output, lambda path: write_file(options, path))
+        return
+    try:
+        write_rows(options, sys.stdout.buffer)
+    except BrokenPipeError:  # the reader has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_file(options: Options, path: Path) -> None:
+    with open(path, "wb") as file:
+        write_rows(options, file)
+
+
+def write_rows(options: Options, file: IO[bytes]) -> None:
+    """Classify everything and write it, flushed batch by batch."""
+    from model.sentiment_classifier import SentimentClassifier
+    from transfer.classification import classify_batches
+
+    classifier = SentimentClassifier.from_pretrained(
+        options.model,
+        options.classifier,
+        threshold=options.threshold,
+        batch_size=options.batch_size,
+    )
+    suffix = "" if options.output is None else options.output.suffix.lower()
+    writer = RowWriter(file, options.format or ("csv" if suffix == ".csv" else "jsonl"))
+    count = 0
+    for rows in classify_batches(classifier, read_batches(options), options.text_key):
+        count += len(rows)
+        for row in rows:
+            writer.write(row, row.place)
+        writer.flush()
+    if count == 0:
+        raise InputError(f"{options.input}: no records in it")
+
+
+def read_batches(options: Options) -> Iterator[list]:
+    """Yield the records to classify, in batches."""
+    from data_utils.arrivals import ArrivingLines, kind_of, read_arriving
+    from data_utils.records import Record, read_records
+    from transfer.classification import in_batches
+
+    if options.text is not None:
+        yield [Record({options.text_key or "text": options.text})]
+    elif options.input == "-":
+        lines = ArrivingLines(sys.stdin.fileno())
+        first = lines.first()
+        kind = f".{options.input_format}" if options.input_format else kind_of(first)
+        yield from in_batches(read_arriving(lines, kind), lambda: lines.waiting)
+    else:
+        yield from in_batches(read_records(Path(str(options.input)), strict=True))
+
+
+if __name__ == "__main__":
+    command.run(main)

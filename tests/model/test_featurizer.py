@@ -1,0 +1,135 @@
+"""The featurizer among scikit-learn's own tools."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from model import SentimentFeaturizer, save_model
+from model.errors import InputError
+from model.features import features_in_order
+from model.pooling import FeatureKind
+from model.text import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
+
+
+@pytest.fixture
+def featurizer(small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    return SentimentFeaturizer.from_pretrained(tmp_path / "model", batch_size=3)
+
+
+def test_featurizer_equals_the_features_of_the_model(featurizer, small_model):
+    sequences = [text_profile("openai").tokens(text) for text in TEXTS]
+    expected = features_in_order(small_model, sequences)
+    features = featurizer.transform(TEXTS)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_featurizer_is_a_scikit_learn_transformer(featurizer):
+    copy = clone(featurizer)
+    assert copy.get_params() == featurizer.get_params()
+    np.testing.assert_array_equal(copy.fit(TEXTS).transform(TEXTS), featurizer.transform(TEXTS))
+    restored = pickle.loads(pickle.dumps(featurizer))
+    np.testing.assert_array_equal(restored.transform(TEXTS), featurizer.transform(TEXTS))
+    frame = clone(featurizer).set_output(transform="pandas").fit_transform(TEXTS)
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns[:2]) == ["unit0", "unit1"]
+
+
+def test_featurizer_works_in_a_grid_search(featurizer):
+    pipeline = make_pipeline(clone(featurizer), LogisticRegression())
+    grid = {
+        "sentimentfeaturizer__state": ["cell", "hidden"],
+        "sentimentfeaturizer__pooling": ["last", "mean", "max", "min"],
+        "sentimentfeaturizer__tanh": [False, True],
+        "sentimentfeaturizer__layers": ["all", [0]],
+    }
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS * 2, [1, 0] * 6)
+    assert len(search.cv_results_["params"]) == 32
+    restored = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(restored.predict(TEXTS), search.predict(TEXTS))
+
+
+def test_featurizer_stands_beside_another(featurizer):
+    union = make_union(clone(featurizer), clone(featurizer).set_params(pooling="max"))
+    union.set_output(transform="pandas")
+    series = pd.Series(TEXTS, index=list("abcdef"))
+    frame = union.fit_transform(series)
+    assert frame.shape == (6, 24)
+    assert list(frame.index) == list("abcdef")
+    assert frame.columns[12] == "sentimentfeaturizer-2__unit0"
+
+
+def test_featurizer_takes_any_row_of_strings(featurizer):
+    expected = featurizer.transform(TEXTS)
+    for texts in (np.array(TEXTS), pd.Series(TEXTS), tuple(TEXTS), iter(TEXTS)):
+        np.testing.assert_array_equal(featurizer.transform(texts), expected)
+    assert featurizer.transform([]).shape == (0, 12)
+    scores = cross_val_score(
+        make_pipeline(featurizer, LogisticRegression()), np.array(TEXTS), [1, 0] * 3, cv=2
+    )
+    assert scores.shape == (2,)
+
+
+def test_options_reach_the_features(featurizer, small_model):
+    sequences = [text_profile("openai").tokens(text) for text in TEXTS]
+    kind = FeatureKind(state="hidden", pooling="mean", layers=[0], tanh=True)
+    expected = features_in_order(small_model, sequences, kind=kind)
+    other = SentimentFeaturizer.from_pretrained(
+        featurizer.model, state="hidden", pooling="mean", layers=[0], tanh=True
+    )
+    np.testing.assert_allclose(other.transform(TEXTS), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_precision_is_fp32_unless_asked_otherwise(featurizer):
+    assert featurizer.loaded_.model.dtype == torch.float32
+    rounded = SentimentFeaturizer.from_pretrained(featurizer.model, precision="bf16")
+    exact, features = featurizer.transform(TEXTS), rounded.transform(TEXTS)
+    assert features.dtype == np.float32
+    assert 0 < np.abs(features - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_featurizer_works_without_a_compiler(featurizer, monkeypatch):
+    expected = featurizer.transform(TEXTS)
+    monkeypatch.setattr("model.recurrence.runs_compiled", lambda w_mh: False)
+    plain = clone(featurizer).fit().transform(TEXTS)
+    np.testing.assert_allclose(plain, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_featurizer_says_what_it_is(featurizer):
+    assert get_tags(featurizer).input_tags.string
+    check_is_fitted(featurizer)
+    assert list(clone(featurizer).get_feature_names_out()[:2]) == ["unit0", "unit1"]
+
+
+@pytest.mark.parametrize(
+    "texts", ["one string", [b"bytes"], [None], [1.5], pd.DataFrame({"text": TEXTS})]
+)
+def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
+    with pytest.raises(InputError, match=r"a list of texts|must be a string"):
+        featurizer.transform(texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "int8"}, "precision is 'int8'"),
+        ({"pooling": "sum"}, "pooling is 'sum'"),
+        ({"layers": [1]}, "layers is"),
+        ({"model": "missing"}, "'missing'"),
+    ],
+)
+def test_featurizer_refuses_unknown_options(featurizer, options, message):
+    with pytest.raises(InputError, match=message):
+        clone(featurizer).set_params(**options).fit()

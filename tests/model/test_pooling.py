@@ -1,0 +1,124 @@
+"""Pooled features equal a loop over bytes, whatever the batch, the order and the length."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.features import features_in_order, final_states
+from model.language_model import ModelConfig, build_model
+from model.pooling import FeatureKind
+from model.text import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "bad\nnews", "good"]
+
+
+@pytest.fixture(scope="module")
+def deep_model():
+    model = build_model(ModelConfig(hidden_size=7, embedding_size=5, layers=3), seed=1).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "layers" in name:
+                parameter *= 3
+    return model
+
+
+@pytest.fixture
+def sequences():
+    return [text_profile("openai").tokens(text) for text in TEXTS]
+
+
+def by_the_byte(model, sequence, state_name, pooling, layers, tanh):
+    """The definition: every byte a step, every state kept, pooled by NumPy in fp64."""
+    state, seen = model.initial_state(1), []
+    with torch.no_grad():
+        for byte in sequence:
+            _, state = model.step(torch.tensor([int(byte)]), state)
+            chosen = state.c if state_name == "cell" else state.h
+            seen.append(np.concatenate([chosen[layer, 0].double().numpy() for layer in layers]))
+    values = np.tanh(seen) if tanh else np.array(seen)
+    return {"last": values[-1], "mean": values.mean(0), "max": values.max(0), "min": values.min(0)}[
+        pooling
+    ]
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
+@pytest.mark.parametrize(
+    ("state", "layers", "numbers", "tanh"),
+    [
+        ("cell", "last", [2], False),
+        ("cell", "all", [0, 1, 2], True),
+        ("hidden", [2, 0], [2, 0], False),
+    ],
+)
+def test_features_are_pooled_over_every_byte(
+    deep_model, sequences, pooling, state, layers, numbers, tanh
+):
+    kind = FeatureKind(state=state, pooling=pooling, layers=layers, tanh=tanh)
+    features = features_in_order(deep_model, sequences, kind=kind, batch_size=4)
+    assert features.dtype == np.float32
+    assert features.shape == (len(TEXTS), 7 * len(numbers)) == (6, kind.size(deep_model.config))
+    for sequence, feature in zip(sequences, features, strict=True):
+        expected = by_the_byte(deep_model, sequence, state, pooling, numbers, tanh)
+        np.testing.assert_allclose(feature, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
+@pytest.mark.parametrize("state", ["cell", "hidden"])
+def test_pooled_features_do_not_depend_on_batch_or_order(small_model, sequences, pooling, state):
+    kind = FeatureKind(pooling=pooling, state=state)
+    base = features_in_order(small_model, sequences, kind=kind, batch_size=1)
+    order = [4, 2, 0, 5, 1, 3]
+    for batch_size in (2, 3, 6):
+        shuffled = features_in_order(
+            small_model, [sequences[i] for i in order], kind=kind, batch_size=batch_size
+        )
+        assert np.abs(shuffled - base[order]).max() <= 1e-5 * np.abs(base).max()
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
+def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
+    sequences = [np.zeros(0, np.uint8), text_profile("raw").tokens("good")]
+    kind = FeatureKind(pooling=pooling)
+    features = features_in_order(small_model, sequences, kind=kind)
+    assert not features[0].any()
+    assert features[1].all()
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_a_long_text_is_read_in_windows(small_model, monkeypatch, pooling):
+    """No tensor of the size of the text: the model never sees more than a window of it."""
+    sequence = text_profile("raw").tokens("long " * 600)
+    seen, hidden = [], small_model.hidden
+
+    def watched(tokens, state, weights):
+        seen.append(tokens.shape)
+        return hidden(tokens, state, weights)
+
+    monkeypatch.setattr(small_model, "hidden", watched)
+    (features,) = final_states(small_model, [sequence], kind=FeatureKind(pooling=pooling))
+    assert features[1].shape == (1, 12)
+    assert sum(length for _, length in seen) == 3000
+    assert max(length for _, length in seen) <= 128
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"state": "memory"}, "state is 'memory'; known: cell, hidden"),
+        ({"pooling": "sum"}, "pooling is 'sum'; known: last, mean, max, min"),
+        ({"layers": "first"}, "layers is 'first'"),
+        ({"layers": [3]}, r"layers is \[3\]; the model has 3"),
+        ({"layers": []}, "at least one"),
+    ],
+)
+def test_unknown_kinds_are_refused(deep_model, options, message):
+    with pytest.raises(InputError, match=message):
+        FeatureKind(**options).size(deep_model.config)
+
+
+def test_every_number_has_a_name(deep_model):
+    names = FeatureKind(layers=[0, 2]).names(deep_model.config)
+    assert len(names) == 14
+    assert (names[0], names[-1]) == ("layer0_unit0", "layer2_unit6")
+    assert FeatureKind().names(deep_model.config)[3] == "unit3"

@@ -1,0 +1,101 @@
+"""Rows in, the same rows out, each with its label, probability and neuron value."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from data_utils.records import Record
+from data_utils.texts import TEXT_KEYS, choose_key, text_of
+from model.sentiment_classifier import SentimentClassifier
+
+BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
+BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long
+RENAMED = "input_"
+
+log = logging.getLogger(__name__)
+
+
+def in_batches(
+    records: Iterable[Record], waiting: Callable[[], int] | None = None
+) -> Iterator[list[Record]]:
+    """Group records; no batch waits for a record that has not come, where `waiting` counts them."""
+    batch: list[Record] = []
+    characters = 0
+    for record in records:
+        batch.append(record)
+        characters += sum(len(value) for value in record.values() if isinstance(value, str))
+        is_full = len(batch) >= BATCH_ROWS or characters >= BATCH_CHARACTERS
+        if is_full or (waiting is not None and not waiting()):
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def classify_batches(
+    classifier: SentimentClassifier, batches: Iterable[list[Record]], text_key: str | None
+) -> Iterator[list[Record]]:
+    """Yield every batch with what was found added to its rows.
+
+    label; probability: of the positive one of two classes, else of the label; of more than two
+    also probability_CLASS each; neuron: the unit of largest weight after the text. All are None
+    where a row has no text. A row's own value under such a name moves to input_NAME.
+    """
+    key = None
+    wanted = TEXT_KEYS if text_key is None else (text_key,)
+    names = added_names(classifier)
+    told = False
+    for batch in batches:
+        if key is None:
+            first = next((r for r in batch if any(name in r for name in wanted)), batch[0])
+            key = choose_key(first, text_key, TEXT_KEYS, "--text-key")
+        taken = [name for name in names if any(name in record for record in batch)]
+        if taken and not told:
+            told = True
+            log.info(
+                "%s: %s of the input: now %s",
+                batch[0].place,
+                ", ".join(taken),
+                ", ".join(RENAMED + name for name in taken),
+            )
+        yield _with_findings(classifier, batch, key)
+
+
+def added_names(classifier: SentimentClassifier) -> list[str]:
+    """Return the names of what is added to a row."""
+    each = [] if classifier.classifier.is_binary else classifier.classes
+    return ["label", "probability", "neuron", *(f"probability_{name}" for name in each)]
+
+
+def _with_findings(classifier: SentimentClassifier, batch: list[Record], key: str) -> list[Record]:
+    texts = {row: text_of(record.get(key)) for row, record in enumerate(batch)}
+    present = {row: text for row, text in texts.items() if text is not None}
+    findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
+    names = added_names(classifier)
+    nothing = dict.fromkeys(names)
+    rows = []
+    for row, record in enumerate(batch):
+        merged = Record({**_kept(record, names), **findings.get(row, nothing)})
+        merged.place = record.place
+        rows.append(merged)
+    return rows
+
+
+def _findings(classifier: SentimentClassifier, texts: list[str]) -> Iterator[dict[str, Any]]:
+    verdicts = classifier.read(texts)
+    names = added_names(classifier)
+    for choice, probabilities, neuron in zip(*verdicts, strict=True):
+        told = 1 if classifier.classifier.is_binary else choice
+        each = [] if classifier.classifier.is_binary else probabilities.tolist()
+        values = [classifier.classes[choice], float(probabilities[told]), float(neuron), *each]
+        yield dict(zip(names, values, strict=True))
+
+
+def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    kept = {}
+    for name, value in record.items():
+        new = name
+        while new in names or (new != name and new in record):
+            new = RENAMED + new
+        kept[new] = value
+    return kept
