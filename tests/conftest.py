@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import torch
 if not torch.cuda.is_available():
     # Before anything imports Triton, torch.compile for one: its own functions read it then.
     os.environ["TRITON_INTERPRET"] = "1"
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts what it puts into the background so; the tests' processes would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from data_utils.corpus import Split, encode_split
 from data_utils.synthetic import synthetic_reviews

@@ -26,14 +26,9 @@ def test_a_signal_that_arrives_twice_is_one_request():
 
 def test_a_second_request_ends_the_process(monkeypatch):
     monkeypatch.setattr("training.signals.ECHO_SECONDS", 0.0)
-    # A shell starts what it puts into the background with SIGINT ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_handlers_are_put_back():
