@@ -4,7 +4,9 @@ A block's bounds follow from its input alone, and so does the place of each of i
 comes out is therefore the same for any number of processes.
 """
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +30,7 @@ from .records import (
 )
 from .texts import TEXT_KEYS, ReadingReport, accept, text_of
 
-BLOCK_BYTES = 16 << 20  # of an input, decompressed; a block takes about six times as much memory
+BLOCK_BYTES = 8 << 20  # of an input, decompressed; a block takes about six times as much memory
 READ_BYTES = 1 << 20
 PLACE = "\x00place\x00"  # stands for a line's place until an error needs it
 
@@ -129,9 +131,22 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
     is_text = block.given.kind == ".txt"
     loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
     try:
-        return _encode(enumerate(lines), loads, slow, request)
+        with _no_collector():
+            return _encode(enumerate(lines), loads, slow, request)
     except InputError as error:
         raise InputError(_with_place(str(error), block)) from error
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep the garbage collector from looking through a block's records: a seventh of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _lines(block: Block) -> list[bytes]:

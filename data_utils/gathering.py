@@ -13,7 +13,7 @@ from tqdm import tqdm
 from .corpus import SPLITS, bytes_file, offsets_file
 from .spills import DATA, Spill
 
-STRETCH_BYTES = 48 << 20  # aimed at; gathering one takes about three times as much memory
+STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
 
 
 def gather(spills: Sequence[Spill], folder: Path, counts: Sequence[int]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.source.parent) as folder:
         plain = Path(folder) / options.source.stem
         with gzip.open(options.source) as packed, open(plain, "wb") as file:

@@ -39,6 +39,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     split = open_corpus(options.corpus).splits["train"]
     rows = [
         measure(Lanes(split, lanes=lanes, window=options.window), options)

@@ -43,6 +43,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     texts = read_plain_texts(options.input)[: options.texts]
     sequences = [loaded.profile.tokens(text) for text in texts]

@@ -42,6 +42,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     splits = open_corpus(options.corpus).splits
     result = {
