@@ -80,9 +80,7 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.compute_dtype = compute_dtype
-        # Not drawn here: on the meta device that would import torch._dynamo, a second or two.
-        table = torch.empty(VOCABULARY_SIZE, config.embedding_size)
-        self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
+        self.embedding = nn.Embedding(VOCABULARY_SIZE, config.embedding_size)
         widths = [config.embedding_size] + [config.hidden_size] * (config.layers - 1)
         self.layers = nn.ModuleList(_build_layer(config, width) for width in widths)
         self.decoder = nn.Linear(config.hidden_size, VOCABULARY_SIZE)

@@ -68,15 +68,6 @@ def test_importing_the_model_imports_little():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_loading_a_model_imports_no_compiler():
-    """Every command would wait for it."""
-    code = (
-        "import sys; from model.weights import load_model; "
-        "load_model('tests/fixtures/v1/run'); assert 'torch._dynamo' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
 def test_files_and_functions_stay_readable():
     for path in SOURCES:
         assert len(path.read_text().splitlines()) <= 300, path
