@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from model.errors import InputError
 
 from .inputs import TABLES
-from .records import BYTE_ORDER_MARK, Record, decode, parse_json, parse_text
+from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 
 PLACE = "standard input"
 KINDS = (".txt", ".jsonl", *TABLES)
@@ -73,13 +73,7 @@ def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
     if kind in TABLES:
         yield from _read_table(lines, TABLES[kind])
         return
-    parse = parse_text if kind == ".txt" else parse_json
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        record = parse(line, f"{PLACE}, line {number}", True)
-        if record is not None:
-            yield record
+    yield from read_lines(lines, kind, PLACE, strict=True)
 
 
 def _read_table(lines: Iterator[bytes], delimiter: str) -> Iterator[Record]:

@@ -8,7 +8,7 @@ missing; the words "NA", "null" and "nan" are text. `strict` refuses the first t
 import ast
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,14 +51,24 @@ def reader_of(given: Input, whole: bool = False) -> str:
     return {".json": "json", ".parquet": "parquet"}.get(given.kind, "json lines")
 
 
-def _read_lines(given: Input, lines: Iterator[bytes], strict: bool) -> Iterator[Record]:
-    parse = parse_text if given.kind == ".txt" else parse_json
+def read_lines(
+    lines: Iterable[bytes], kind: str, location: str, *, strict: bool
+) -> Iterator[Record]:
+    """Yield the records of lines of JSON or text; InputError, with its line, for one that is none.
+
+    location: what the lines are of, for messages.
+    """
+    parse = parse_text if kind == ".txt" else parse_json
     for number, line in enumerate(lines, start=1):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
-        record = parse(line, f"{given.location}, line {number}", strict)
+        record = parse(line, f"{location}, line {number}", strict)
         if record is not None:
             yield record
+
+
+def _read_lines(given: Input, lines: Iterable[bytes], strict: bool) -> Iterator[Record]:
+    return read_lines(lines, given.kind, given.location, strict=strict)
 
 
 def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:

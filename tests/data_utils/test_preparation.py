@@ -143,39 +143,32 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, sourc
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
-    def fail(*arguments):
-        raise KeyboardInterrupt
+def interrupt(*arguments):
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr(preparation, "gather", fail)
+
+def interrupt_while_sorting(monkeypatch, source, output, **settings):
+    monkeypatch.setattr(preparation, "gather", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        prepare_corpus([source], tmp_path / "out")
+        prepare_corpus([source], output, **settings)
     monkeypatch.undo()
-    monkeypatch.setattr(scattering, "write_spill", fail)
+
+
+def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    monkeypatch.setattr(scattering, "write_spill", interrupt)
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
 
 def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, monkeypatch):
-    def fail(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(preparation, "gather", fail)
-    with pytest.raises(KeyboardInterrupt):
-        prepare_corpus([source], tmp_path / "out", profile="raw")
-    monkeypatch.undo()
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out", profile="raw")
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
 
 
 def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
-    def fail(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(preparation, "gather", fail)
-    with pytest.raises(KeyboardInterrupt):
-        prepare_corpus([source], tmp_path / "out")
-    monkeypatch.undo()
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
