@@ -36,7 +36,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     if not 0 <= options.seed < 2**32:
         raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
 
@@ -57,7 +57,7 @@ def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
     neuron = results["neuron"]
     sign = "+" if neuron["polarity"] > 0 else "-"
-    threshold = results["threshold"]
+    threshold = results.get("threshold", {"value": 0.5})  # only two classes have one
     cut = {f"all units, cut at {threshold['value']:.3f}": threshold}
     rows = {
         f"all units ({results['nonzero']} of them, C {results['c']:g})": results,

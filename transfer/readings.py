@@ -119,6 +119,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def poles_of(classifier: Classifier) -> tuple[str, str]:
-    """Return which label a low value of the classifier's neuron speaks for, and which a high."""
-    low, high = classifier.classes if classifier.polarity > 0 else classifier.classes[::-1]
-    return f"label {low}", f"label {high}"
+    """Return what a low value of the classifier's neuron speaks for, and what a high one."""
+    first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
+    rest = f"label {first}" if classifier.is_binary else "other labels"
+    return (rest, last) if classifier.polarity > 0 else (last, rest)

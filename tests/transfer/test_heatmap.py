@@ -197,6 +197,9 @@ def test_the_poles_follow_the_polarity():
     parts = (np.zeros(2, np.float32), 0.0, ("bad", "good"), 0)
     assert poles_of(Classifier(*parts, 1, "")) == ("label bad", "label good")
     assert poles_of(Classifier(*parts, -1, "")) == ("label good", "label bad")
+    stars = (np.zeros((3, 2), np.float32), np.zeros(3), ("1", "3", "5"), 0)
+    assert poles_of(Classifier(*stars, 1, "")) == ("other labels", "label 5")
+    assert poles_of(Classifier(*stars, -1, "")) == ("label 5", "other labels")
 
 
 @pytest.mark.parametrize(
