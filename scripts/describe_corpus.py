@@ -26,9 +26,7 @@ FIGURE_KINDS = (".png", ".pdf", ".svg")
 class Options:
     """Describe a corpus or files of reviews: counts, lengths, bytes, stars, duplicates."""
 
-    inputs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
-    ]
+    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")]
     """A prepared corpus, or files of reviews in any format that prepare_corpus reads."""
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""

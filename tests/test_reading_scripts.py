@@ -82,9 +82,10 @@ def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
 
 def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
     give_classifier(folder)
-    (tmp_path / "texts.csv").write_text("text\ngood\nbad\n")
+    (tmp_path / "texts.csv").write_text('text\ngood\n""\nbad\n')
     process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
     assert process.returncode == 0, process.stderr
+    assert "texts.csv: 1 rows without text left out" in process.stderr
     content = json.loads((tmp_path / "h.json").read_text())
     assert content["units"] == [4]
     assert content["poles"] == ["label yes", "label no"]  # of polarity -1
