@@ -10,11 +10,11 @@ import torch
 
 from .errors import InputError
 from .storage import check_format_version, read_json, write_json
+from .weights import CLASSIFIER_FILE as CONFIG_FILE
 from .weights import LoadedModel, check_shapes, load_tensors, model_digest, save_tensors
 
 FORMAT_VERSION = 2  # 1: two classes; 2: more
 WEIGHTS_FILE = "classifier.safetensors"
-CONFIG_FILE = "classifier.json"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
@@ -89,13 +89,16 @@ def save_classifier(folder: Path, classifier: Classifier) -> None:
 def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
     """Return the folder of a classifier, None where there is none.
 
-    given: that folder, or the one that scripts/transfer.py wrote. Absent: the one that travels with
-    the model, else what was transferred into the folder of its run.
+    given: that folder, the one that scripts/transfer.py wrote, or the run that it lies in. Absent:
+    the one that travels with the model, else what was transferred into the folder of its run.
     """
     if given is not None:
-        places = [Path(given), Path(given) / FOLDER]
+        run = Path(given)
+        places = [run, run / FOLDER]
     else:
-        places = [loaded.folder / FOLDER, loaded.folder.parent / TRANSFER_FOLDER / FOLDER]
+        run = loaded.folder.parent
+        places = [loaded.folder / FOLDER]
+    places.append(run / TRANSFER_FOLDER / FOLDER)
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 

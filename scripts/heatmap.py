@@ -2,7 +2,7 @@
 
 python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
 python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html
-python scripts/heatmap.py --model runs/tour --neuron 7 --neuron 9 --text "I loved it." \\
+python scripts/heatmap.py --model runs/tour --neuron 7 --neuron 3 --text "I loved it." \\
     --output heatmap.html --output heatmap.json
 """
 
@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from tyro.conf import UseAppendAction
 
 import command
+
+from model.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ def main() -> None:
     from transfer.heatmap import as_ansi, check_outputs, write
     from transfer.readings import poles_of, read_texts
 
+    if not options.text and options.input is None:
+        raise InputError("give a --text or an --input")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
     check_outputs(options.output, texts)
     command.prepare_output(*options.output)

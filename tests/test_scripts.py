@@ -204,26 +204,3 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     assert prepared.returncode == 0, prepared.stderr
     process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
     assert_refused(process, "text profile 'raw'", "'openai'")
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["main.py"]
-    + [
-        f"scripts/{name}.py"
-        for name in (
-            "prepare_corpus",
-            "evaluate",
-            "featurize",
-            "transfer",
-            "classify",
-            "synthesize_reviews",
-            "download_data",
-            "describe_corpus",
-        )
-    ],
-)
-def test_help_lists_the_options(script):
-    process = run(script, "--help")
-    assert process.returncode == 0, process.stderr
-    assert "--" in process.stdout
