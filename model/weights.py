@@ -21,9 +21,7 @@ FORMAT_VERSION = 2  # 1: tensors as they are; 2: matrices as 8-bit integers
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 SHIPPED_MODELS = Path(__file__).parent / "pretrained"
-CLASSIFIER_FILE = (
-    "classifier.json"  # by which a folder shows that it holds no model, but one of these
-)
+CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
 ALIASES: dict[str, str] = {}  # of shipped models; `default` is the best one
 
 

@@ -114,7 +114,7 @@ def test_featurizer_says_what_it_is(featurizer):
 
 
 @pytest.mark.parametrize(
-    "texts", ["one string", [b"bytes"], [None], [1.5], pd.DataFrame({"text": TEXTS})]
+    "texts", ["one string", [b"bytes"], [None], [1.5], None, pd.DataFrame({"text": TEXTS})]
 )
 def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
     with pytest.raises(InputError, match=r"a list of texts|must be a string"):
