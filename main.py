@@ -1,6 +1,6 @@
 """Pretrain a byte-level multiplicative LSTM on reviews.
 
-python main.py                                        the tour: embedded corpus, a minute
+python main.py                                   # the tour: embedded corpus, a minute
 python main.py --config configs/cpu_1024.toml --data.corpus data/amazon
 python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/paper_4096.toml
 python main.py --resume runs/tour
@@ -26,7 +26,7 @@ from training.trainer import Trainer
 
 def main() -> int:
     """Parse, launch, pretrain."""
-    options = RunOptions.from_command_line()
+    options = RunOptions.from_command_line(doc=__doc__)
     with launched(options.run.train.device) as world:
         return pretrain(resolve_run(options, world), world)
 

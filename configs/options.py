@@ -33,7 +33,9 @@ class RunOptions:
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
     @classmethod
-    def from_command_line(cls, arguments: Sequence[str] | None = None) -> "RunOptions":
+    def from_command_line(
+        cls, arguments: Sequence[str] | None = None, doc: str | None = None
+    ) -> "RunOptions":
         """Parse: the keys on the command line go over those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
         # The file must be read before the parser is made: its values are the defaults.
@@ -43,7 +45,7 @@ class RunOptions:
         try:
             known, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
-            return parse(cls, arguments)  # which says what is wrong
+            return parse(cls, doc, arguments=arguments)  # which says what is wrong
         if known.config and known.resume:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
         file = known.config or TOUR
@@ -52,7 +54,9 @@ class RunOptions:
         base = make_way(load_config(file), arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
         # --section.key value for every key, booleans too
-        return parse(cls, arguments, default=default, config=(tyro.conf.FlagConversionOff,))
+        return parse(
+            cls, doc, arguments=arguments, default=default, config=(tyro.conf.FlagConversionOff,)
+        )
 
 
 def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:

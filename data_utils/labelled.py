@@ -1,4 +1,4 @@
-"""Labelled sets: texts with a binary label."""
+"""Labelled sets: texts of two or more classes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ from model.errors import InputError
 from .records import Record, read_records
 from .texts import LABEL_KEYS, TEXT_KEYS, choose_key
 
+MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
+
 
 @dataclass(frozen=True)
 class LabelledSet:
@@ -19,7 +21,7 @@ class LabelledSet:
 
     texts: list[str]
     labels: np.ndarray  # int64 [N]
-    classes: tuple[str, str]  # the negative one, the positive one
+    classes: tuple[str, ...]  # of two: the negative one, the positive one
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,12 @@ def read_labelled_sets(
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
 
-    The two classes are ordered as numbers where they are numbers, else as words; the second is
-    the positive one. Raises InputError where a label is missing or there are not two classes.
+    The classes are ordered as numbers where they are numbers, else as words; of two, the second
+    is the positive one. Raises InputError where a label is missing or there are not two classes,
+    or more than 100.
     """
     rows = [_read_rows(path, text_key, label_key) for path in paths]
-    classes = _binary_classes(rows[0])
+    classes = _ordered_classes(rows[0])
     return [_with_classes(part, classes) for part in rows]
 
 
@@ -90,25 +93,25 @@ def _number(label: str) -> float | None:
         return None
 
 
-def _binary_classes(rows: _Rows) -> tuple[str, str]:
+def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
     counts = Counter(rows.labels)
-    if len(counts) != 2:
+    if not 2 <= len(counts) <= MOST_CLASSES:
         found = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
-        raise InputError(f"{rows.path}: two classes are needed; found {len(counts)}: {found}")
-    numbers = {name: _number(name) for name in counts}
-    if None in numbers.values():
-        negative, positive = sorted(counts)
-    else:
-        negative, positive = sorted(counts, key=float)
-    return negative, positive
+        raise InputError(
+            f"{rows.path}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {found}; "
+            "name another key of labels with --label-key"
+        )
+    are_numbers = all(_number(name) is not None for name in counts)
+    return tuple(sorted(counts, key=float if are_numbers else None))
 
 
-def _with_classes(rows: _Rows, classes: tuple[str, str]) -> LabelledSet:
+def _with_classes(rows: _Rows, classes: tuple[str, ...]) -> LabelledSet:
     unknown = set(rows.labels) - set(classes)
     if unknown:
         raise InputError(
             f"{rows.path}: class {sorted(unknown)[0]!r} does not occur in the training set, "
-            f"which has {classes[0]!r} and {classes[1]!r}"
+            f"which has {', '.join(map(repr, classes))}"
         )
-    labels = np.array([classes.index(label) for label in rows.labels], dtype=np.int64)
+    places = {name: place for place, name in enumerate(classes)}
+    labels = np.array([places[label] for label in rows.labels], dtype=np.int64)
     return LabelledSet(rows.texts, labels, classes)

@@ -76,7 +76,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
 
 
 def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
-    """Return the key to read: as given, or the first candidate that is present, said aloud."""
+    """Return the key to read: as given, or the first candidate there; of several keys, aloud."""
     present = ", ".join(map(repr, record)) or "none"
     if given is not None:
         if given not in record:
@@ -84,7 +84,8 @@ def choose_key(record: Record, given: str | None, candidates: Sequence[str], opt
         return given
     for candidate in candidates:
         if candidate in record:
-            log.info("%s: reading %r (%s)", record.place, candidate, option)
+            if len(record) > 1:  # else there was nothing to choose
+                log.info("%s: reading %r (%s)", record.place, candidate, option)
             return candidate
     raise InputError(
         f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "

@@ -10,12 +10,13 @@ import torch
 
 from .errors import InputError
 from .storage import check_format_version, read_json, write_json
-from .weights import check_shapes, load_tensors, save_tensors
+from .weights import CLASSIFIER_FILE as CONFIG_FILE
+from .weights import LoadedModel, check_shapes, load_tensors, model_digest, save_tensors
 
 FORMAT_VERSION = 2  # 1: two classes; 2: more
 WEIGHTS_FILE = "classifier.safetensors"
-CONFIG_FILE = "classifier.json"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
+TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
 
 Link = Literal["one_vs_rest", "softmax"]
@@ -83,6 +84,30 @@ def save_classifier(folder: Path, classifier: Classifier) -> None:
     elif classifier.threshold != THRESHOLD:
         description["threshold"] = classifier.threshold
     write_json(folder / CONFIG_FILE, description)
+
+
+def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
+    """Return the folder of a classifier, None where there is none.
+
+    given: that folder, the one that scripts/transfer.py wrote, or the run that it lies in. Absent:
+    the one that travels with the model, else what was transferred into the folder of its run.
+    """
+    if given is not None:
+        run = Path(given)
+        places = [run, run / FOLDER]
+    else:
+        run = loaded.folder.parent
+        places = [loaded.folder / FOLDER]
+    places.append(run / TRANSFER_FOLDER / FOLDER)
+    return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
+
+
+def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Classifier:
+    """Load a classifier of this very model; InputError, with how to mend it, for another's."""
+    digest = read_json(folder / CONFIG_FILE).get("model_digest")
+    if digest != model_digest(loaded.model):
+        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
+    return load_classifier(folder, loaded.model.config.hidden_size)
 
 
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ def final_states(
     block: int = 128,
     skip: int = 0,
     weights: Weights | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (rows, features) batch by batch, longest sequences first.
 
@@ -31,7 +33,8 @@ def final_states(
     tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
     of the order of the sequences; memory does not grow with their lengths.
     The first `skip` batches are left out: somebody has them already. weights: what `model.fold`
-    returned, where it is kept between calls.
+    returned, where it is kept between calls. `advance` is told, for a progress bar, how many bytes
+    have been read since it was called last.
     """
     if batch_size < 1:
         raise InputError(f"batch size is {batch_size}; it must be at least 1")
@@ -39,7 +42,7 @@ def final_states(
     with torch.inference_mode():
         weights = weights or model.fold()
         for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
-            yield batch.rows, _walk(model, weights, sequences, batch, kind)
+            yield batch.rows, _walk(model, weights, sequences, batch, kind, advance)
 
 
 def features_in_order(
@@ -53,14 +56,12 @@ def features_in_order(
 ) -> np.ndarray:
     """Return float32 [N, F], the features of every sequence in the order given.
 
-    `advance` is told how many sequences each batch has finished, for a progress bar.
+    The rest is as for `final_states`.
     """
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
-    batches = final_states(model, sequences, kind=kind, batch_size=batch_size, weights=weights)
-    for rows, values in batches:
+    options: dict[str, Any] = {"batch_size": batch_size, "weights": weights, "advance": advance}
+    for rows, values in final_states(model, sequences, kind=kind, **options):
         features[rows] = values
-        if advance is not None:
-            advance(len(rows))
     return features
 
 
@@ -70,6 +71,7 @@ def _walk(
     sequences: Sequence[np.ndarray],
     batch: Batch,
     kind: FeatureKind,
+    advance: Callable[[int], object] | None,
 ) -> np.ndarray:
     device = model.embedding.weight.device
     layers = kind.layers_of(model.config)
@@ -84,4 +86,6 @@ def _walk(
         for part in torch.from_numpy(tokens).to(device).split(piece, dim=1):
             _, state = model.hidden(part, state, weights)
             pool.add(kind.read(state, layers))  # [active, F]
+        if advance is not None:
+            advance(active * (stop - start))
     return pool.features().cpu().numpy()

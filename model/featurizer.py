@@ -34,6 +34,8 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Several layers stand side by side: F = layers times units.
     tanh : bool
         Squash every state before it is pooled.
+    units : list of whole numbers from 0, or None
+        Which units of each layer, in this order; None: all.
     batch_size : int
         Texts read together. It changes the speed, not the features.
     precision : "fp32", "bf16" or "fp16"
@@ -51,6 +53,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         pooling: Pooling = "last",
         layers: Literal["last", "all"] | Sequence[int] = "last",
         tanh: bool = False,
+        units: Sequence[int] | None = None,
         precision: Literal["fp32", "bf16", "fp16"] = "fp32",
     ):
         self.model = model
@@ -59,6 +62,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         self.pooling = pooling
         self.layers = layers
         self.tanh = tanh
+        self.units = units
         self.precision = precision
 
     @classmethod
@@ -72,7 +76,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             raise InputError(f"precision is {self.precision!r}; known: {', '.join(DTYPES)}")
         kind = self._kind()
         loaded = load_model(self.model, compute_dtype=DTYPES[self.precision])
-        kind.layers_of(loaded.model.config)  # refuses layers that the model does not have
+        kind.size(loaded.model.config)  # refuses layers and units that the model does not have
         self.loaded_ = loaded
         return self
 
@@ -95,7 +99,11 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     def _kind(self) -> FeatureKind:
         return FeatureKind(
-            state=self.state, pooling=self.pooling, layers=self.layers, tanh=self.tanh
+            state=self.state,
+            pooling=self.pooling,
+            layers=self.layers,
+            tanh=self.tanh,
+            units=self.units,
         )
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -28,6 +28,8 @@ class FeatureKind:
     tanh: bool = False
     """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
     """
+    units: Sequence[int] | None = None
+    """Which units of each layer, numbered from 0, in this order; absent, all."""
 
     def __post_init__(self) -> None:
         for name, known in (("state", get_args(StateName)), ("pooling", get_args(Pooling))):
@@ -50,13 +52,22 @@ class FeatureKind:
             )
         return chosen
 
+    def units_of(self, config: ModelConfig) -> list[int]:
+        """Return the units read; InputError for one that the model does not have."""
+        chosen = range(config.hidden_size) if self.units is None else self.units
+        for unit in chosen:
+            config.check_unit(unit, -1)
+        if not chosen:
+            raise InputError("units is empty; name at least one, or leave it out for all")
+        return list(chosen)
+
     def size(self, config: ModelConfig) -> int:
         """Return F, numbers per text: units times layers."""
-        return len(self.layers_of(config)) * config.hidden_size
+        return len(self.layers_of(config)) * len(self.units_of(config))
 
     def names(self, config: ModelConfig) -> list[str]:
         """Return a name for each of the F numbers."""
-        units = [f"unit{index}" for index in range(config.hidden_size)]
+        units = [f"unit{index}" for index in self.units_of(config)]
         layers = self.layers_of(config)
         if len(layers) == 1:
             return units
@@ -65,7 +76,8 @@ class FeatureKind:
     def read(self, state: State, layers: Sequence[int]) -> Tensor:
         """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider."""
         chosen = state.c if self.state == "cell" else state.h
-        values = torch.cat([chosen[layer] for layer in layers], dim=-1)
+        wanted = slice(None) if self.units is None else list(self.units)
+        values = torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1)
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
 

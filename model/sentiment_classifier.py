@@ -1,6 +1,6 @@
 """A model with the classifier fitted on it: texts to labels, probabilities, neuron values."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -8,11 +8,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .classifier import CONFIG_FILE, FOLDER, Classifier, checked_threshold, load_classifier
+from .classifier import (
+    CONFIG_FILE,
+    FOLDER,
+    Classifier,
+    checked_threshold,
+    find_classifier,
+    load_fitted,
+)
 from .errors import InputError
 from .features import features_in_order
 from .text import checked_texts
-from .weights import LoadedModel, load_model, model_digest
+from .weights import LoadedModel, load_model
 
 
 class Verdicts(NamedTuple):
@@ -29,10 +36,18 @@ class SentimentClassifier:
     Texts are a list of strings; results are in their order, and independent of `batch_size`.
     """
 
-    def __init__(self, loaded: LoadedModel, classifier: Classifier, *, batch_size: int = 128):
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        classifier: Classifier,
+        *,
+        batch_size: int = 128,
+        advance: Callable[[int], object] | None = None,
+    ):
         self.loaded = loaded
         self.classifier = classifier
         self.batch_size = batch_size
+        self.advance = advance
         with torch.inference_mode():
             self._weights = loaded.model.fold()  # once: a stream comes a few texts at a time
 
@@ -44,21 +59,25 @@ class SentimentClassifier:
         *,
         threshold: float | None = None,
         batch_size: int = 128,
+        advance: Callable[[int], object] | None = None,
     ) -> "SentimentClassifier":
-        """Load a model and a classifier, by default the one that travels with the model.
+        """Load a model and a classifier.
 
-        classifier: the folder that scripts/transfer.py wrote, or its `classifier/`.
+        classifier: the folder that scripts/transfer.py wrote, or its `classifier/`; absent, the one
+        that travels with the model, or a run's own `transfer/`.
         threshold: instead of the classifier's own, for two classes.
+        advance: told how many bytes have been read, for a progress bar.
         Raises InputError where there is no classifier, or one of another model.
         """
         loaded = load_model(name_or_dir, compute_dtype=torch.float32)
-        folder = _find_classifier(loaded, classifier)
-        found = load_classifier(folder, loaded.model.config.hidden_size)
-        if found.model_digest != model_digest(loaded.model):
+        folder = find_classifier(loaded, classifier)
+        if folder is None:
             raise InputError(
-                f"{folder}: was fitted on another model than {loaded.folder}; name that model, or "
-                f"fit one on this: {_how_to_fit(loaded)}"
+                f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit "
+                f"one and name it with --classifier: {_how_to_fit(loaded)}"
             )
+        mend = f"name that model, or fit one on this: {_how_to_fit(loaded)}"
+        found = load_fitted(loaded, folder, mend)
         if threshold is not None:
             if not found.is_binary:
                 raise InputError(
@@ -66,7 +85,7 @@ class SentimentClassifier:
                     "the likeliest is taken; a threshold is for two"
                 )
             found = replace(found, threshold=checked_threshold(threshold))
-        return cls(loaded, found, batch_size=batch_size)
+        return cls(loaded, found, batch_size=batch_size, advance=advance)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -101,25 +120,12 @@ class SentimentClassifier:
     def _features(self, texts: Iterable[str]) -> np.ndarray:
         sequences = [self.loaded.profile.tokens(text) for text in checked_texts(texts)]
         return features_in_order(
-            self.loaded.model, sequences, batch_size=self.batch_size, weights=self._weights
+            self.loaded.model,
+            sequences,
+            batch_size=self.batch_size,
+            weights=self._weights,
+            advance=self.advance,
         )
-
-
-def _find_classifier(loaded: LoadedModel, given: str | Path | None) -> Path:
-    if given is None:
-        folder = loaded.folder / FOLDER
-        if not (folder / CONFIG_FILE).is_file():
-            raise InputError(
-                f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit one and name "
-                f"it with --classifier: {_how_to_fit(loaded)}"
-            )
-        return folder
-    for folder in (Path(given), Path(given) / FOLDER):
-        if (folder / CONFIG_FILE).is_file():
-            return folder
-    raise InputError(
-        f"{given}: no classifier in it ({CONFIG_FILE}); fit one: {_how_to_fit(loaded)}"
-    )
 
 
 def _how_to_fit(loaded: LoadedModel) -> str:

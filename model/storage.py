@@ -14,6 +14,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
     A reader, and a process killed half-way, sees the old file or the new one, never a part.
     """
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file in it")
     temporary = path.with_name(f".{path.name}.partial")
     try:
         write(temporary)

@@ -110,6 +110,8 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list; InputError where they are not a row of strings."""
     if isinstance(texts, str):
         raise InputError("a list of texts is needed; got a single string")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"a list of texts is needed; got {type(texts).__name__}")
     if getattr(texts, "ndim", 1) != 1:  # the items of a table are the names of its columns
         raise InputError(
             f"a list of texts is needed; got {type(texts).__name__} of {texts.ndim} dimensions, "  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """What single units hold after every byte of a text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,10 +56,12 @@ def trace(
     *,
     state: StateName = "cell",
     layer: int = -1,
+    advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> list[np.ndarray]:
     """Return the units' values after every byte: float32 [n, U] for each sequence.
 
     units: which, in the order wanted; None: all H. Raises InputError for one the model lacks.
+    advance: told how many bytes have been read since it was called last, for a progress bar.
     """
     units = range(model.config.hidden_size) if units is None else units
     for unit in units:
@@ -70,6 +72,7 @@ def trace(
         chosen = moment.values[:, index].cpu().numpy()  # [active, U]
         for row, row_values in zip(moment.rows, chosen, strict=True):
             values[row][moment.position] = row_values
+        advance(len(moment.rows))
     return values
 
 
@@ -81,8 +84,12 @@ def liveliest_units(
     *,
     state: StateName = "cell",
     layer: int = -1,
+    advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> list[int]:
-    """Return the `count` units of largest variance over all bytes, the largest first."""
+    """Return the `count` units of largest variance over all bytes, the largest first.
+
+    advance: as for `trace`.
+    """
     bytes_read = 0
     mean = torch.zeros(model.config.hidden_size, dtype=torch.float64)
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean
@@ -96,5 +103,6 @@ def liveliest_units(
         squares += difference.square() * (bytes_read * added / total)
         mean += difference * (added / total)
         bytes_read = total
+        advance(added)
     order = torch.argsort(squares, descending=True, stable=True)
     return [int(unit) for unit in order[:count]]

@@ -21,6 +21,7 @@ FORMAT_VERSION = 2  # 1: tensors as they are; 2: matrices as 8-bit integers
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 SHIPPED_MODELS = Path(__file__).parent / "pretrained"
+CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
 ALIASES: dict[str, str] = {}  # of shipped models; `default` is the best one
 
 
@@ -102,6 +103,11 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder
+    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
+        raise InputError(
+            f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
+            "on, and give this folder to classify.py as --classifier"
+        )
     shipped = sorted(path.name for path in SHIPPED_MODELS.glob("*/")) or ["none yet"]
     raise InputError(
         f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "

@@ -20,7 +20,7 @@ Options = (
 
 
 def main() -> None:
-    options = command.parse(Options)  # type: ignore[arg-type]  # a union of dataclasses
+    options = command.parse(Options, __doc__)  # type: ignore[arg-type]  # a union of dataclasses
     measure = measure_step if isinstance(options, StepOptions) else measure_recurrence
     result = measure(options)
     print_speeds(result)

@@ -1,13 +1,11 @@
 """Tell the sentiment of texts: rows in, the same rows out, with label and probability.
 
-    python scripts/classify.py --model runs/tour --classifier runs/tour/transfer --text "I like it."
-    python scripts/classify.py --model runs/tour --classifier runs/tour/transfer \
-        --input reviews.csv --output labelled.csv
-    tail -f reviews.jsonl | python scripts/classify.py --model runs/tour \
-        --classifier runs/tour/transfer --input -
+python scripts/classify.py --model runs/tour --text "I like it."
+python scripts/classify.py --model runs/tour --input texts.csv --output labelled.csv
+python scripts/classify.py --model runs/tour --classifier stars --input texts.csv
+tail -n 5 texts.jsonl | python scripts/classify.py --model runs/tour --input -
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,8 @@ import command
 
 from data_utils.row_files import RowFormat, RowWriter
 from model.errors import InputError
+
+FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,8 @@ class Options:
     model: str
     """A model directory, a run directory, or the name of a shipped model."""
     classifier: Path | None = None
-    """The folder that scripts/transfer.py wrote; absent, the one that travels with the model."""
+    """The folder that scripts/transfer.py wrote; absent, the one that travels with the model, or a
+    run's own transfer/."""
     text: str | None = None
     """One text."""
     input: str | None = None
@@ -44,9 +45,9 @@ class Options:
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     output: Path | None = None
-    """File to write, whole or not at all; absent, standard output."""
+    """File to write, .jsonl or .csv, whole or not at all; absent, standard output."""
     format: RowFormat | None = None
-    """Of the output; absent, by the end of its name, or jsonl."""
+    """Of the output; absent, by the end of its name, on standard output jsonl."""
     threshold: float | None = None
     """Probability above which a text is positive; absent, the classifier's own, or 0.5."""
     batch_size: int = 128
@@ -54,46 +55,59 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     if (options.text is None) == (options.input is None):
         raise InputError("give either --text or --input")
+    row_format = options.format or format_of(options.output)
+    command.prepare_output(options.output)
 
     from model.storage import write_atomically
 
-    if options.output is not None:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(options.output, lambda path: write_file(options, path))
-        return
-    try:
-        write_rows(options, sys.stdout.buffer)
-    except BrokenPipeError:  # the reader has seen enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if options.output is None:
+        write_rows(options, row_format, sys.stdout.buffer)
+    else:
+        write_atomically(options.output, lambda path: write_file(options, row_format, path))
 
 
-def write_file(options: Options, path: Path) -> None:
+def format_of(output: Path | None) -> RowFormat:
+    """Return the format that the name of a file asks for."""
+    suffix = ".jsonl" if output is None else output.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(
+            f"--output {output}: the name must end in {', '.join(FORMATS)}; or say --format"
+        )
+    return FORMATS[suffix]
+
+
+def write_file(options: Options, row_format: RowFormat, path: Path) -> None:
     with open(path, "wb") as file:
-        write_rows(options, file)
+        write_rows(options, row_format, file)
 
 
-def write_rows(options: Options, file: IO[bytes]) -> None:
+def write_rows(options: Options, row_format: RowFormat, file: IO[bytes]) -> None:
     """Classify everything and write it, flushed batch by batch."""
+    from tqdm import tqdm
+
     from model.sentiment_classifier import SentimentClassifier
     from transfer.classification import classify_batches
 
-    classifier = SentimentClassifier.from_pretrained(
-        options.model,
-        options.classifier,
-        threshold=options.threshold,
-        batch_size=options.batch_size,
-    )
-    suffix = "" if options.output is None else options.output.suffix.lower()
-    writer = RowWriter(file, options.format or ("csv" if suffix == ".csv" else "jsonl"))
+    # On a terminal, rows and a bar would write over each other.
+    quiet = True if options.output is None and sys.stdout.isatty() else None
+    writer = RowWriter(file, row_format)
     count = 0
-    for rows in classify_batches(classifier, read_batches(options), options.text_key):
-        count += len(rows)
-        for row in rows:
-            writer.write(row, row.place)
-        writer.flush()
+    with tqdm(unit="B", unit_scale=True, desc="read", disable=quiet) as bar:
+        classifier = SentimentClassifier.from_pretrained(
+            options.model,
+            options.classifier,
+            threshold=options.threshold,
+            batch_size=options.batch_size,
+            advance=bar.update,
+        )
+        for rows in classify_batches(classifier, read_batches(options), options.text_key):
+            count += len(rows)
+            for row in rows:
+                writer.write(row, row.place)
+            writer.flush()
     if count == 0:
         raise InputError(f"{options.input}: no records in it")
 
@@ -107,6 +121,8 @@ def read_batches(options: Options) -> Iterator[list]:
     if options.text is not None:
         yield [Record({options.text_key or "text": options.text})]
     elif options.input == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file with --input")
         lines = ArrivingLines(sys.stdin.fileno())
         first = lines.first()
         kind = f".{options.input_format}" if options.input_format else kind_of(first)

@@ -26,7 +26,7 @@ FIGURE_KINDS = (".png", ".pdf", ".svg")
 class Options:
     """Describe a corpus or files of reviews: counts, lengths, bytes, stars, duplicates."""
 
-    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")]
     """A prepared corpus, or files of reviews in any format that prepare_corpus reads."""
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
@@ -41,7 +41,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     if options.figure is not None and options.figure.suffix not in FIGURE_KINDS:
         raise InputError(f"--figure {options.figure}: expected {', '.join(FIGURE_KINDS)}")

@@ -26,7 +26,7 @@ class Options:
     saved by hand under the name that an error message gives is checked and used as it is.
     """
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """sst, imdb, or amazon:<category>, such as amazon:Books."""
     release: Literal["2014", "2018", "2023"] = "2014"
     """Release of the Amazon reviews; that of 2014 is what the papers trained on."""
@@ -37,7 +37,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     dataset = find_dataset(options.name, options.release, options.mirror)
     folder = options.output / dataset.name
     print(f"{options.name} from {dataset.files[0].url}\n{dataset.terms}\nMore: {dataset.page}")

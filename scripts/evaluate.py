@@ -35,7 +35,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     from data_utils.provenance import describe_origin
     from data_utils.sources import load_split

@@ -16,14 +16,14 @@ import command
 class Options:
     """Write a model as OpenAI's 15 .npy files, which their code reads."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A model directory, a run directory, or the name of a shipped model."""
     output: Path
     """The folder to make; it must not exist, or be empty."""
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     from model.published.openai import write_openai
     from model.weights import load_model

@@ -1,6 +1,8 @@
 """Let a model write on from a prompt; a unit may be held at a value: sentiment switches.
 
-python scripts/generate.py --model runs/tour --prompt "I thought this" --neuron 7 --value 2
+python scripts/generate.py --model runs/tour --prompt "I thought this"
+python scripts/generate.py --model runs/tour --prompt "I thought this" --value -2 --temperature 0.7
+python scripts/generate.py --model runs/tour --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
 from dataclasses import dataclass
@@ -47,7 +49,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     import torch
 

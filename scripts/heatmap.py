@@ -1,8 +1,12 @@
 """Colour texts by what a unit holds after every character: a page, JSON, or in the terminal.
 
-python scripts/heatmap.py --model runs/tour --neuron 7 --text "I loved it." --output heatmap.html
+python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
+python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html
+python scripts/heatmap.py --model runs/tour --neuron 7 --neuron 3 --text "I loved it." \\
+    --output heatmap.html --output heatmap.json
 """
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,6 +14,8 @@ from typing import Annotated, Literal
 from tyro.conf import UseAppendAction
 
 import command
+
+from model.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +27,13 @@ class Options:
     text: Annotated[tuple[str, ...], UseAppendAction] = ()
     """A text; may be given several times. One that begins with a dash: --text=-5."""
     input: Path | None = None
-    """More texts: CSV, TSV, JSON lines or text (one a line)."""
+    """More texts: CSV, TSV, JSON lines, Parquet or text (one a line), also compressed; rows without
+    text are left out."""
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     neuron: Annotated[tuple[int, ...], UseAppendAction] = ()
-    """A unit; may be given several times. Absent, the one that the model's classifier leans on."""
+    """A unit; may be given several times. Absent, unless there is --top, the one that the model's
+    classifier leans on."""
     top: int = 0
     """So many units more: those that vary most over the texts."""
     state: Literal["cell", "hidden"] = "cell"
@@ -40,20 +48,20 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     import torch
 
-    from data_utils.labelled import read_plain_texts
     from model.neuron import own_classifier
     from model.weights import load_model
-    from transfer.heatmap import as_ansi, check_suffixes, write
+    from transfer.heatmap import as_ansi, check_outputs, write
     from transfer.readings import poles_of, read_texts
 
-    check_suffixes(options.output)
-    texts = list(options.text)
-    if options.input is not None:
-        texts += read_plain_texts(options.input, options.text_key)
+    if not options.text and options.input is None:
+        raise InputError("give a --text or an --input")
+    texts = [*options.text, *texts_of(options.input, options.text_key)]
+    check_outputs(options.output, texts)
+    command.prepare_output(*options.output)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     classifier = None if options.neuron or options.top else own_classifier(loaded, options.layer)
     readings = read_texts(
@@ -70,6 +78,19 @@ def main() -> None:
         print(f"{path}: {len(texts)} texts, units {', '.join(map(str, readings.units))}")
     if options.ansi or not options.output:
         print(as_ansi(readings), end="")
+
+
+def texts_of(path: Path | None, text_key: str | None) -> list[str]:
+    """Return the texts of a file but for the blank ones, whose number is said."""
+    from data_utils.labelled import read_plain_texts
+
+    if path is None:
+        return []
+    texts = read_plain_texts(path, text_key)
+    shown = [text for text in texts if text.strip()]
+    if len(shown) < len(texts):
+        logging.info("%s: %d rows without text left out", path, len(texts) - len(shown))
+    return shown
 
 
 if __name__ == "__main__":

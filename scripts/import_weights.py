@@ -20,7 +20,7 @@ class Options:
 
     layout: Annotated[Literal["openai", "nvidia"], tyro.conf.Positional]
     """Whose layout the source has."""
-    source: Annotated[Path, tyro.conf.Positional]
+    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
     output: Path
     """The model directory to make; it must not hold a model yet."""
@@ -32,7 +32,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
 
     from model.errors import InputError
     from model.published.imports import IMPORTERS

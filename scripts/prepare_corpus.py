@@ -23,7 +23,9 @@ from model.errors import InputError
 class Options:
     """Turn reviews into a corpus: shuffled, split, as bytes; or check one."""
 
-    inputs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    inputs: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
+    ] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
     files, folders, patterns in quotes, http(s) addresses."""
     output: Path | None = None
@@ -51,7 +53,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     if options.check is not None:
         check(options.check)
     elif not options.inputs or options.output is None:

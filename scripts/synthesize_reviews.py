@@ -23,7 +23,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     options.output.mkdir(parents=True, exist_ok=True)
     for split, count in LABELLED_REVIEWS.items():
         path = options.output / f"{split}.csv"

@@ -1,7 +1,7 @@
-"""Transfer a model to a labelled task: logistic regression on its features.
+"""Transfer a model to a labelled task of two or more classes: regression on its features.
 
-    python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --test test.csv \
-        --output runs/tour/transfer
+python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
+    --output runs/tour/transfer
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,19 @@ from model.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Transfer a model to a labelled task: logistic regression on its features."""
+    """Transfer a model to a labelled task of two or more classes: L1 logistic regression."""
 
     model: str
     """A model directory, a run directory, or the name of a shipped model."""
     train: Path
-    """Labelled texts (CSV, TSV, JSON lines) to fit on."""
+    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path
-    """Labelled texts to choose C on."""
+    """Labelled texts to choose C and, of two classes, the threshold on."""
     test: Path
     """Labelled texts to report on."""
     output: Path
-    """Folder for results.json, figures, the classifier and the feature cache."""
+    """Folder for results.json, figures, the classifier and the feature cache. In transfer/ of a run
+    the other commands find the classifier by themselves."""
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     label_key: str | None = None
@@ -36,7 +37,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     if not 0 <= options.seed < 2**32:
         raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
 
@@ -57,7 +58,7 @@ def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
     neuron = results["neuron"]
     sign = "+" if neuron["polarity"] > 0 else "-"
-    threshold = results["threshold"]
+    threshold = results.get("threshold", {"value": 0.5})  # only two classes have one
     cut = {f"all units, cut at {threshold['value']:.3f}": threshold}
     rows = {
         f"all units ({results['nonzero']} of them, C {results['c']:g})": results,

@@ -171,11 +171,31 @@ def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
         ("full", ["--text", "x", "--threshold", "7"], ["threshold is 7.0", "from 0 to 1"]),
         ("full", [], ["--text or --input"]),
         ("full", ["--input", "{work}/none.csv"], ["none.csv: no such file"]),
-        ("full", ["--input", "{work}/empty.csv", "--output", "{work}/o"], ["no records in it"]),
+        ("full", ["--input", "{work}/empty.csv", "--output", "{work}/o.csv"], ["no records in it"]),
+        (
+            "full",
+            ["--text", "x", "--output", "{work}/o.parquet"],
+            ["o.parquet", ".csv", "--format"],
+        ),
+        ("full", ["--text", "x", "--output", "{work}", "--format", "csv"], ["is a folder"]),
+        (
+            "full",
+            ["--text", "x", "--output", "{work}/empty.csv/o.csv"],
+            ["is a file, not a folder"],
+        ),
     ],
 )
 def test_refusals(classify, work, model, arguments, words):
     (work / "empty.csv").write_text("text\n")
     filled = [word.format(work=work) for word in arguments]
     assert_refused(classify(*filled, model=model), *words)
-    assert not (work / "o").exists()
+    assert not (work / "o.csv").exists()
+
+
+def test_a_closed_standard_input_is_refused(classify, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)  # what Python makes of `<&-`
+    assert_refused(classify("--input", "-"), "standard input is closed")
+
+
+def test_none_is_a_text_like_any_other(classify):
+    assert json.loads(classify("--text", "None").stdout)["text"] == "None"

@@ -54,6 +54,7 @@ def test_nvidia_with_the_profile_that_is_asked_for(tmp_path):
     [
         (["openai", "{tmp}/nowhere"], ["nowhere", "no such folder"]),
         (["nvidia", "{tmp}/nowhere.pt"], ["nowhere.pt", "No such file"]),
+        (["nvidia", "{tmp}"], ["is a folder", ".pt file", "openai"]),
         (["openai", "{tmp}/wrong"], ["12.npy", "[9]", "[10]"]),
         (["nvidia", "{tmp}/lm.pt"], ["--gate-order"]),
         (["nvidia", "{tmp}/lm.pt", "--text-profile", "x"], ["profile 'x'"]),
@@ -77,10 +78,3 @@ def test_nothing_is_overwritten(weights, small_model, tmp_path):
     process = run("scripts/export_weights.py", tmp_path / "model", "--output", weights)
     assert_refused(process, "exists already")
     assert len(np.load(weights / "12.npy")) == 10
-
-
-@pytest.mark.parametrize("script", ["import_weights", "export_weights"])
-def test_help_lists_the_options(script):
-    process = run(f"scripts/{script}.py", "--help")
-    assert process.returncode == 0, process.stderr
-    assert "--output" in process.stdout

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from model import save_model
 from model.classifier import FOLDER, Classifier, save_classifier
 from model.text import text_profile
 from model.weights import load_model, model_digest
-from tests.runs import assert_refused, run
+from tests.runs import ROOT, assert_refused, run, run_shell
 
 
 @pytest.fixture
@@ -67,6 +68,12 @@ def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
     assert own.stdout == named.stdout
 
 
+def test_a_reader_that_leaves_early_is_no_error(folder):
+    command = f"{sys.executable} scripts/generate.py --model {folder} --length 2000"
+    process = run_shell(f"set -o pipefail; {command} | head -c 3 > /dev/null", cwd=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
 def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
     process = heatmap(
         folder, "--text", "good", "--text=-5 \udce9", "--neuron", "3", "--neuron", "1",
@@ -82,9 +89,10 @@ def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
 
 def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
     give_classifier(folder)
-    (tmp_path / "texts.csv").write_text("text\ngood\nbad\n")
+    (tmp_path / "texts.csv").write_text('text\ngood\n""\nbad\n')
     process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
     assert process.returncode == 0, process.stderr
+    assert "texts.csv: 1 rows without text left out" in process.stderr
     content = json.loads((tmp_path / "h.json").read_text())
     assert content["units"] == [4]
     assert content["poles"] == ["label yes", "label no"]  # of polarity -1
@@ -100,6 +108,7 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
         (generate, ["--neuron", "1"], ["--value"]),
         (generate, ["--temperature", "-1"], ["temperature is -1"]),
         (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
+        (heatmap, ["--neuron", "1"], ["give a --text or an --input"]),
         (heatmap, ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
         (heatmap, ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
         (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.png"], ["x.png", ".json"]),
@@ -111,12 +120,5 @@ def test_refusals_are_one_line(folder, script, options, words):
 
 def test_a_classifier_of_other_weights_is_not_trusted(folder):
     give_classifier(folder, digest="another")
-    assert_refused(heatmap(folder, "--text", "x"), "other weights", "--neuron")
+    assert_refused(heatmap(folder, "--text", "x"), "another model", "--neuron")
     assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "--neuron")
-
-
-@pytest.mark.parametrize("script", [generate, heatmap])
-def test_help_lists_the_options(folder, script):
-    process = script(folder, "--help")
-    assert process.returncode == 0, process.stderr
-    assert "--neuron" in process.stdout

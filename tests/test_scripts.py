@@ -71,6 +71,24 @@ def test_featurize_writes_rows_in_input_order(work):
     np.testing.assert_allclose(features[0], features[2], rtol=1e-5, atol=1e-6)
 
 
+def test_featurize_takes_the_options_of_the_featurizer(work, tmp_path):
+    from model import SentimentFeaturizer
+
+    (tmp_path / "texts.txt").write_text("short\nlonger than that\n")
+    process = run(
+        "scripts/featurize.py", "--model", work / "run", "--input", tmp_path / "texts.txt",
+        "--output", tmp_path / "f.npy", "--state", "hidden", "--pooling", "max", "--tanh",
+        "--layers", "0", "--units", "3", "1",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    featurizer = SentimentFeaturizer.from_pretrained(
+        work / "run", state="hidden", pooling="max", tanh=True, layers=[0], units=[3, 1]
+    )
+    expected = featurizer.transform(["short", "longer than that"])
+    features = np.load(tmp_path / "f.npy", allow_pickle=False)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+
+
 def transfer(work, output, **changes):
     options = {
         "model": work / "run",
@@ -99,6 +117,29 @@ def test_transfer_prints_the_table_and_writes_results(work):
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     right = [row["label"] == row["input_label"] for row in rows]
     assert np.mean(right) == results["threshold"]["test_accuracy"]
+
+
+def test_three_classes_are_transferred_and_classified(work, tmp_path):
+    files = {}
+    for split in ("train", "val", "test"):
+        lines = (work / f"{split}.csv").read_text()
+        files[split] = tmp_path / f"{split}.csv"
+        files[split].write_text(lines + "".join(f"9,Does it fit {n}?\n" for n in range(60)))
+    process = transfer(work, tmp_path / "three", **files)
+    assert process.returncode == 0, process.stderr
+    results = json.loads((tmp_path / "three" / "results.json").read_text())
+    process = run(
+        "scripts/classify.py", "--model", work / "run", "--classifier", tmp_path / "three",
+        "--input", files["test"],
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    right = [row["label"] == row["input_label"] for row in rows]
+    assert np.mean(right) == results["test_accuracy"]
+    for row in rows:
+        each = [row[f"probability_{name}"] for name in ("0", "1", "9")]
+        assert row["probability"] == max(each)
+        assert sum(each) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -163,26 +204,3 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     assert prepared.returncode == 0, prepared.stderr
     process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
     assert_refused(process, "text profile 'raw'", "'openai'")
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["main.py"]
-    + [
-        f"scripts/{name}.py"
-        for name in (
-            "prepare_corpus",
-            "evaluate",
-            "featurize",
-            "transfer",
-            "classify",
-            "synthesize_reviews",
-            "download_data",
-            "describe_corpus",
-        )
-    ],
-)
-def test_help_lists_the_options(script):
-    process = run(script, "--help")
-    assert process.returncode == 0, process.stderr
-    assert "--" in process.stdout

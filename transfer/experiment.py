@@ -16,13 +16,13 @@ from model.weights import LoadedModel, model_digest
 from .baselines import majority_accuracy, tfidf_accuracy
 from .calibration import calibrate_threshold
 from .features import FeatureCache
-from .plots import neuron_histogram, plot_neuron, plot_weights, weight_contributions
+from .plots import legend, neuron_histogram, plot_neuron, plot_weights, weight_contributions
 from .regression import (
     Examples,
     Neuron,
     Regression,
     accuracy_interval,
-    check_two_classes,
+    check_classes,
     find_neuron,
     fit_regression,
 )
@@ -32,9 +32,9 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Transfer:
-    """A model's features on three labelled sets, and what was fitted on them."""
+    """A model's features on labelled sets, and what was fitted on the first two."""
 
-    examples: list[Examples]  # train, val, test
+    examples: list[Examples]  # train, val, test if there is one
     regression: Regression
     neuron: Neuron
 
@@ -46,14 +46,15 @@ def run_transfer(
 
     sets: train, val, test. Returns what `results.json` holds.
     """
-    check_two_classes(sets[0].labels)
+    check_classes(sets[0].labels)
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features")
     transfer = fit_transfer(loaded, sets, cache, seed)
     classifier = as_classifier(transfer, loaded, sets[0].classes)
     results = _accuracies(transfer)
-    results["threshold"] = _at_threshold(classifier, transfer)
+    if classifier.is_binary:
+        results["threshold"] = _at_threshold(classifier, transfer)
     results["baselines"] = _baselines(loaded, sets, cache, seed)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
     results["classes"] = list(sets[0].classes)
@@ -63,24 +64,27 @@ def run_transfer(
         "provenance": dict(loaded.provenance),
     }
     results["origin"] = describe_origin()
-    _write_figures(transfer, output)
+    _write_figures(transfer, sets[0].classes, output)
     save_classifier(output / "classifier", classifier)
     write_json(output / "results.json", results)
     return results
 
 
 def fit_transfer(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
+    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
 ) -> Transfer:
-    """Featurize the sets and fit on them."""
+    """Featurize the sets, train and val and perhaps test, and fit on the first two."""
     examples = featurize_sets(loaded.model, loaded, sets, cache)
-    train, val, _ = examples
+    train, val = examples[:2]
     regression = fit_regression(train, val, seed)
     return Transfer(examples, regression, find_neuron(regression, train, val, seed))
 
 
-def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, str]) -> Classifier:
-    """Return what was fitted on all units, with the top one's place; val decides the threshold."""
+def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, ...]) -> Classifier:
+    """Return what was fitted on all units, with the top one's place.
+
+    Of two classes, val decides the threshold.
+    """
     classifier = Classifier(
         transfer.regression.coefficients,
         transfer.regression.intercept,
@@ -89,6 +93,8 @@ def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, s
         transfer.neuron.polarity,
         model_digest(loaded.model),
     )
+    if not classifier.is_binary:
+        return classifier
     val = transfer.examples[1]
     threshold = calibrate_threshold(classifier.probabilities(val.features), val.labels)
     return replace(classifier, threshold=threshold)
@@ -100,7 +106,7 @@ def featurize_sets(
     """Featurize the sets with `model`; text is read as `loaded` says."""
     return [
         Examples(cache.features(model, loaded.profile, part.texts, name), part.labels)
-        for name, part in zip(SPLITS, sets, strict=True)
+        for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
     ]
 
 
@@ -117,7 +123,7 @@ def _accuracies(transfer: Transfer) -> dict[str, Any]:
         "neuron": {
             "index": neuron.index,
             "polarity": neuron.polarity,
-            "weight": float(transfer.regression.coefficients[neuron.index]),
+            "weight": float(transfer.regression.last_class()[neuron.index]),
             "val_accuracy": neuron.regression.val_accuracy,
             **_accuracy("test", neuron.regression.accuracy(neuron.column(test)), test),
         },
@@ -152,9 +158,9 @@ def _baselines(
     return {name: _accuracy("test", accuracy, blank[2]) for name, accuracy in accuracies.items()}
 
 
-def _write_figures(transfer: Transfer, output: Path) -> None:
+def _write_figures(transfer: Transfer, classes: tuple[str, ...], output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
-    histogram = neuron_histogram(transfer.neuron, transfer.examples[2])
+    histogram = neuron_histogram(transfer.neuron, transfer.examples[2], legend(classes))
     plot_weights(contributions, output / "weights.png")
     plot_neuron(histogram, transfer.neuron, output / "neuron.png")
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}

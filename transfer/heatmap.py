@@ -21,6 +21,7 @@ from .scale import background
 
 FORMAT_VERSION = 1
 TEMPLATE = Path(__file__).with_name("heatmap.html")
+LARGEST_PAGE = 100_000  # characters, each an element of its own; browsers grow slow beyond
 DIGITS = 6  # significant ones: what fp32 has
 RESET = "\x1b[0m"
 
@@ -174,16 +175,22 @@ def _painted(shown: str, value: float, limit: float) -> str:
     return f"\x1b[38;2;255;255;255;48;2;{red};{green};{blue}m{shown}"
 
 
-def check_suffixes(paths: Sequence[Path]) -> None:
-    """Raise InputError for a file whose suffix does not say what to write."""
+def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
+    """Raise InputError for a suffix that does not say what to write, a page too large to show."""
+    size = sum(map(len, texts))
     for path in paths:
         if path.suffix.lower() not in (".html", ".htm", ".json"):
             raise InputError(f"{path}: the name must end in .html or .json")
+        if path.suffix.lower() != ".json" and size > LARGEST_PAGE:
+            raise InputError(
+                f"{path}: {size:,} characters are more than a page can show ({LARGEST_PAGE:,}); "
+                "give fewer texts, or a name that ends in .json"
+            )
 
 
 def write(readings: Readings, path: Path) -> None:
     """Write a page or JSON, as the suffix says; whole or not at all."""
-    check_suffixes([path])
+    check_outputs([path], [reading.text for reading in readings.readings])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, as_json(readings))

@@ -1,5 +1,6 @@
 """Two figures: how much each unit weighs, and how the top one is spread by label."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,29 @@ SIZE = (7.0, 3.6)  # inches
 
 
 def weight_contributions(regression: Regression) -> np.ndarray:
-    """Return each unit's share of the weights, their L2 norm being 1; [F]."""
-    norm = float(np.linalg.norm(regression.coefficients))
-    return regression.coefficients / (norm or 1.0)
+    """Return each unit's share of the weights, their L2 norm being 1; [F].
+
+    Of more than two classes without a sign: the L2 norm of the unit's weights.
+    """
+    weights = regression.coefficients
+    norm = float(np.linalg.norm(weights)) or 1.0
+    return (weights if weights.ndim == 1 else np.linalg.norm(weights, axis=0)) / norm
 
 
-def neuron_histogram(neuron: Neuron, examples: Examples) -> dict[str, Any]:
-    """Count a unit's values by label, in bins that both labels share."""
+def legend(classes: Sequence[str]) -> list[str]:
+    """Return what the classes are called in a figure: the two of a polarity by their meaning."""
+    return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
+
+
+def neuron_histogram(
+    neuron: Neuron, examples: Examples, names: Sequence[str] = tuple(COLORS)
+) -> dict[str, Any]:
+    """Count a unit's values by label, in bins that all labels share; names: one per label."""
     values = examples.features[:, neuron.index]
     edges = np.histogram_bin_edges(values, BINS)
     counts = {
         name: np.histogram(values[examples.labels == label], edges)[0].tolist()
-        for label, name in enumerate(COLORS)
+        for label, name in enumerate(names)
     }
     return {"edges": edges.tolist(), **counts}
 
@@ -46,10 +58,11 @@ def plot_weights(contributions: np.ndarray, path: Path) -> None:
 
 
 def plot_neuron(histogram: dict[str, Any], neuron: Neuron, path: Path) -> None:
-    """Draw the spread of the unit's value for either label."""
+    """Draw the spread of the unit's value for every label."""
     figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
     edges = np.array(histogram["edges"])
-    for name, color in COLORS.items():
+    for name in (name for name in histogram if name != "edges"):
+        color = COLORS.get(name)  # absent, the next one of matplotlib's cycle
         axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=name)
     axes.set(
         xlabel=f"cell state of unit {neuron.index} after the text",

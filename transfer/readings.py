@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from model.classifier import Classifier
 from model.errors import InputError
@@ -63,12 +64,15 @@ def read_texts(
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [profile.tokens(text) for text in texts]
     wanted = list(dict.fromkeys(units))
-    if top:
-        lively = liveliest_units(loaded.model, sequences, top, state=state, layer=layer)
-        wanted += [unit for unit in lively if unit not in wanted]
-    if not wanted:
+    if not wanted and not top:
         raise InputError("no units to trace; name one")
-    traces = trace(loaded.model, sequences, wanted, state=state, layer=layer)
+    where: dict[str, Any] = {"state": state, "layer": layer}
+    size = sum(map(len, sequences)) * (2 if top else 1)
+    with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=None, delay=1) as bar:
+        if top:
+            lively = liveliest_units(loaded.model, sequences, top, **where, advance=bar.update)
+            wanted += [unit for unit in lively if unit not in wanted]
+        traces = trace(loaded.model, sequences, wanted, **where, advance=bar.update)
     if not all(np.isfinite(values).all() for values in traces):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     frame = len(profile.prefix.encode())
@@ -119,6 +123,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def poles_of(classifier: Classifier) -> tuple[str, str]:
-    """Return which label a low value of the classifier's neuron speaks for, and which a high."""
-    low, high = classifier.classes if classifier.polarity > 0 else classifier.classes[::-1]
-    return f"label {low}", f"label {high}"
+    """Return what a low value of the classifier's neuron speaks for, and what a high one."""
+    first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
+    rest = f"label {first}" if classifier.is_binary else "other labels"
+    return (rest, last) if classifier.polarity > 0 else (last, rest)

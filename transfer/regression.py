@@ -1,7 +1,8 @@
 """L1 logistic regression on features, and the one unit that matters most.
 
 The protocol of Radford et al. 2017 (train_with_reg_cv in their utils.py): C from 2^-8 to 2^0,
-chosen by accuracy on the validation set, fitted on the training set alone.
+chosen by accuracy on the validation set, fitted on the training set alone. More than two classes
+are told one against the rest, each by such a regression, all with the same C.
 """
 
 import warnings
@@ -11,6 +12,7 @@ import numpy as np
 from scipy.stats import binomtest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
 from model.errors import InputError
 
@@ -21,7 +23,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Examples:
-    """Features [N, F] and labels [N], 0 or 1."""
+    """Features [N, F] and labels [N], 0 to C - 1."""
 
     features: np.ndarray
     labels: np.ndarray
@@ -29,21 +31,31 @@ class Examples:
 
 @dataclass(frozen=True)
 class Regression:
-    """A fitted regression."""
+    """A fitted regression; of more than two classes one for each."""
 
     c: float
-    coefficients: np.ndarray  # [F]
-    intercept: float
+    coefficients: np.ndarray  # [F]; of more than two classes [C, F]
+    intercept: float | np.ndarray  # of more than two classes [C]
     val_accuracy: float
     converged: bool
 
     def decide(self, features: np.ndarray) -> np.ndarray:
-        """Return log-odds [N] of the positive class."""
-        return features @ self.coefficients + self.intercept
+        """Return log-odds: [N] of the positive one of two classes, [N, C] of each of more."""
+        return features @ self.coefficients.T + self.intercept
 
     def accuracy(self, examples: Examples) -> float:
         """Return the fraction of examples classified rightly."""
-        return float(((self.decide(examples.features) > 0) == examples.labels).mean())
+        scores = self.decide(examples.features)
+        choices = scores > 0 if scores.ndim == 1 else scores.argmax(1)
+        return float((choices == examples.labels).mean())
+
+    def importance(self) -> np.ndarray:
+        """Return each unit's largest absolute weight in any class: [F]."""
+        return np.abs(np.atleast_2d(self.coefficients)).max(0)
+
+    def last_class(self) -> np.ndarray:
+        """Return the weights [F] that speak for the last class, of two the positive one."""
+        return np.atleast_2d(self.coefficients)[-1]
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ class Neuron:
     """The unit with the largest weight, and a regression on it alone."""
 
     index: int
-    polarity: int  # 1 where a high value means positive, -1 where it means negative
+    polarity: int  # 1 where a high value speaks for the last class, -1 where it speaks against
     regression: Regression
 
     def column(self, examples: Examples) -> Examples:
@@ -61,41 +73,47 @@ class Neuron:
 
 def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
     """Fit for every C and return the best on val; the smallest C wins ties."""
-    check_two_classes(train.labels)
+    check_classes(train.labels)
     fits = [_fit(train, val, c, seed) for c in C_GRID]
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
-def check_two_classes(labels: np.ndarray) -> None:
+def check_classes(labels: np.ndarray) -> None:
     """Refuse labels of one class, from which nothing can be learned."""
-    if len(np.unique(labels)) != 2:
+    if len(np.unique(labels)) < 2:
         raise InputError("the training labels hold a single class; two are needed")
 
 
 def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
     # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
-    model = LogisticRegression(
-        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
+    model = OneVsRestClassifier(  # of two classes it fits one regression
+        LogisticRegression(
+            l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
+        )
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged`
         model.fit(train.features, train.labels)
-    converged = int(model.n_iter_.max()) < MAX_ITERATIONS
+    converged = all(int(fit.n_iter_.max()) < MAX_ITERATIONS for fit in model.estimators_)
     val_accuracy = float(model.score(val.features, val.labels))
-    return Regression(c, model.coef_[0], float(model.intercept_[0]), val_accuracy, converged)
+    coefficients = np.concatenate([fit.coef_ for fit in model.estimators_])
+    intercepts = np.concatenate([fit.intercept_ for fit in model.estimators_])
+    if len(intercepts) == 1:
+        return Regression(c, coefficients[0], float(intercepts[0]), val_accuracy, converged)
+    return Regression(c, coefficients, intercepts, val_accuracy, converged)
 
 
 def find_neuron(regression: Regression, train: Examples, val: Examples, seed: int = 0) -> Neuron:
     """Take the unit of largest weight and regress on it alone, with a C search of its own.
 
-    Where the penalty has zeroed every weight, the unit that correlates most with the label.
+    Where the penalty has zeroed every weight, the unit that correlates most with the last class.
     """
-    importance = np.abs(regression.coefficients)
+    importance = regression.importance()
     if not importance.any():
         importance = np.abs(_correlations(train))
     index = int(np.argmax(importance))
     alone = fit_regression(_column(train, index), _column(val, index), seed)
-    sign = regression.coefficients[index] or _correlations(train)[index]
+    sign = regression.last_class()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)
 
 
@@ -105,7 +123,7 @@ def _column(examples: Examples, index: int) -> Examples:
 
 def _correlations(examples: Examples) -> np.ndarray:
     centered = examples.features - examples.features.mean(0)
-    signs = np.where(examples.labels == 1, 1.0, -1.0)
+    signs = np.where(examples.labels == examples.labels.max(), 1.0, -1.0)
     return signs @ centered / (np.sqrt((centered**2).sum(0)) + 1e-12)
 
 

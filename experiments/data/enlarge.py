@@ -32,7 +32,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     packed = options.output.suffix == ".gz"
     written = 0
     with (

@@ -38,7 +38,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     split = open_corpus(options.corpus).splits["train"]
     rows = [

@@ -77,7 +77,7 @@ def read_recipes() -> dict[str, Recipe]:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     recipes = read_recipes()
     if unknown := set(options.names) - set(recipes):
         raise InputError(f"not in runs.toml: {', '.join(sorted(unknown))}")

@@ -41,7 +41,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     folder = HERE / "results" / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)

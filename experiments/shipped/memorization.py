@@ -41,7 +41,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     splits = open_corpus(options.corpus).splits

@@ -21,8 +21,8 @@ from model.storage import read_json, write_json
 from model.weights import load_model
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
+from transfer.experiment import fit_transfer
 from transfer.features import FeatureCache
-from transfer.regression import Examples, find_neuron, fit_regression
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     sets = read_labelled_sets([options.train, options.val])
     while True:
         for checkpoint in sorted((options.run / "checkpoint").glob("step-*")):
@@ -84,19 +84,13 @@ def score(checkpoint: Path, sets: list[LabelledSet]) -> dict[str, Any]:
     """Return the accuracies on val of all units and of the top one alone."""
     loaded = load_model(checkpoint, compute_dtype=torch.float32)
     with tempfile.TemporaryDirectory() as folder:
-        cache = FeatureCache(Path(folder))
-        train, val = (
-            Examples(cache.features(loaded.model, loaded.profile, part.texts, ""), part.labels)
-            for part in sets
-        )
-    regression = fit_regression(train, val)
-    neuron = find_neuron(regression, train, val)
+        transfer = fit_transfer(loaded, sets, FeatureCache(Path(folder)))
     return {
-        "val_accuracy": regression.val_accuracy,
-        "neuron_val_accuracy": neuron.regression.val_accuracy,
-        "neuron": neuron.index,
-        "nonzero": int((regression.coefficients != 0).sum()),
-        "standard_error": math.sqrt(0.25 / len(val.labels)),
+        "val_accuracy": transfer.regression.val_accuracy,
+        "neuron_val_accuracy": transfer.neuron.regression.val_accuracy,
+        "neuron": transfer.neuron.index,
+        "nonzero": int((transfer.regression.coefficients != 0).sum()),
+        "standard_error": math.sqrt(0.25 / len(sets[1].labels)),
     }
 
 

@@ -82,7 +82,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
     counts: Counter[str] = Counter()
     options.output.parent.mkdir(parents=True, exist_ok=True)

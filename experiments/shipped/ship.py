@@ -13,19 +13,12 @@ import torch
 import tyro
 
 from configs import command
-from data_utils.labelled import LabelledSet, read_labelled_sets
-from model.classifier import FOLDER, Classifier, save_classifier
+from data_utils.labelled import read_labelled_sets
+from model.classifier import FOLDER, save_classifier
 from model.errors import InputError
-from model.weights import (
-    SHIPPED_MODELS,
-    WEIGHTS_FILE,
-    LoadedModel,
-    load_model,
-    model_digest,
-    save_model,
-)
+from model.weights import SHIPPED_MODELS, WEIGHTS_FILE, load_model, save_model
+from transfer.experiment import as_classifier, fit_transfer
 from transfer.features import FeatureCache
-from transfer.regression import Examples, find_neuron, fit_regression
 
 LARGEST = 24 * 2**20  # bytes that a model may add to the repository
 
@@ -41,13 +34,13 @@ class Options:
     train: Path
     """Labelled texts to fit the classifier on."""
     val: Path
-    """Labelled texts to choose C on."""
+    """Labelled texts to choose C and the threshold on."""
     work: Path = Path("runs/shipped")
     """Where features are kept."""
 
 
 def main() -> None:
-    options = command.parse(Options)
+    options = command.parse(Options, __doc__)
     full = load_model(options.model, compute_dtype=torch.float32)
     folder = SHIPPED_MODELS / options.name
     save_model(folder, full.model, full.profile, full.provenance, quantized=True)
@@ -59,30 +52,13 @@ def main() -> None:
         )
     shipped = load_model(folder, compute_dtype=torch.float32)
     sets = read_labelled_sets([options.train, options.val])
-    classifier, accuracy = fit_classifier(shipped, sets, FeatureCache(options.work))
+    transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
+    classifier = as_classifier(transfer, shipped, sets[0].classes)
     save_classifier(folder / FOLDER, classifier)
-    print(f"{folder}: {size:,} bytes; val accuracy {accuracy:.4f}, unit {classifier.neuron}")
-
-
-def fit_classifier(
-    loaded: LoadedModel, sets: list[LabelledSet], cache: FeatureCache
-) -> tuple[Classifier, float]:
-    """Return a classifier on all units, and its accuracy on val."""
-    train, val = (
-        Examples(cache.features(loaded.model, loaded.profile, part.texts, name), part.labels)
-        for part, name in zip(sets, ("train", "val"), strict=True)
+    print(
+        f"{folder}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
+        f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
     )
-    regression = fit_regression(train, val)
-    neuron = find_neuron(regression, train, val)
-    classifier = Classifier(
-        regression.coefficients,
-        regression.intercept,
-        sets[0].classes,
-        neuron.index,
-        neuron.polarity,
-        model_digest(loaded.model),
-    )
-    return classifier, regression.val_accuracy
 
 
 if __name__ == "__main__":

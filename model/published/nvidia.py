@@ -69,6 +69,8 @@ def read_nvidia(path: Path) -> NvidiaWeights:
 
 
 def _load(path: Path) -> Any:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
     with open(path, "rb") as file:  # out here, so that a missing file is not called damaged
         try:
             # Fine-tuned classifiers carry their command line; a Namespace is a bag of names.

@@ -1,4 +1,4 @@
-"""Labelled sets: two classes, shared by all parts, the positive one second."""
+"""Labelled sets: classes shared by all parts, in order; of two the positive one second."""
 
 import json
 
@@ -25,6 +25,8 @@ def rows_of(*labels):
         ([10, 9, 10], ("9", "10"), [1, 0, 1]),
         (["pos", "neg", "pos"], ("neg", "pos"), [1, 0, 1]),
         ([True, False, True], ("False", "True"), [1, 0, 1]),
+        ([5, 1, 10, 1.0], ("1", "5", "10"), [1, 0, 2, 0]),
+        (["so", "10", "9"], ("10", "9", "so"), [2, 0, 1]),
     ],
 )
 def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expected):
@@ -46,7 +48,7 @@ def test_parts_share_the_classes_of_train(tmp_path):
     ("rows", "message"),
     [
         (rows_of(1, 1), "found 1"),
-        (rows_of(1, 2, 3), "found 3"),
+        (rows_of(*range(1101)), r"found 1,101: 0 \(1\).*--label-key"),
         (rows_of(1, None), "line 2: no label"),
         ([{"text": "a"}], "none of the keys label, sentiment, overall"),
         ([{"label": 1}], "none of the keys text"),

@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from data_utils.corpus import encode_split
+from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, probe, select_reviews
+from experiments.shipped import memorization, probe, select_reviews, ship
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
+from model import SentimentClassifier
 from model.text import text_profile
 from tests.runs import run, small_run
+from transfer.experiment import run_transfer
 
 WORDS = [f"word{number}" for number in range(13)]
 
@@ -102,6 +105,32 @@ def test_checkpoints_are_scored_once(trained, tmp_path, monkeypatch):
     assert all(0 <= point["val_accuracy"] <= 1 for point in points)
     probe.main()
     assert json.loads((tmp_path / "curve.json").read_text())["points"] == points
+
+
+def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path, monkeypatch):
+    paths = {}
+    for name, count in (("train", 200), ("val", 100)):
+        rows = (json.dumps(r._asdict()) for r in synthetic_reviews(count, seed=count))
+        paths[name] = tmp_path / f"{name}.jsonl"
+        paths[name].write_text("\n".join(rows))
+    monkeypatch.setattr(ship, "SHIPPED_MODELS", tmp_path / "pretrained")
+    words = [trained, "--name", "small", "--work", tmp_path / "work"]
+    words += ["--train", paths["train"], "--val", paths["val"]]
+    monkeypatch.setattr("sys.argv", ["ship", *map(str, words)])
+    ship.main()
+    shipped = SentimentClassifier.from_pretrained(tmp_path / "pretrained" / "small")
+    sets = read_labelled_sets([paths["train"], paths["val"], paths["val"]])
+    results = run_transfer(shipped.loaded, sets, tmp_path / "transfer")
+    own, transferred = (
+        shipped.classifier,
+        SentimentClassifier.from_pretrained(
+            tmp_path / "pretrained" / "small", tmp_path / "transfer"
+        ).classifier,
+    )
+    np.testing.assert_array_equal(own.coefficients, transferred.coefficients)
+    assert own.threshold == transferred.threshold == results["threshold"]["value"]
+    right = shipped.predict(sets[1].texts) == np.array(own.classes)[sets[1].labels]
+    assert right.mean() == results["threshold"]["val_accuracy"]
 
 
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):

@@ -85,6 +85,14 @@ def test_skipping_batches_leaves_out_the_first(small_model, sequences):
         np.testing.assert_array_equal(values, expected)
 
 
+def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
+    told = []
+    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=told.append):
+        pass
+    assert sum(told) == sum(map(len, sequences))
+    assert max(told) <= 2 * 100 < len(sequences[2])
+
+
 def test_costs_are_the_bits_of_every_byte(small_model, sequences):
     costs = {}
     for rows, batch in byte_costs(small_model, sequences, batch_size=4, block=9):

@@ -114,7 +114,7 @@ def test_featurizer_says_what_it_is(featurizer):
 
 
 @pytest.mark.parametrize(
-    "texts", ["one string", [b"bytes"], [None], [1.5], pd.DataFrame({"text": TEXTS})]
+    "texts", ["one string", [b"bytes"], [None], [1.5], None, pd.DataFrame({"text": TEXTS})]
 )
 def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
     with pytest.raises(InputError, match=r"a list of texts|must be a string"):
@@ -127,6 +127,7 @@ def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
         ({"precision": "int8"}, "precision is 'int8'"),
         ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"layers": [1]}, "layers is"),
+        ({"units": [12]}, "unit 12: the model has units 0 to 11"),
         ({"model": "missing"}, "'missing'"),
     ],
 )

@@ -110,11 +110,24 @@ def test_a_long_text_is_read_in_windows(small_model, monkeypatch, pooling):
         ({"layers": "first"}, "layers is 'first'"),
         ({"layers": [3]}, r"layers is \[3\]; the model has 3"),
         ({"layers": []}, "at least one"),
+        ({"units": [7]}, "unit 7: the model has units 0 to 6"),
+        ({"units": []}, "units is empty"),
     ],
 )
 def test_unknown_kinds_are_refused(deep_model, options, message):
     with pytest.raises(InputError, match=message):
         FeatureKind(**options).size(deep_model.config)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_chosen_units_are_columns_of_all(deep_model, sequences, pooling):
+    everything = features_in_order(
+        deep_model, sequences, kind=FeatureKind(pooling=pooling, layers="all")
+    )
+    kind = FeatureKind(pooling=pooling, layers="all", units=[4, 1])
+    chosen = features_in_order(deep_model, sequences, kind=kind)
+    np.testing.assert_array_equal(chosen, everything[:, [4, 1, 11, 8, 18, 15]])
+    assert kind.names(deep_model.config)[:3] == ["layer0_unit4", "layer0_unit1", "layer1_unit4"]
 
 
 def test_every_number_has_a_name(deep_model):

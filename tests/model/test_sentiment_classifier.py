@@ -75,6 +75,29 @@ def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
         SentimentClassifier.from_pretrained(folder, tmp_path / "other")
 
 
+def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
+    known = fitted(folder)
+    longer = replace(known, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
+    save_classifier(tmp_path / "longer", longer)
+    with pytest.raises(InputError, match=r"longer: was fitted on another model.*transfer\.py"):
+        SentimentClassifier.from_pretrained(folder, tmp_path / "longer")
+
+
+def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
+    save_model(tmp_path / "run" / "model", small_model, text_profile("openai"), {})
+    strict = replace(fitted(folder), threshold=1.0)
+    save_classifier(tmp_path / "run" / "transfer" / "classifier", strict)
+    found = SentimentClassifier.from_pretrained(tmp_path / "run")
+    assert found.classifier.threshold == 1.0
+    named = SentimentClassifier.from_pretrained(folder, tmp_path / "run")
+    assert named.classifier.threshold == 1.0
+    with pytest.raises(InputError, match=r"transfer': holds a classifier; .*--classifier"):
+        load_model(tmp_path / "run" / "transfer")
+    save_classifier(tmp_path / "run" / "model" / "classifier", fitted(folder))
+    nearer = SentimentClassifier.from_pretrained(tmp_path / "run")
+    assert nearer.classifier.threshold == 0.5
+
+
 @pytest.mark.parametrize("given", [None, "nowhere"])
 def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, given):
     save_model(tmp_path / "bare", small_model, text_profile("openai"), {})

@@ -7,6 +7,7 @@ import pytest
 
 from data_utils.labelled import LabelledSet
 from data_utils.synthetic import synthetic_reviews
+from model import SentimentClassifier, load_model, save_model
 from model.classifier import load_classifier
 from model.errors import InputError
 from model.features import features_in_order
@@ -55,6 +56,32 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+
+
+def with_questions(part, count):
+    """The set with a third class, of texts that are alike and short."""
+    texts = part.texts + [f"Does it fit {number}?" for number in range(count)]
+    labels = np.concatenate([part.labels, np.full(count, 2)])
+    return LabelledSet(texts, labels, ("0", "1", "question"))
+
+
+def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    loaded = load_model(tmp_path / "model")
+    three = [with_questions(part, len(part.texts) // 2) for part in sets]
+    results = run_transfer(loaded, three, tmp_path / "out")
+    assert results["classes"] == ["0", "1", "question"]
+    assert "threshold" not in results
+    assert results["test_accuracy"] > results["baselines"]["majority"]["test_accuracy"] + 0.2
+    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+    assert np.shape(figures["weights"]) == (12,)
+    histogram = figures["neuron_by_label"]
+    assert sum(histogram["label question"]) == 40
+    classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
+    found = classifier.predict(three[2].texts)
+    expected = np.array(classifier.classes)[three[2].labels]
+    assert (found == expected).mean() == results["test_accuracy"]
+    assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
 def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):

@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from model.text import text_profile
 from model.trace import trace
 from model.weights import load_model
 from transfer.glyphs import visible
-from transfer.heatmap import as_ansi, as_html, as_json, write
+from transfer.heatmap import as_ansi, as_html, as_json, check_outputs, write
 from transfer.readings import Reading, Readings, poles_of, read_texts
 from transfer.scale import HIGH, LOW, MIDDLE, background
 
@@ -193,10 +194,21 @@ def test_a_unit_that_is_always_zero_has_a_scale():
     assert "a model" in as_html(result)
 
 
+def test_what_is_too_large_for_a_page_may_be_json():
+    texts = ["x" * 60_000] * 2
+    with pytest.raises(InputError, match=r"a\.html: 120,000 characters .*\.json"):
+        check_outputs([Path("b.json"), Path("a.html")], texts)
+    check_outputs([Path("b.json")], texts)
+    check_outputs([Path("a.html")], texts[:1])
+
+
 def test_the_poles_follow_the_polarity():
     parts = (np.zeros(2, np.float32), 0.0, ("bad", "good"), 0)
     assert poles_of(Classifier(*parts, 1, "")) == ("label bad", "label good")
     assert poles_of(Classifier(*parts, -1, "")) == ("label good", "label bad")
+    stars = (np.zeros((3, 2), np.float32), np.zeros(3), ("1", "3", "5"), 0)
+    assert poles_of(Classifier(*stars, 1, "")) == ("other labels", "label 5")
+    assert poles_of(Classifier(*stars, -1, "")) == ("label 5", "other labels")
 
 
 @pytest.mark.parametrize(

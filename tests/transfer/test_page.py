@@ -53,6 +53,13 @@ const walk = ["ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowRight", "Arr
 seen.walk = walk.map((key) => { press(key); return [place(), out.textContent]; });
 seen.selected = document.querySelectorAll('[aria-selected="true"]').length;
 seen.stopsAfter = document.querySelectorAll('.text [tabindex="0"]').length;
+const hebrew = document.querySelectorAll(".text")[2].children[0];
+hebrew.focus();
+seen.hebrew = ["ArrowLeft", "ArrowLeft", "ArrowRight"].map((key) => {
+  press(key);
+  return [...hebrew.parentElement.children].indexOf(document.activeElement);
+});
+options[seen.walk.at(-1)[0]].focus();
 const before = options.map(color);
 const select = document.getElementById("unit");
 select.value = "1";
@@ -130,6 +137,7 @@ def test_what_is_shown_and_what_keys_and_selector_do(result, seen):
     assert seen["live"] == "polite"
     assert seen["stops"] == seen["stopsAfter"] == len(TEXTS)
     keys_move_the_focus(result.readings[0], seen)
+    assert seen["hebrew"] == [1, 2, 1]  # from right to left, onward is to the left
     first, second = result.readings[0].values[0, :2]
     assert seen["start"] == [0, f"I {signed(first)} LATIN CAPITAL LETTER I U+0049, byte 0"]
     assert seen["hovered"].startswith(f"t {signed(result.readings[0].values[1, 0])} LATIN")

@@ -73,6 +73,41 @@ def test_zero_weights_fall_back_on_correlation():
     assert find_neuron(regression, weak, weak).index == 3
 
 
+def make_classes(count, seed):
+    """Units 1, 4 and 6 of 8 tell one class each; the others are noise."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    features = rng.normal(size=(count, 8)).astype(np.float32)
+    features[np.arange(count), np.array([1, 4, 6])[labels]] += np.array([2, 2, 4])[labels]
+    return Examples(features, labels)
+
+
+def test_three_classes_are_told_one_against_the_rest():
+    train, val, test = (make_classes(400, seed) for seed in range(3))
+    regression = fit_regression(train, val)
+    assert regression.coefficients.shape == (3, 8)
+    for label in range(3):
+        alone = LogisticRegression(
+            l1_ratio=1.0, solver="liblinear", C=regression.c, random_state=0
+        ).fit(train.features, train.labels == label)
+        np.testing.assert_allclose(regression.coefficients[label], alone.coef_[0], atol=1e-6)
+        np.testing.assert_allclose(regression.intercept[label], alone.intercept_[0], atol=1e-6)
+    choices = regression.decide(test.features).argmax(1)
+    assert regression.accuracy(test) == (choices == test.labels).mean() > 0.9
+    assert regression.val_accuracy == regression.accuracy(val)
+    neuron = find_neuron(regression, train, val)
+    assert (neuron.index, neuron.polarity) == (6, 1)  # the farthest apart; for the last class
+    assert neuron.regression.accuracy(neuron.column(test)) > 0.5
+
+
+def test_of_three_classes_zero_weights_fall_back_on_the_last():
+    train = make_classes(12, 0)
+    weak = Examples(train.features * 1e-4, train.labels)
+    regression = fit_regression(weak, weak)
+    assert not regression.coefficients.any()
+    assert find_neuron(regression, weak, weak).index == 6
+
+
 def test_one_class_is_refused():
     one = Examples(np.zeros((4, 2), dtype=np.float32), np.ones(4, dtype=np.int64))
     with pytest.raises(InputError, match="a single class"):

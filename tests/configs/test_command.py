@@ -1,0 +1,66 @@
+"""How commands end: files refused before the work, a reader that left, a disk that is full."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.command import prepare_output, run
+from model.errors import InputError
+from tests.runs import ROOT, assert_refused
+
+PRINTS = "from configs import command; command.run(lambda: print('word ' * 50_000))"
+
+
+def test_folders_are_made_for_files_to_come(tmp_path):
+    prepare_output(tmp_path / "a" / "b" / "c.json", None, tmp_path / "d.json")
+    assert (tmp_path / "a" / "b").is_dir()
+    assert not (tmp_path / "d.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [(".", "is a folder"), ("file/x.json", "file is a file, not a folder")],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, name, message):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(InputError, match=message):
+        prepare_output(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="may not be written to"):
+        prepare_output(tmp_path / "x.json")
+
+
+def shell(command):
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    process = shell(f'{sys.executable} -c "{PRINTS}" | head -c 4')
+    assert (process.returncode, process.stdout, process.stderr) == (0, "word", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_one_line():
+    assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")
+
+
+def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
+    def break_a_pipe_of_its_own():
+        raise BrokenPipeError(32, "Broken pipe", "a worker")
+
+    monkeypatch.setattr("configs.command._drop_stdout", lambda: None)
+    monkeypatch.setattr("configs.command._reader_left", lambda: False)
+    with pytest.raises(SystemExit) as end:
+        run(break_a_pipe_of_its_own)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "error: a worker: Broken pipe\n"

@@ -1,0 +1,66 @@
+"""The featurizing study: what padding costs, and a run on small texts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments.featurizing import run as featurizing
+from model.errors import InputError
+from model.features import features_in_order
+from model.text import text_profile
+from model.weights import save_model
+
+SEQUENCES = [np.full(length, 65, np.uint8) for length in (3, 9, 1, 8)]
+
+
+def test_a_batch_costs_its_longest_text():
+    assert featurizing.padded_size(SEQUENCES, 2) == 2 * 9 + 2 * 8
+    longest_first = featurizing.order(SEQUENCES, "padded_sorted")
+    assert featurizing.padded_size(longest_first, 2) == 2 * 9 + 2 * 3
+    assert featurizing.order(SEQUENCES, "padded") is SEQUENCES
+
+
+def test_padded_batches_read_every_text_whole(small_model, monkeypatch):
+    """Of equal lengths there is no pad, and the last state is the feature."""
+    texts = [
+        np.frombuffer(text, np.uint8) for text in (b"good " * 40, b"bad, " * 40, b"so so" * 40)
+    ]
+    hidden, states = small_model.hidden, []
+
+    def watched(tokens, state, weights):
+        output, state = hidden(tokens, state, weights)
+        states.append(state.c[-1].numpy())
+        return output, state
+
+    monkeypatch.setattr(small_model, "hidden", watched)
+    featurizing.read_padded(small_model, texts, batch_size=2)
+    read = np.concatenate([states[1], states[3]])  # two windows a batch
+    np.testing.assert_allclose(read, features_in_order(small_model, texts), rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_writes_speeds_ratios_and_origin(small_model, tmp_path, monkeypatch, capsys):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    lines = (json.dumps({"text": "word " * count}) for count in range(1, 30))
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    output = tmp_path / "results" / "small.json"
+    words = ["--model", tmp_path / "model", "--input", tmp_path / "texts.jsonl", "--texts", "20"]
+    words += ["--batch-size", "8", "--rounds", "2", "--output", output]
+    monkeypatch.setattr("sys.argv", ["run", *map(str, words)])
+    featurizing.main()
+    result = json.loads(output.read_text())
+    assert result["texts"] == 20
+    assert result["characters"] < result["padded_characters"]["padded_sorted"]
+    assert result["padded_characters"]["padded_sorted"] < result["padded_characters"]["padded"]
+    assert {len(seconds) for seconds in result["seconds"].values()} == {2}
+    for value in result["ratios"].values():
+        assert 0 < value["low"] <= value["median"] <= value["high"]
+    assert str(tmp_path) not in json.dumps(result)
+    printed = capsys.readouterr().out
+    assert "about 0 minutes" in printed
+    assert "times as fast as padded_sorted" in printed
+
+
+def test_counts_below_one_are_refused(tmp_path):
+    with pytest.raises(InputError, match="--batch-size must be at least 1"):
+        featurizing.Options(model="", input=tmp_path, output=tmp_path, batch_size=0)

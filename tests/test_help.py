@@ -1,0 +1,100 @@
+"""Every --help is there and ends with its examples; every example runs, on small data."""
+
+import ast
+import gzip
+import runpy
+import shlex
+import shutil
+import sys
+
+import pytest
+import torch
+
+from tests.checkouts import make_checkout, shortened
+from tests.model.published.layouts import draw, nvidia_language_model
+from tests.runs import ROOT, run, run_shell
+
+# In an order in which each finds what it needs.
+SCRIPTS = [
+    "scripts/synthesize_reviews.py", "scripts/prepare_corpus.py", "scripts/describe_corpus.py",
+    "main.py", "scripts/transfer.py", "scripts/evaluate.py", "scripts/featurize.py",
+    "scripts/classify.py", "scripts/generate.py", "scripts/heatmap.py",
+    "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
+]  # fmt: skip
+NETWORK = ["scripts/download_data.py"]
+ELSEWHERE = "torch.distributed.run"  # run by the tests of the README and of the launch
+
+
+def examples_of(script):
+    """Return the commands below the first paragraph of a script's docstring."""
+    text = ast.get_docstring(ast.parse((ROOT / script).read_text())).partition("\n\n")[2]
+    return [line.split("  #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
+
+
+def prepared(script, folder):
+    """Put there what the examples of a script take for granted."""
+    if script == "scripts/prepare_corpus.py":
+        (folder / "reviews.jsonl.gz").write_bytes(
+            gzip.compress((folder / "reviews.jsonl").read_bytes())
+        )
+    elif script == "main.py":
+        shutil.copytree(folder / "data/reviews", folder / "data/amazon")
+    elif script == "scripts/classify.py":
+        shutil.copytree(folder / "runs/tour/transfer", folder / "stars")
+        (folder / "texts.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n')
+    elif script == "scripts/import_weights.py":
+        torch.save(nvidia_language_model(draw(), "ifuo", symbols=257), folder / "mlstm.pt")
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Return a function that runs a command in this process: torch takes seconds to import."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+
+    def call(command):
+        monkeypatch.setattr(sys, "argv", shlex.split(command)[1:])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(ROOT / sys.argv[0]), run_name="__main__")
+        return end.value.code
+
+    return call
+
+
+@pytest.mark.timeout(600)
+def test_every_example_runs(tmp_path, monkeypatch, here, capfd):
+    folder = make_checkout(tmp_path)
+    monkeypatch.chdir(folder)
+    for script in SCRIPTS:
+        prepared(script, folder)
+        for command in (c for c in examples_of(script) if ELSEWHERE not in c):
+            if script == "main.py" or "|" in command:
+                process = run_shell(shortened(command), cwd=folder)
+                assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+            else:
+                assert here(shortened(command)) == 0, f"{command}\n{capfd.readouterr()}"
+    for name in ("labelled.csv", "unit7.npy", "heatmap.html", "weights/14.npy", "reviews.png"):
+        assert (folder / name).stat().st_size > 0
+
+
+def test_no_script_is_forgotten():
+    found = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")} | {"main.py"}
+    assert found == {*SCRIPTS, *NETWORK, "scripts/command.py"}
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])
+def test_help_says_it_in_words_and_ends_with_examples(script):
+    process = run(script, "--help", env={"COLUMNS": "100"})
+    assert process.returncode == 0, process.stderr
+    assert "(default: None)" not in process.stdout
+    assert "\t" not in process.stdout
+    examples = process.stdout.partition("\nexamples:\n")[2].replace("\\\n", " ").splitlines()
+    shown = [" ".join(line.split("  #")[0].split()) for line in examples]
+    expected = [" ".join(line.split()) for line in examples_of(script)]
+    assert shown == expected
+    assert expected
+
+
+def test_help_joins_the_lines_of_an_option():
+    process = run("scripts/classify.py", "--help", env={"COLUMNS": "400"})
+    words = "also compressed; - reads standard input and answers each line as it comes."
+    assert words in process.stdout
