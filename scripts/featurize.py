@@ -42,7 +42,7 @@ def main() -> None:
 
     loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
     texts = read_plain_texts(options.input, options.text_key)
-    sequences = [loaded.profile.tokens(text) for text in texts]
+    sequences = [loaded.tokens(text) for text in texts]
     with tqdm(total=len(texts), unit=" texts", disable=None) as bar:
         features = features_in_order(
             loaded.model, sequences, batch_size=options.batch_size, advance=bar.update

@@ -46,7 +46,7 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     texts = read_plain_texts(options.input)[: options.texts]
-    sequences = [loaded.profile.tokens(text) for text in texts]
+    sequences = [loaded.tokens(text) for text in texts]
     characters = sum(map(len, sequences))
     ways: dict[str, Callable[[], object]] = {
         "ours": lambda: features_in_order(loaded.model, sequences, batch_size=BATCH),

@@ -86,7 +86,9 @@ def score(checkpoint: Path, sets: list[LabelledSet]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         cache = FeatureCache(Path(folder))
         train, val = (
-            Examples(cache.features(loaded.model, loaded.profile, part.texts, ""), part.labels)
+            Examples(
+                cache.features(loaded.model, list(map(loaded.tokens, part.texts)), ""), part.labels
+            )
             for part in sets
         )
     regression = fit_regression(train, val)

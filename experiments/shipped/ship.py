@@ -50,7 +50,14 @@ def main() -> None:
     options = command.parse(Options)
     full = load_model(options.model, compute_dtype=torch.float32)
     folder = SHIPPED_MODELS / options.name
-    save_model(folder, full.model, full.profile, full.provenance, quantized=True)
+    save_model(
+        folder,
+        full.model,
+        full.profile,
+        full.provenance,
+        tokenizer=full.tokenizer,
+        quantized=True,
+    )
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:
         shutil.rmtree(folder)
@@ -69,7 +76,9 @@ def fit_classifier(
 ) -> tuple[Classifier, float]:
     """Return a classifier on all units, and its accuracy on val."""
     train, val = (
-        Examples(cache.features(loaded.model, loaded.profile, part.texts, name), part.labels)
+        Examples(
+            cache.features(loaded.model, list(map(loaded.tokens, part.texts)), name), part.labels
+        )
         for part, name in zip(sets, ("train", "val"), strict=True)
     )
     regression = fit_regression(train, val)
