@@ -33,7 +33,8 @@ class VocabularyConfig:
     size: int = 8192
     """V, where it is trained."""
     sample_bytes: int = 50_000_000
-    """Bytes of the train split that it is trained on, at most."""
+    """Bytes of the train split that it is trained on, at most; unigram takes about 25 times as much
+    memory."""
 
     def __post_init__(self) -> None:
         if self.is_bytes:
@@ -138,7 +139,7 @@ def _train_apart(
     process.start()
     sender.close()  # so that the end of the process is seen here
     try:
-        with tqdm(desc="vocabulary", bar_format="{desc} {elapsed} {postfix}", disable=None) as bar:
+        with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
             while not receiver.poll(SECONDS_BETWEEN_LOOKS):
                 bar.set_postfix_str(_last_line(log_file))
         answer: bytes | InputError = receiver.recv()
