@@ -111,7 +111,8 @@ def offsets_file(split: str) -> str:
 def _described(meta: dict[str, Any], split: str, path: Path, unit: str) -> dict[str, Any]:
     try:
         size: dict[str, Any] = meta["splits"][split]
-        if all(isinstance(size[key], int) for key in (unit, "reviews")) and "sha256" in size:
+        counts = [size[key] for key in ("bytes", unit, "reviews")]
+        if all(isinstance(count, int) for count in counts) and "sha256" in size:
             return size
     except (KeyError, TypeError):
         pass

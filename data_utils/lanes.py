@@ -225,7 +225,7 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
     nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
     bounds = offsets[_spread(nearest, split.reviews)]
     if (np.diff(bounds) < 2).all():
-        raise InputError(f"the split has only {len(split.tokens)} bytes; give more reviews")
+        raise InputError(f"the split has only {len(split.tokens)} symbols; give more reviews")
     return bounds
 
 

@@ -1,6 +1,7 @@
 """Models of a vocabulary's symbols: saved, read, scored, sampled from."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -69,6 +70,12 @@ def test_a_vocabulary_of_another_size_is_refused(folder):
     description["architecture"]["vocabulary_size"] = 300
     (folder / "config.json").write_text(json.dumps(description))
     with pytest.raises(InputError, match="300 symbols, and its tokenizer has 400"):
+        load_model(folder)
+
+
+def test_without_sentencepiece_the_way_to_it_is_said(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(InputError, match="pip install sentencepiece"):
         load_model(folder)
 
 
