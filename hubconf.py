@@ -37,7 +37,7 @@ def sentiment_classifier(model: str = "default", **parameters: typing.Any) -> ty
 
 
 def language_model(model: str = "default", **parameters: typing.Any) -> typing.Any:
-    """Return the torch module, in eval mode: tokens [B, T] and a state to logits [B, T, 256].
+    """Return the torch module, in eval mode: tokens [B, T] and a state to logits [B, T, V].
 
     parameters: backend ("auto", "reference", "fused"), compute_dtype (a torch.dtype).
     """

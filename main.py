@@ -33,9 +33,10 @@ def main() -> int:
 
 def pretrain(run: ResolvedRun, world: World) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
+    corpus = load_corpus(run.config.data.corpus)
+    run = run.with_vocabulary(corpus.tokenizer.vocabulary_size)
     config = run.config
     torch.manual_seed(config.seed)
-    corpus = load_corpus(config.data.corpus)
     train, own = corpus.splits["train"], world.share(run.lanes)
     lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
     steps = config.train.total_steps(lanes.windows_per_epoch)
@@ -48,12 +49,14 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         steps=steps,
         seed=config.seed,
     )
-    checkpoints = Checkpoints(run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint)
+    checkpoints = Checkpoints(
+        run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
+    )
     publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
     if run.resumed:
         checkpoints.restore(trainer)
     else:
-        take_weights(trainer.model, config.train.start_from, corpus.text_profile)
+        take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     if world.is_main:
         run.lay()
     publisher.announce(trainer, lanes.windows_per_epoch)

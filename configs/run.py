@@ -34,6 +34,11 @@ class ResolvedRun:
     compute_dtype: torch.dtype
     resumed: bool
 
+    def with_vocabulary(self, size: int) -> "ResolvedRun":
+        """Settle V, by the corpus's tokenizer; InputError where the config has another one."""
+        model = self.config.model.for_vocabulary(size)
+        return replace(self, config=replace(self.config, model=model))
+
     def lay(self) -> None:
         """Make the folder and save the config in it: once nothing can be refused any more."""
         self.directory.folder.mkdir(parents=True, exist_ok=True)

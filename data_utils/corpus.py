@@ -1,4 +1,6 @@
-"""A corpus on disk: per split one file of bytes and one of review offsets, and `meta.json`."""
+"""A corpus on disk: per split one file of symbols and one of review offsets, and `meta.json`.
+
+Symbols are bytes, or those of a vocabulary that lies beside them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,18 +12,21 @@ import numpy as np
 from model.errors import InputError
 from model.storage import check_format_version, read_json
 from model.text import TextProfile
+from model.tokenizer import BYTES, Tokenizer, load_tokenizer
 
-FORMAT_VERSION = 1
+BYTES_VERSION = 1
+FORMAT_VERSION = 2  # 1: bytes; 2: the symbols of a vocabulary
 META_FILE = "meta.json"
 SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
 class Split:
-    """The bytes of many reviews, end to end."""
+    """The symbols of many reviews, end to end."""
 
-    tokens: np.ndarray  # uint8 [n]
-    offsets: np.ndarray  # int64 [reviews + 1], the first byte of each review, then n
+    tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
+    offsets: np.ndarray  # int64 [reviews + 1], the first symbol of each review, then n
+    tokenizer: Tokenizer = BYTES
 
     @property
     def reviews(self) -> int:
@@ -35,6 +40,7 @@ class Corpus:
 
     splits: dict[str, Split]
     meta: dict[str, Any]
+    tokenizer: Tokenizer = BYTES
 
     @property
     def text_profile(self) -> str:
@@ -43,14 +49,17 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this corpus from any other: the digests of its splits."""
-        return " ".join(str(self.meta["splits"][name]["sha256"])[:16] for name in SPLITS)
+        """What tells this corpus from any other: the digests of its splits and vocabulary."""
+        digests = [self.meta["splits"][name]["sha256"] for name in SPLITS]
+        digests += filter(None, [self.meta.get("tokenizer_sha256")])
+        return " ".join(str(digest)[:16] for digest in digests)
 
 
 def open_corpus(folder: Path) -> Corpus:
     """Map a prepared corpus into memory.
 
-    Raises InputError where a part is missing or has another size than when it was prepared.
+    Raises InputError where a part is missing or has another size than when it was prepared, or
+    the vocabulary is another one.
     """
     path = folder / META_FILE
     if not path.is_file():
@@ -62,25 +71,35 @@ def open_corpus(folder: Path) -> Corpus:
     check_format_version(meta, FORMAT_VERSION, path)
     if not isinstance(meta.get("text_profile"), str):
         raise InputError(f"{path}: has no text_profile; prepare the corpus again")
+    tokenizer = load_tokenizer(folder, meta, path)
+    unit = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
     splits = {}
     for name in SPLITS:
-        size = _described(meta, name, path)
-        splits[name] = Split(
-            _map_file(folder / bytes_file(name), np.uint8, size["bytes"]),
-            _map_file(folder / offsets_file(name), np.int64, size["reviews"] + 1),
-        )
-    return Corpus(splits, meta)
+        size = _described(meta, name, path, unit)
+        splits[name] = map_split(folder, name, size["reviews"], size[unit], tokenizer)
+    return Corpus(splits, meta, tokenizer)
 
 
-def encode_split(texts: Iterable[str], profile: TextProfile) -> Split:
+def map_split(
+    folder: Path, name: str, reviews: int, symbols: int, tokenizer: Tokenizer = BYTES
+) -> Split:
+    """Map one split into memory; InputError where a file has another size."""
+    return Split(
+        _map_file(folder / tokens_file(name), tokenizer.dtype, symbols),
+        _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
+        tokenizer,
+    )
+
+
+def encode_split(texts: Iterable[str], profile: TextProfile, tokenizer: Tokenizer = BYTES) -> Split:
     """Encode texts end to end, in memory."""
-    encoded = [profile.encode(text) for text in texts]
+    encoded = [tokenizer.encode(profile.encode(text)) for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    return Split(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+    return Split(np.concatenate([np.empty(0, tokenizer.dtype), *encoded]), offsets, tokenizer)
 
 
-def bytes_file(split: str) -> str:
-    """Return the name of a split's bytes."""
+def tokens_file(split: str) -> str:
+    """Return the name of a split's symbols."""
     return f"{split}.bin"
 
 
@@ -89,18 +108,19 @@ def offsets_file(split: str) -> str:
     return f"{split}.offsets"
 
 
-def _described(meta: dict[str, Any], split: str, path: Path) -> dict[str, Any]:
+def _described(meta: dict[str, Any], split: str, path: Path, unit: str) -> dict[str, Any]:
     try:
         size: dict[str, Any] = meta["splits"][split]
-        if all(isinstance(size[key], int) for key in ("bytes", "reviews")) and "sha256" in size:
+        counts = [size[key] for key in ("bytes", unit, "reviews")]
+        if all(isinstance(count, int) for count in counts) and "sha256" in size:
             return size
     except (KeyError, TypeError):
         pass
     raise InputError(f"{path}: does not describe the split {split!r}; prepare the corpus again")
 
 
-def _map_file(path: Path, dtype: type[np.generic], count: int) -> np.ndarray:
-    expected = count * np.dtype(dtype).itemsize
+def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
+    expected = count * dtype.itemsize
     found = path.stat().st_size if path.is_file() else -1
     if found != expected:
         state = "is missing" if found < 0 else f"has {found:,} bytes"
@@ -109,4 +129,4 @@ def _map_file(path: Path, dtype: type[np.generic], count: int) -> np.ndarray:
         )
     if count == 0:
         return np.empty(0, dtype)
-    return np.memmap(path, dtype=np.dtype(dtype).newbyteorder("<"), mode="r")
+    return np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r")

@@ -4,7 +4,7 @@ import hashlib
 
 from model.text import text_profile
 
-from .corpus import FORMAT_VERSION, SPLITS, Corpus, Split, encode_split
+from .corpus import BYTES_VERSION, SPLITS, Corpus, Split, encode_split
 from .synthetic import synthetic_reviews
 
 # Reviews per split. The labelled sets for the transfer use other seeds: nothing is seen twice.
@@ -25,7 +25,7 @@ def embedded_corpus() -> Corpus:
         }
         for name, split in splits.items()
     }
-    meta = {"format_version": FORMAT_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
+    meta = {"format_version": BYTES_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
     return Corpus(splits, {**meta, "splits": sizes, "sources": ["embedded"]})
 
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from tqdm import tqdm
 
-from .corpus import SPLITS, bytes_file, offsets_file
+from .corpus import SPLITS, offsets_file, tokens_file
 from .spills import DATA, Spill
 
 STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
@@ -108,7 +108,7 @@ class SplitWriter:
     def __init__(self, folder: Path, name: str, reviews: int):
         self.left, self.reviews, self.position = reviews, reviews, 0
         self.content_digest, self.offsets_digest = hashlib.sha256(), hashlib.sha256()
-        self.paths = (folder / bytes_file(name), folder / offsets_file(name))
+        self.paths = (folder / tokens_file(name), folder / offsets_file(name))
 
     def __enter__(self) -> "SplitWriter":
         self.content: BinaryIO = open(self.paths[0], "wb")  # closed in __exit__
@@ -124,14 +124,16 @@ class SplitWriter:
         """Write what still fits; return the rest."""
         mine, rest = reviews[: self.left], reviews[self.left :]
         if mine:
-            self.left -= len(mine)
-            lengths = np.fromiter(map(len, mine), np.int64, len(mine))
-            self._write_offsets(self.position + lengths.cumsum())
-            self.position += int(lengths.sum())
-            content = b"".join(mine)
-            self.content.write(content)
-            self.content_digest.update(content)
+            self.append(b"".join(mine), np.fromiter(map(len, mine), np.int64, len(mine)))
         return rest
+
+    def append(self, content: bytes, lengths: np.ndarray) -> None:
+        """Write reviews end to end; lengths, int64 [n], are in symbols."""
+        self.left -= len(lengths)
+        self._write_offsets(self.position + lengths.cumsum())
+        self.position += int(lengths.sum())
+        self.content.write(content)
+        self.content_digest.update(content)
 
     def _write_offsets(self, offsets: np.ndarray) -> None:
         packed = offsets.astype("<i8").tobytes()

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from model.errors import InputError
+from model.tokenizer import BYTES
 
 from .corpus import Split
 
@@ -34,7 +35,8 @@ class DataConfig:
     lanes_per_rank: int | None = None
     """Instead of lanes: lanes of each rank at the first start."""
     window: int = 128
-    """T, bytes per step and lane; gradients do not reach further back."""
+    """T, symbols per step and lane, bytes unless the corpus has a vocabulary; gradients do not
+    reach further back."""
     shards: int | None = None
     """Equal spans that the lanes read one after the other; absent, as many as lanes."""
     persist: Persist = "shard"
@@ -59,10 +61,11 @@ class DataConfig:
 class Window(NamedTuple):
     """T transitions for each of B lanes."""
 
-    tokens: np.ndarray  # uint8 [B, T + 1]; position t predicts t + 1
+    tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], transitions that count; the rest of a row is padding
     reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
-    characters: int  # transitions that count in all lanes of all ranks
+    transitions: int  # that count, in all lanes of all ranks
+    characters: int  # bytes of text that these predict
 
 
 class _Epoch(NamedTuple):
@@ -89,6 +92,7 @@ class Lanes:
     ):
         self.tokens = np.asarray(split.tokens)  # indexing a memmap costs three times as much
         self.offsets = np.asarray(split.offsets)
+        self.tokenizer = split.tokenizer
         self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
         self.own = range(lanes)[own]
         shards = lanes if shards is None else shards
@@ -123,13 +127,24 @@ class Lanes:
         begins = self._begin_reviews(spans[:, 0]) if self.persist == "review" else step == 0
         reset = np.full(self.lanes, self.persist == "never") | begins
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
-        tokens = np.zeros((len(self.own), self.window + 1), dtype=np.uint8)
+        tokens = np.zeros((len(self.own), self.window + 1), dtype=self.tokens.dtype)
         for row, lane in enumerate(self.own):
             if lengths[lane]:
                 start, end = spans[lane]
                 tokens[row, : end - start] = self.tokens[start:end]
         own = list(self.own)
-        return Window(tokens, lengths[own], reset[own], int(lengths.sum()))
+        transitions = int(lengths.sum())
+        in_bytes = self.tokenizer.kind == BYTES.kind
+        characters = transitions if in_bytes else self._text_bytes(spans)
+        return Window(tokens, lengths[own], reset[own], transitions, characters)
+
+    def _text_bytes(self, spans: np.ndarray) -> int:
+        """Count the bytes of text that are predicted in spans [lanes, 2], of all ranks.
+
+        Exact, and the same on every rank without asking the others, which keeps the count of a
+        run independent of their number; for it each rank reads what all lanes read.
+        """
+        return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 
     def spans(self, shards: np.ndarray, step: int) -> np.ndarray:
         """Return the bytes of window `step` of each shard: int64 [shards, 2], from and to."""
@@ -210,7 +225,7 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
     nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
     bounds = offsets[_spread(nearest, split.reviews)]
     if (np.diff(bounds) < 2).all():
-        raise InputError(f"the split has only {len(split.tokens)} bytes; give more reviews")
+        raise InputError(f"the split has only {len(split.tokens)} symbols; give more reviews")
     return bounds
 
 

@@ -3,14 +3,15 @@
 Every review gets a 64-bit key, a seeded bijection of its place in the input. The corpus is the
 reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded and
 spilled, each sorted; then stretches of keys are gathered from all spills, one at a time. Neither
-the number of processes nor the size of the stretches changes what comes out.
+the number of processes nor the size of the stretches changes what comes out. That is a corpus of
+bytes; for one of a vocabulary's symbols it is text, which is then encoded.
 """
 
 import logging
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,23 @@ import numpy as np
 from model.errors import InputError
 from model.storage import read_json, write_json
 from model.text import text_profile
+from model.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 from .blocks import Request
-from .corpus import FORMAT_VERSION, META_FILE, SPLITS
+from .corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, SPLITS
 from .gathering import gather
 from .inputs import Input, expand
 from .scattering import scatter
 from .spills import Spill, mark_duplicates, total_report
 from .texts import TEXT_KEYS
+from .tokenization import DESCRIPTION_FILE, tokenize
+from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
 REQUEST_FILE = "request.json"
 SPILL_FOLDER = "blocks"
+TEXT_FOLDER = "text"  # of a corpus that is to be encoded with a vocabulary
+TEXT_FILE = "text.json"  # in it, where it is whole
+TOKENS_FOLDER = "tokens"
 DUPLICATES_AT_ONCE = 4_000_000  # reviews whose digests are in memory together
 
 log = logging.getLogger(__name__)
@@ -47,6 +54,7 @@ class Preparation:
     documents: bool = False
     deduplicate: bool = False
     shuffle: bool = True
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**63:
@@ -81,20 +89,60 @@ def prepare_corpus(
     found = expand(inputs)
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
-    partial = _partial(output, found, preparation)
+    partial = output.with_name(output.name + ".partial")
+    _go_on(partial, _request(found, preparation))
     try:
-        meta = _prepare(found, partial, preparation, workers)
+        text = _prepare_text(found, partial, preparation, workers)
     except InputError:  # what is to be mended changes the work; all else goes on with it
         shutil.rmtree(partial)
         raise
-    shutil.rmtree(partial / SPILL_FOLDER)
+    tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
+    meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
+    write_json(partial / META_FILE, meta)
+    for name in (SPILL_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
+        shutil.rmtree(partial / name, ignore_errors=True)
     (partial / REQUEST_FILE).unlink()
     partial.rename(output)
     return meta
 
 
-def _prepare(
+def _prepare_text(
     found: Sequence[Input], partial: Path, preparation: Preparation, workers: int
+) -> dict[str, Any]:
+    """Write the splits as bytes; return their sizes and what was met on the way."""
+    if preparation.vocabulary.is_bytes:
+        return _sort(found, partial, partial, preparation, workers)
+    text = partial / TEXT_FOLDER
+    finished = text / TEXT_FILE
+    if not finished.is_file():
+        text.mkdir(exist_ok=True)
+        write_json(finished, _sort(found, partial, text, preparation, workers))
+    return read_json(finished)
+
+
+def _encode(
+    sizes: dict[str, Any], partial: Path, preparation: Preparation, workers: int
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """Encode the text that was prepared, where it is not the corpus already."""
+    vocabulary = preparation.vocabulary
+    if vocabulary.is_bytes:
+        return BYTES, sizes
+    text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
+    _go_on(parts, asdict(vocabulary))
+    described = parts / DESCRIPTION_FILE
+    if not described.is_file():
+        train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
+        made = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
+        made.save(parts)
+        write_json(described, made.describe())
+    tokenizer = load_tokenizer(parts, read_json(described), described)
+    sizes = tokenize(text, sizes, parts, partial, workers)
+    tokenizer.save(partial)
+    return tokenizer, sizes
+
+
+def _sort(
+    found: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     spills = scatter(
         found,
@@ -112,29 +160,27 @@ def _prepare(
         duplicates = mark_duplicates(spills, 1 + kept // DUPLICATES_AT_ONCE)
         log.info("%s duplicates left out", f"{duplicates:,}")
     counts = split_counts(kept - duplicates, preparation.split)
-    sizes = gather(spills, partial, counts)
-    reading = {**vars(report), "duplicates": duplicates}
-    meta = _describe(found, preparation, sizes, reading)
-    write_json(partial / META_FILE, meta)
-    return meta
+    sizes = gather(spills, text, counts)
+    return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
 
 
-def _partial(output: Path, inputs: Sequence[Input], preparation: Preparation) -> Path:
-    """Return the folder to work in, emptied unless the same work was begun there."""
-    partial = output.with_name(output.name + ".partial")
-    request = {
-        "inputs": [[given.location, _state(given)] for given in inputs],
-        **asdict(preparation),
-        "split": list(preparation.split),
-    }
-    path = partial / REQUEST_FILE
+def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
+    """Return what the text of a corpus depends on; not its vocabulary, which comes after it."""
+    wanted = asdict(preparation)
+    del wanted["vocabulary"]
+    given = [[each.location, _state(each)] for each in inputs]
+    return {"inputs": given, **wanted, "split": list(preparation.split)}
+
+
+def _go_on(folder: Path, request: dict[str, Any]) -> None:
+    """Make a folder to work in, emptied unless the same work was begun there."""
+    path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
-        log.info("going on with %s", partial)
-        return partial
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / SPILL_FOLDER).mkdir(parents=True)
+        log.info("going on with %s", folder)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     write_json(path, request)
-    return partial
 
 
 def _state(given: Input) -> list[int] | None:
@@ -181,12 +227,13 @@ def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
 def _describe(
     inputs: Sequence[Input],
     preparation: Preparation,
+    tokenizer: Tokenizer,
     sizes: dict[str, Any],
     reading: dict[str, int],
 ) -> dict[str, Any]:
     return {
-        "format_version": FORMAT_VERSION,
-        "tokenizer": "bytes",
+        "format_version": BYTES_VERSION if tokenizer is BYTES else FORMAT_VERSION,
+        **tokenizer.describe(),
         "text_profile": preparation.profile,
         "seed": preparation.seed,
         "shuffled": preparation.shuffle,

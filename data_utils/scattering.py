@@ -1,10 +1,7 @@
 """Blocks encoded by several processes, each spilled as it is done."""
 
-import multiprocessing
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +9,8 @@ from tqdm import tqdm
 
 from .blocks import Block, Request, block_file, cut, read_block, row_ids
 from .inputs import Input
+from .processes import spread
 from .spills import Spill, write_spill
-
-AHEAD = 2  # blocks cut for each process beyond the one it works on
 
 
 def scatter(
@@ -25,42 +21,17 @@ def scatter(
     seed: of the order of the corpus; None keeps the input's. A block that is spilled already is
     not encoded again.
     """
+    folder.mkdir(exist_ok=True)
     spills: list[Spill] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
     stored = sum(given.stored_bytes or 0 for given in inputs)
     # disable=None: a bar on a terminal, nothing in a log
     with tqdm(desc="reading", unit=" blocks", disable=None) as bar:
-        for done in _spread(blocks, folder, request, seed, workers if stored > 0 else 1):
+        work = partial(spill_block, folder=folder, request=request, seed=seed)
+        for done in spread(work, blocks, workers if stored > 0 else 1):
             spills += done
             bar.update(len(done))
     return spills
-
-
-def _spread(
-    blocks: Iterator[Block], folder: Path, request: Request, seed: int | None, workers: int
-) -> Iterator[list[Spill]]:
-    """Yield the spills of each block in turn, with a few blocks under way in each process."""
-    if workers == 1:
-        yield from (spill_block(block, folder, request, seed) for block in blocks)
-        return
-    # Spawned, since a fork of a process with threads may find their locks taken.
-    context = multiprocessing.get_context("spawn")
-    under_way: deque[Future[list[Spill]]] = deque()
-    with ProcessPoolExecutor(workers, context) as pool:
-        try:
-            for block in blocks:
-                under_way.append(pool.submit(spill_block, block, folder, request, seed))
-                if len(under_way) > workers * AHEAD:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-        except BrokenProcessPool as error:
-            raise ChildProcessError(
-                "a process that encoded reviews was killed, perhaps for its memory; run the same "
-                "command with fewer --workers: it goes on"
-            ) from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def spill_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Spill]:

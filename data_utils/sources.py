@@ -5,6 +5,7 @@ from pathlib import Path
 
 from model.errors import InputError
 from model.text import TextProfile
+from model.tokenizer import Tokenizer, check_same_tokenizer
 
 from .corpus import Corpus, Split, encode_split, open_corpus
 from .embedded import embedded_corpus
@@ -18,10 +19,12 @@ def load_corpus(folder: Path | None) -> Corpus:
     return embedded_corpus() if folder is None else open_corpus(folder)
 
 
-def load_split(path: Path, name: str, profile: TextProfile, text_key: str | None) -> Split:
-    """Return a split of a prepared corpus, or the texts of a file encoded by `profile`.
+def load_split(
+    path: Path, name: str, profile: TextProfile, tokenizer: Tokenizer, text_key: str | None
+) -> Split:
+    """Return a split of a prepared corpus, or the texts of a file encoded as a model reads them.
 
-    Raises InputError where the corpus was made by another profile, or the split is empty.
+    Raises InputError where the corpus has another profile or tokenizer, or the split is empty.
     """
     if path.is_dir():
         corpus = open_corpus(path)
@@ -30,11 +33,12 @@ def load_split(path: Path, name: str, profile: TextProfile, text_key: str | None
                 f"{path}: made with text profile {corpus.text_profile!r}, the model reads "
                 f"{profile.name!r}; prepare the corpus again with --text-profile {profile.name}"
             )
+        check_same_tokenizer(path, corpus.tokenizer, tokenizer, "the model's")
         split = corpus.splits[name]
     else:
         report = ReadingReport()
         texts = read_texts([path], text_key, report, strict=False)
-        split = encode_split(texts, profile)
+        split = encode_split(texts, profile, tokenizer)
         log.info(report.summary())
     if not split.reviews:
         raise InputError(f"{path}: no reviews to score")

@@ -18,8 +18,9 @@ from tqdm import tqdm
 
 from model.errors import InputError
 from model.text import text_profile
+from model.tokenizer import BYTES
 
-from .corpus import SPLITS, Split, bytes_file, encode_split, offsets_file, open_corpus
+from .corpus import SPLITS, Split, encode_split, offsets_file, open_corpus, tokens_file
 from .records import Record
 from .texts import ReadingReport, read_reviews
 
@@ -163,10 +164,22 @@ def _read_split(folder: Path, name: str, split: Split) -> Iterator[Split]:
             ending = int(np.searchsorted(offsets, offsets[0] + BLOCK_BYTES, side="right")) - 1
             offsets = offsets[: max(ending, 1) + 1]
             first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-            tokens = np.fromfile(folder / bytes_file(name), np.uint8, size, offset=first)
-            yield Split(tokens, offsets - first)
+            dtype = split.tokens.dtype
+            place = first * dtype.itemsize
+            tokens = np.fromfile(folder / tokens_file(name), dtype, size, offset=place)
+            yield _as_text(Split(tokens, offsets - first, split.tokenizer))
             position += len(offsets) - 1
             progress.update(len(offsets) - 1)
+
+
+def _as_text(block: Split) -> Split:
+    """Return a block of symbols as the bytes that they stand for."""
+    if block.tokenizer.kind == BYTES.kind:
+        return block
+    ends = np.zeros(len(block.tokens) + 1, np.int64)
+    np.cumsum(block.tokenizer.byte_lengths(block.tokens), out=ends[1:])
+    text = np.frombuffer(block.tokenizer.decode(block.tokens), np.uint8)
+    return Split(text, ends[block.offsets])
 
 
 def describe_reviews(

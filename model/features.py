@@ -28,7 +28,7 @@ def final_states(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (rows, features) batch by batch, longest sequences first.
 
-    sequences: uint8 [n] each. rows: indices into them; features: float32 [len(rows), F]; unless
+    sequences: symbols [n] each. rows: indices into them; features: float32 [len(rows), F]; unless
     `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
     tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
     of the order of the sequences; memory does not grow with their lengths.

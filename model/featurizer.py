@@ -86,7 +86,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         if not hasattr(self, "loaded_"):
             self.fit()
         loaded: LoadedModel = self.loaded_
-        sequences = [loaded.profile.tokens(text) for text in given]
+        sequences = [loaded.tokens(text) for text in given]
         return features_in_order(
             loaded.model, sequences, kind=self._kind(), batch_size=self.batch_size
         )

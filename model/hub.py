@@ -10,11 +10,13 @@ from typing import Any
 
 from .errors import InputError
 from .storage import read_json, write_atomically
+from .tokenizer import BYTES, TOKENIZER_FILE
 from .weights import CONFIG_FILE, WEIGHTS_FILE, find_model
 
 CARD_FILE = "README.md"
 # What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
-FILES = [CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, "classifier/*.json", "classifier/*.safetensors"]
+FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE]
+FILES += ["classifier/*.json", "classifier/*.safetensors"]
 
 
 def push_to_hub(
@@ -53,6 +55,8 @@ def write_card(folder: Path) -> None:
 def model_card(description: Mapping[str, Any]) -> str:
     """Return a card made of what config.json says; the licence is for its owner to add."""
     architecture = description["architecture"]
+    kind = description["tokenizer"]
+    level = "byte-level" if kind == BYTES.kind else f"SentencePiece ({kind})"
     provenance = json.dumps(description.get("provenance", {}), indent=2)
     return f"""---
 library_name: mlstm_sentiment
@@ -62,7 +66,7 @@ tags:
 - mlstm
 ---
 
-A byte-level {architecture["cell"]} language model of {architecture["layers"]} x \
+A {level} {architecture["cell"]} language model of {architecture["layers"]} x \
 {architecture["hidden_size"]} units; it reads text by the profile `{description["text_profile"]}`.
 
 ```python

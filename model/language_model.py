@@ -1,6 +1,7 @@
-"""The byte-level language model: embed, recur, predict the next byte."""
+"""The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
+pieces of a SentencePiece vocabulary."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -12,7 +13,7 @@ from .layers import LstmLayer, MlstmLayer, RecurrentLayer
 from .recurrence import Backend
 from .state import State, accumulation_dtype
 
-VOCABULARY_SIZE = 256  # V: bytes are the tokens
+VOCABULARY_SIZE = 256  # V where bytes are the symbols
 PASSING = {"backend", "segments", "orthogonal"}  # of ModelConfig: how it is computed, how it began
 
 
@@ -25,7 +26,9 @@ class ModelConfig:
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
-    """E, width of the byte embedding."""
+    """E, width of the embedding."""
+    vocabulary_size: int | None = None
+    """V, symbols of the tokenizer; absent, the corpus's."""
     layers: int = 1
     """L, recurrent layers; the published models have one."""
     weight_norm: bool = True
@@ -41,16 +44,36 @@ class ModelConfig:
     more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "embedding_size", "layers", "segments"):
+        for name in ("hidden_size", "embedding_size", "vocabulary_size", "layers", "segments"):
             value = getattr(self, name)
+            if name == "vocabulary_size" and value is None:
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"model.{name} is {value!r}; it must be a whole number above 0")
         if self.cell not in ("mlstm", "lstm"):
             raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
 
+    @property
+    def symbols(self) -> int:
+        """V, settled: bytes where nothing is said."""
+        return self.vocabulary_size or VOCABULARY_SIZE
+
+    def for_vocabulary(self, size: int) -> "ModelConfig":
+        """Return the config with a tokenizer's V; InputError where another one was asked for."""
+        if self.vocabulary_size not in (None, size):
+            raise InputError(
+                f"model.vocabulary_size is {self.vocabulary_size}, the corpus's tokenizer has "
+                f"{size} symbols; leave the key out"
+            )
+        return replace(self, vocabulary_size=size)
+
     def architecture(self) -> dict[str, Any]:
-        """Return what the weights depend on: all but how they are computed with."""
-        return {name: value for name, value in asdict(self).items() if name not in PASSING}
+        """Return what the weights depend on: all but how they are computed with.
+
+        A model of bytes does not say its V, as before there were others.
+        """
+        passing = PASSING | ({"vocabulary_size"} if self.symbols == VOCABULARY_SIZE else set())
+        return {name: value for name, value in asdict(self).items() if name not in passing}
 
     def check_unit(self, unit: int, layer: int) -> None:
         """Raise InputError where there is no such unit or layer; layer -1 is the last."""
@@ -70,7 +93,7 @@ class Weights(NamedTuple):
 
 
 class LanguageModel(nn.Module):
-    """A stack of recurrent layers between a byte embedding and 256 logits.
+    """A stack of recurrent layers between an embedding of V symbols and V logits.
 
     `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
     in theirs (fp32 master weights) and are cast once per window.
@@ -80,10 +103,10 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.compute_dtype = compute_dtype
-        self.embedding = nn.Embedding(VOCABULARY_SIZE, config.embedding_size)
+        self.embedding = nn.Embedding(config.symbols, config.embedding_size)
         widths = [config.embedding_size] + [config.hidden_size] * (config.layers - 1)
         self.layers = nn.ModuleList(_build_layer(config, width) for width in widths)
-        self.decoder = nn.Linear(config.hidden_size, VOCABULARY_SIZE)
+        self.decoder = nn.Linear(config.hidden_size, config.symbols)
 
     def reset_parameters(self) -> None:
         """Draw every parameter anew from torch's global generator."""
@@ -133,10 +156,10 @@ class LanguageModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Predict the byte after each of tokens [B, T].
+        """Predict the symbol after each of tokens [B, T].
 
-        tokens: integers below 256. state: [L, B, H], from `initial_state` or an earlier call.
-        Returns logits [B, T, V] in the accumulation dtype and the state after the last byte.
+        tokens: integers below V. state: [L, B, H], from `initial_state` or an earlier call.
+        Returns logits [B, T, V] in the accumulation dtype and the state after the last one.
         """
         weights = weights or self.fold()
         h, state = self.hidden(tokens, state, weights)
@@ -149,7 +172,7 @@ class LanguageModel(nn.Module):
     def step(
         self, token: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Read one byte per row, token [B]; return logits [B, V] and the state after it."""
+        """Read one symbol per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
 

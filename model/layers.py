@@ -11,6 +11,9 @@ from .fused.cuda_graphs import without_graphs
 from .recurrence import RECURRENCES, pack
 from .state import State, accumulation_dtype
 
+# Symbols whose projections are kept. On CUDA, adding gradients up by row costs a product with them.
+MOST_TABULATED = 1024
+
 
 class MlstmWeights(NamedTuple):
     """What the recurrence reads: weight norm folded, cast to the compute dtype."""
@@ -114,13 +117,20 @@ class MlstmLayer(RecurrentLayer):
         return self._recur(x_proj, state, weights, None)
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
-        """Project each of the V symbols once, since a window repeats them: [V, 5H]."""
+        """Project each of the V symbols once, since a window repeats them: [V, 5H].
+
+        Of many symbols a window has few more than once: they are projected as they come, [V, E].
+        """
+        if len(embedding) > MOST_TABULATED:
+            return embedding
         return F.linear(embedding, weights.w_x)
 
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
-        """Recur over rows of the table."""
+        """Recur over rows of the table, or over their projection."""
+        if len(table) > MOST_TABULATED:
+            return super().read(tokens, table, state, weights)
         return self._recur(table, state, weights, tokens)
 
     def _recur(

@@ -1,9 +1,10 @@
-"""Text from the model, byte by byte: valid UTF-8 by construction, any unit held at a value.
+"""Text from the model, symbol by symbol: valid UTF-8 by construction, any unit held at a value.
 
-Bytes that cannot continue the present UTF-8 sequence get probability zero and the others are
-renormalised. The alternative, to sample freely and drop what does not decode, would show text that
-differs from what the model has read; this way it reads exactly what is shown, and a trained model,
-which gives such bytes next to nothing, is changed by next to nothing.
+Symbols (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
+probability zero and the others are renormalised. The alternative, to sample freely and drop what
+does not decode, would show text that differs from what the model has read; this way it reads
+exactly what is shown, and a trained model, which gives such symbols next to nothing, is changed by
+next to nothing.
 """
 
 import codecs
@@ -14,23 +15,24 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from . import utf8
 from .errors import InputError
-from .language_model import VOCABULARY_SIZE, LanguageModel
+from .language_model import LanguageModel
 from .state import State
 from .text import TextProfile
+from .tokenizer import BYTES, Tokenizer
+from .utf8 import START, Continuations
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How the next byte is drawn, and when to stop."""
+    """How the next symbol is drawn, and when to stop."""
 
     temperature: float = 1.0
-    """Logits are divided by it; 0 always takes the likeliest byte."""
+    """Logits are divided by it; 0 always takes the likeliest symbol."""
     top_k: int = 0
-    """Draw among so many of the likeliest bytes; 0: among all."""
+    """Draw among so many of the likeliest symbols; 0: among all."""
     top_p: float = 1.0
-    """Draw among the fewest likeliest bytes that have this probability together; 1: among all."""
+    """Draw among the fewest likeliest symbols with this probability together; 1: among all."""
     length: int = 400
     """Bytes after the prompt, at most."""
     seed: int = 0
@@ -42,7 +44,7 @@ class SamplingConfig:
         if not 0 < self.top_p <= 1:
             raise InputError(f"top-p is {self.top_p}; it must be above 0 and at most 1")
         if self.top_k < 0:
-            raise InputError(f"top-k is {self.top_k}; it must be 0 (all bytes) or above")
+            raise InputError(f"top-k is {self.top_k}; it must be 0 (all symbols) or above")
         if self.length < 1:
             raise InputError(f"length is {self.length}; it must be at least 1 byte")
         if self.seed < 0:
@@ -78,10 +80,10 @@ class Clamp:
 
 
 class Reader:
-    """The model as it reads one byte after the other, a clamped unit at its value at every step.
+    """The model as it reads one symbol after the other, a clamped unit at its value at every step.
 
-    The clamp comes before the first byte and after each one: what a step starts from and what the
-    next byte is predicted from both have the value.
+    The clamp comes before the first one and after each: what a step starts from and what the next
+    one is predicted from both have the value.
     """
 
     @torch.inference_mode()
@@ -99,7 +101,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, tokens: np.ndarray) -> None:
-        """Read one byte per row: integers [B]."""
+        """Read one symbol per row: integers [B]."""
         device = self.model.embedding.weight.device
         column = torch.from_numpy(tokens.astype(np.int64)).to(device).unsqueeze(1)  # [B, 1]
         _, state = self.model.hidden(column, self.state, self.weights)
@@ -107,7 +109,7 @@ class Reader:
 
     @torch.inference_mode()
     def logits(self) -> np.ndarray:
-        """Return the logits of the next byte, float64 [B, V]."""
+        """Return the logits of the next symbol, float64 [B, V]."""
         logits = self.model.decode(self.state.h[-1], self.weights).double().cpu().numpy()
         if not np.isfinite(logits).all():
             raise InputError("the model predicts NaN or infinity: its weights are damaged")
@@ -118,20 +120,20 @@ class Reader:
 
 
 def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
-    """Return what the next byte is drawn from: float64 [B, V], rows sum to 1.
+    """Return what the next symbol is drawn from: float64 [B, V], rows sum to 1.
 
     logits: float64 [B, V]. allowed: bool [B, V], at least one per row. In this order: what is not
-    allowed goes, temperature, the top k, and of those the top p. Among equals, the lower byte wins.
+    allowed goes, temperature, the top k, and of those the top p. Among equals, the lower one wins.
     """
     scores = np.where(allowed, logits, -np.inf)
     order = np.argsort(-scores, axis=-1, kind="stable")  # likeliest first
     scores = np.take_along_axis(scores, order, axis=-1)
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the likeliest to -inf
         weights = np.exp((scores - scores[:, :1]) / (config.temperature or 1.0))
-    weights[:, 1 if config.temperature == 0 else config.top_k or VOCABULARY_SIZE :] = 0
+    weights[:, 1 if config.temperature == 0 else config.top_k or len(weights[0]) :] = 0
     weights /= weights.sum(axis=-1, keepdims=True)
     if config.top_p < 1:
-        # A byte stays while the likelier ones together have not reached top p.
+        # A symbol stays while the likelier ones together have not reached top p.
         weights[:, 1:][np.cumsum(weights, axis=-1)[:, :-1] >= config.top_p] = 0
         weights /= weights.sum(axis=-1, keepdims=True)
     chances = np.empty_like(weights)
@@ -154,6 +156,7 @@ def generate(
     samples: int = 1,
     clamp: Clamp | None = None,
     stop: str = "",
+    tokenizer: Tokenizer = BYTES,
 ) -> Iterator[tuple[int, str]]:
     """Yield (sample, characters) as they come, until every sample has ended.
 
@@ -164,15 +167,17 @@ def generate(
     if samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
     reader = Reader(model, clamp)
-    lanes = [_Sample(config, number, stop) for number in range(samples)]
-    return _generate(reader, opening, config, lanes)
+    tokens, owed = tokenizer.opening(opening)
+    symbols = _Symbols(tokenizer, owed)
+    lanes = [_Sample(config, number, stop, symbols) for number in range(samples)]
+    return _generate(reader, tokens, config, lanes)
 
 
 def _generate(
-    reader: Reader, opening: bytes, config: SamplingConfig, lanes: list["_Sample"]
+    reader: Reader, opening: np.ndarray, config: SamplingConfig, lanes: list["_Sample"]
 ) -> Iterator[tuple[int, str]]:
-    for byte in opening:
-        reader.read(np.array([byte]))
+    for token in opening:
+        reader.read(np.array([token]))
     reader.spread(len(lanes))
     while True:
         allowed = np.stack([lane.allowed() for lane in lanes])
@@ -186,40 +191,51 @@ def _generate(
         reader.read(tokens)
 
 
+class _Symbols:
+    """What may be written with a tokenizer's symbols, the first of which begins with `owed`."""
+
+    def __init__(self, tokenizer: Tokenizer, owed: bytes):
+        self.spellings, self.owed = tokenizer.spellings, owed
+        self.continuations = Continuations(tokenizer.spellings)
+        self.firsts = np.array([spelling.startswith(owed) for spelling in self.spellings])  # [V]
+
+
 class _Sample:
     """One sample in the making: its random numbers, and the characters that are not yet told."""
 
-    def __init__(self, config: SamplingConfig, number: int, stop: str):
+    def __init__(self, config: SamplingConfig, number: int, stop: str, symbols: _Symbols):
         # A generator of its own: a sample does not depend on how many others are drawn with it.
         self.random = np.random.default_rng([config.seed, number])
         self.room = config.length  # bytes that may still come
         self.stop = stop
+        self.symbols, self.owed = symbols, symbols.owed
         self.decoder = codecs.getincrementaldecoder("utf-8")()
-        self.utf8 = utf8.START
+        self.utf8 = START
         self.untold = ""
 
     def allowed(self) -> np.ndarray:
-        """Return the bytes that may come, bool [V]; a sample that has ended takes any."""
-        return (
-            utf8.allowed_bytes(self.utf8, self.room)
-            if self.room
-            else np.ones(VOCABULARY_SIZE, bool)
-        )
+        """Return the symbols that may come, bool [V]; a sample that has ended takes any."""
+        if not self.room:
+            return np.ones(len(self.symbols.spellings), bool)
+        allowed = self.symbols.continuations.allowed(self.utf8, self.room + len(self.owed))
+        return allowed & self.symbols.firsts if self.owed else allowed
 
     def draw(self, chances: np.ndarray) -> int:
-        """Draw a byte with the chances [V], by inverting their cumulative sum."""
+        """Draw a symbol with the chances [V], by inverting their cumulative sum."""
         possible = np.flatnonzero(chances)
         cumulative = np.cumsum(chances[possible])
         at = np.searchsorted(cumulative, self.random.random() * cumulative[-1], side="right")
         return int(possible[min(at, len(possible) - 1)])  # the product may round up to the sum
 
-    def take(self, byte: int) -> str:
-        """Take one more byte; return the characters that have become certain."""
-        self.utf8 = utf8.next_state(self.utf8, byte)
-        self.room -= 1
-        self.untold += self.decoder.decode(bytes([byte]))
-        if self.stop and self.untold.endswith(self.stop):
-            self.room, self.untold = 0, self.untold.removesuffix(self.stop)
+    def take(self, symbol: int) -> str:
+        """Take one more symbol; return the characters that have become certain."""
+        self.utf8 = self.symbols.continuations.next_state(self.utf8, symbol)
+        written = self.symbols.spellings[symbol].removeprefix(self.owed)
+        self.owed = b""  # it was the opening's, and is not told again
+        self.room -= len(written)
+        self.untold += self.decoder.decode(written)
+        if self.stop and self.stop in self.untold:
+            self.room, self.untold = 0, self.untold.partition(self.stop)[0]
         told = len(self.untold) - self._held()
         characters, self.untold = self.untold[:told], self.untold[told:]
         return characters

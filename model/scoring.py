@@ -1,4 +1,4 @@
-"""How well the model predicts: the cost of every byte, in bits."""
+"""How well the model predicts: the cost of every symbol, in bits."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,15 @@ from .language_model import LanguageModel, Weights
 from .ragged import Batch, ragged_batches
 
 
-def byte_costs(
+def token_costs(
     model: LanguageModel, sequences: Sequence[np.ndarray], *, batch_size: int, block: int = 128
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield (rows, costs) batch by batch: bits for every byte of every sequence.
+    """Yield (rows, costs) batch by batch: bits for every symbol of every sequence.
 
-    sequences: uint8 [n] each, read from the zero state. costs: one float32 [n] per row. The first
-    byte is predicted too, by the zero state, that is by the decoder's bias alone.
+    sequences: symbols [n] each, read from the zero state. costs: one float32 [n] per row. The first
+    one is predicted too, by the zero state, that is by the decoder's bias alone.
     """
-    # The last byte is predicted and never read.
+    # The last symbol is predicted and never read.
     lengths = [max(len(sequence) - 1, 0) for sequence in sequences]
     with torch.inference_mode():
         weights = model.fold()

@@ -118,7 +118,7 @@ class SentimentClassifier:
         return Verdicts(choices, probabilities, features[:, self.classifier.neuron])
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
-        sequences = [self.loaded.profile.tokens(text) for text in checked_texts(texts)]
+        sequences = [self.loaded.tokens(text) for text in checked_texts(texts)]
         return features_in_order(
             self.loaded.model,
             sequences,

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from .errors import InputError
 
 TAG = re.compile(r"<.*?>")
@@ -33,10 +31,6 @@ class TextProfile:
     def opening(self, text: str) -> bytes:
         """Return the bytes of a text that is to go on: framed in front, open at its end."""
         return (self.prefix + self.clean(text)).encode("utf-8", errors="replace")
-
-    def tokens(self, text: str) -> np.ndarray:
-        """Return the text's bytes as uint8 [n]."""
-        return np.frombuffer(self.encode(text), dtype=np.uint8)
 
 
 def _clean_openai(text: str) -> str:

@@ -30,7 +30,7 @@ def moments(
 ) -> Iterator[Moment]:
     """Yield the state after every byte of every sequence, read from the zero state.
 
-    sequences: uint8 [n] each. Memory does not grow with their length. The values are those of
+    sequences: symbols [n] each. Memory does not grow with their length. The values are those of
     `model.step`, byte by byte: a window would give the cell state only after its last byte.
     """
     model.config.check_unit(0, layer)

@@ -1,4 +1,6 @@
-"""Which byte may follow which, so that whatever is written byte by byte is UTF-8."""
+"""Which symbol may follow, so that whatever is written symbol by symbol is UTF-8."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,15 +41,32 @@ def _table() -> np.ndarray:
 _NEXT = _table()  # [8, 256], -1 where the byte may not come
 
 
-def next_state(state: int, byte: int) -> int:
-    """Return the state after an allowed byte."""
-    return int(_NEXT[state, byte])
+class Continuations:
+    """The automaton over V symbols, each of which is spelled in some bytes."""
+
+    def __init__(self, spellings: Sequence[bytes]):
+        self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
+        self._after = _after(spellings, self._sizes)  # [8, V], -1 where a symbol may not come
+        self._needed = self._sizes + _MISSING[self._after]  # [8, V], bytes to the character's end
+
+    def next_state(self, state: int, symbol: int) -> int:
+        """Return the state after an allowed symbol."""
+        return int(self._after[state, symbol])
+
+    def allowed(self, state: int, room: int) -> np.ndarray:
+        """Return the symbols that may come, bool [V], where `room` bytes are left for all to come.
+
+        A character that would not fit is not begun, so that the last one is always whole.
+        """
+        return (self._after[state] >= 0) & (self._needed[state] <= room)
 
 
-def allowed_bytes(state: int, room: int) -> np.ndarray:
-    """Return the bytes that may come, bool [256], where `room` bytes are left for all to come.
-
-    A character that would not fit is not begun, so that the last one is always whole.
-    """
-    after = _NEXT[state]
-    return (after >= 0) & (_MISSING[after] < room)
+def _after(spellings: Sequence[bytes], sizes: np.ndarray) -> np.ndarray:
+    states = np.arange(len(_TRANSITIONS))[:, None]
+    after = np.where(sizes > 0, states, -1)  # a symbol without bytes would never come to an end
+    for place in range(sizes.max()):
+        longer = np.flatnonzero(sizes > place)
+        byte = np.array([spellings[symbol][place] for symbol in longer.tolist()])
+        before = after[:, longer]
+        after[:, longer] = np.where(before < 0, -1, _NEXT[before, byte])
+    return after

@@ -1,4 +1,7 @@
-"""A model on disk: `model.safetensors` and `config.json`. Nothing is ever unpickled."""
+"""A model on disk: `model.safetensors`, `config.json`, and `tokenizer.model` unless it reads bytes.
+
+Nothing is ever unpickled.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -16,8 +20,10 @@ from .language_model import PASSING, LanguageModel, ModelConfig
 from .quantization import dequantize, quantize, quantized_shapes
 from .storage import check_format_version, read_json, write_atomically, write_json
 from .text import TextProfile, text_profile
+from .tokenizer import BYTES, Tokenizer, load_tokenizer
 
-FORMAT_VERSION = 2  # 1: tensors as they are; 2: matrices as 8-bit integers
+# 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
+FORMAT_VERSION = 3
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 SHIPPED_MODELS = Path(__file__).parent / "pretrained"
@@ -33,6 +39,11 @@ class LoadedModel:
     profile: TextProfile
     folder: Path
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Tokenizer = BYTES
+
+    def tokens(self, text: str) -> np.ndarray:
+        """Return a text as the model reads it, framed by its profile: symbols [n]."""
+        return self.tokenizer.encode(self.profile.encode(text))
 
 
 def save_model(
@@ -41,20 +52,30 @@ def save_model(
     profile: TextProfile,
     provenance: Mapping[str, Any],
     *,
+    tokenizer: Tokenizer = BYTES,
     quantized: bool = False,
 ) -> None:
-    """Write weights and description; each file is replaced whole."""
+    """Write weights, vocabulary and description; each file is replaced whole."""
+    assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
     folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder)
     tensors = model.state_dict()
     save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
     description = {
-        "format_version": 2 if quantized else 1,
+        **_format(tokenizer, quantized),
         "architecture": model.config.architecture(),
-        "tokenizer": "bytes",
+        **tokenizer.describe(),
         "text_profile": profile.name,
         "provenance": dict(provenance),
     }
     write_json(folder / CONFIG_FILE, description)
+
+
+def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
+    """Return the oldest version that can say it, and what else tells how to read the tensors."""
+    if tokenizer.kind == BYTES.kind:
+        return {"format_version": 2 if quantized else 1}
+    return {"format_version": 3, "quantized": quantized}
 
 
 def load_model(
@@ -70,11 +91,14 @@ def load_model(
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
-    if description.get("tokenizer") != "bytes":
-        raise InputError(f"{path}: tokenizer {description.get('tokenizer')!r} is unknown")
+    tokenizer = load_tokenizer(folder, description, path)
+    if tokenizer.vocabulary_size != config.symbols:
+        raise InputError(
+            f"{path}: {config.symbols} symbols, and its tokenizer has {tokenizer.vocabulary_size}"
+        )
     with torch.device("meta"):
         expected = LanguageModel(config, compute_dtype)
-    quantized = description["format_version"] == 2
+    quantized = bool(description.get("quantized", description["format_version"] == 2))
     weights = folder / WEIGHTS_FILE
     shapes = {name: tuple(t.shape) for name, t in expected.state_dict().items()}
     check_shapes(weights, quantized_shapes(shapes) if quantized else shapes)
@@ -83,7 +107,7 @@ def load_model(
     model.load_state_dict(dequantize(tensors) if quantized else tensors)
     model.eval()
     profile = text_profile(str(description.get("text_profile")))
-    return LoadedModel(model, profile, folder, description.get("provenance", {}))
+    return LoadedModel(model, profile, folder, description.get("provenance", {}), tokenizer)
 
 
 def model_digest(model: LanguageModel) -> str:
@@ -120,7 +144,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
     known = {item.name for item in fields(ModelConfig)} - PASSING
-    unknown, missing = set(architecture) - known, known - set(architecture)
+    unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
     if unknown or missing:
         raise InputError(
             f"{path}: architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"

@@ -13,7 +13,7 @@ import command
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Score a model on text: bits per character."""
+    """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
 
     model: str
     """A model directory, a run directory, or the name of a shipped model."""
@@ -27,7 +27,7 @@ class Options:
     """strip: in file order, the state carried on; review: every review from the zero state."""
     lanes: int | None = None
     """Strips read side by side, each from the zero state; 1 is file order to the letter. Absent:
-    one per 20,000 bytes, at most 64."""
+    one per 20,000 symbols, at most 64."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Dtype of the products."""
     output: Path | None = None
@@ -44,7 +44,9 @@ def main() -> None:
     from training.precision import DTYPES
 
     loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
-    split = load_split(options.data, options.split, loaded.profile, options.text_key)
+    split = load_split(
+        options.data, options.split, loaded.profile, loaded.tokenizer, options.text_key
+    )
     started = perf_counter()
     score = score_split(loaded.model, split, lanes=options.lanes, reset=options.reset)
     result = {

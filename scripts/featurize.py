@@ -54,7 +54,7 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
     options.kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     texts = read_plain_texts(options.input, options.text_key)
-    sequences = [loaded.profile.tokens(text) for text in texts]
+    sequences = [loaded.tokens(text) for text in texts]
     size = sum(map(len, sequences))
     with tqdm(total=size, unit="B", unit_scale=True, desc="reading", disable=None) as bar:
         features = features_in_order(

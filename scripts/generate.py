@@ -29,11 +29,11 @@ class Options:
     samples: int = 1
     """Texts to write; the first is shown while it is written."""
     temperature: float = 1.0
-    """Below 1 the model plays safe, above it dares more; 0 always takes the likeliest byte."""
+    """Below 1 the model plays safe, above it dares more; 0 always takes the likeliest symbol."""
     top_k: int = 0
-    """Draw among so many of the likeliest bytes; 0: among all."""
+    """Draw among so many of the likeliest symbols; 0: among all."""
     top_p: float = 1.0
-    """Draw among the fewest likeliest bytes that have this probability together."""
+    """Draw among the fewest likeliest symbols that have this probability together."""
     seed: int = 0
     """The same seed, the same text."""
     stop: bool = False
@@ -41,7 +41,7 @@ class Options:
     neuron: int | None = None
     """The unit to hold. Absent, the one that the model's classifier leans on."""
     value: float | None = None
-    """What to hold the unit's cell state at, before every byte read or written."""
+    """What to hold the unit's cell state at, before every symbol read or written."""
     hidden_value: float | None = None
     """What to hold the unit's hidden state at, alone or together with --value."""
     layer: int = -1
@@ -73,6 +73,7 @@ def main() -> None:
         samples=options.samples,
         clamp=asked_clamp(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
+        tokenizer=loaded.tokenizer,
     )
     prompt = visible(opening.decode().removeprefix(loaded.profile.prefix))
     texts = [prompt] * options.samples

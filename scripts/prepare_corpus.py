@@ -1,14 +1,16 @@
-"""Turn reviews into a corpus: shuffled, split, as bytes; or check one.
+"""Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one.
 
 python scripts/prepare_corpus.py reviews.jsonl.gz --output data/reviews --split 98,1,1
+python scripts/prepare_corpus.py reviews.jsonl.gz --output data/pieces --tokenizer bpe
 python scripts/prepare_corpus.py --check data/reviews
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,12 +18,13 @@ import command
 
 from data_utils.checking import check_corpus
 from data_utils.preparation import Preparation, prepare_corpus
+from data_utils.vocabulary import VocabularyConfig
 from model.errors import InputError
 
 
 @dataclass(frozen=True)
 class Options:
-    """Turn reviews into a corpus: shuffled, split, as bytes; or check one."""
+    """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one."""
 
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
@@ -48,6 +51,14 @@ class Options:
     """Keep only the first of reviews that are equal byte for byte."""
     keep_order: bool = False
     """Leave the reviews in the order of the input, as Puri et al.'s code did before it split."""
+    tokenizer: str = "bytes"
+    """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
+    or a model, whose vocabulary is taken."""
+    vocabulary_size: int = VocabularyConfig.size
+    """Symbols of a vocabulary that is trained, 258 to 65536."""
+    tokenizer_sample: int = VocabularyConfig.sample_bytes
+    """Bytes of text that a vocabulary is trained on, at most: whole reviews from all over the
+    train split, drawn by the seed."""
     workers: int = 0
     """Processes that encode; 0 is one for each core."""
 
@@ -73,19 +84,30 @@ def prepare(options: Options, output: Path) -> None:
         documents=options.documents,
         deduplicate=options.deduplicate,
         shuffle=not options.keep_order,
+        vocabulary=VocabularyConfig(
+            tokenizer=options.tokenizer,
+            size=options.vocabulary_size,
+            sample_bytes=options.tokenizer_sample,
+        ),
     )
     started = perf_counter()
     workers = options.workers or len(os.sched_getaffinity(0))
     meta = prepare_corpus(options.inputs, output, preparation, workers)
     for name, size in meta["splits"].items():
-        print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes")
+        print(size_line(name, size))
     print(f"{output}: {perf_counter() - started:.1f} s")
 
 
 def check(folder: Path) -> None:
     """Hold a corpus against its description."""
     for name, size in check_corpus(folder).items():
-        print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes  as prepared")
+        print(f"{size_line(name, size)}  as prepared")
+
+
+def size_line(name: str, size: Mapping[str, Any]) -> str:
+    """Say how large a split is."""
+    symbols = f" {size['tokens']:>14,} symbols" if "tokens" in size else ""
+    return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{symbols}"
 
 
 def parse_split(text: str) -> tuple[float, ...]:

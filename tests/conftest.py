@@ -20,13 +20,49 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 from data_utils.corpus import Split, encode_split
 from data_utils.synthetic import synthetic_reviews
 from model.language_model import LanguageModel, ModelConfig, build_model
+from model.subwords import SubwordTokenizer, train_vocabulary
 from model.text import text_profile
+from model.tokenizer import BYTES, Tokenizer
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     # Two workers run the suite on two cores; a product over 3 rows gains nothing from threads.
     torch.set_num_threads(1)
+
+
+def small_vocabulary(kind: str, size: int) -> SubwordTokenizer:
+    """Train on four hundred synthetic reviews; under a second."""
+    profile = text_profile("openai")
+    texts = (profile.encode(review.text) for review in synthetic_reviews(400, seed=3))
+    with open(os.devnull, "w") as log:
+        return SubwordTokenizer(kind, train_vocabulary(texts, kind, size, log))
+
+
+@pytest.fixture(scope="session")
+def subwords() -> SubwordTokenizer:
+    """A vocabulary of 400 symbols."""
+    return small_vocabulary("bpe", 400)
+
+
+@pytest.fixture(scope="session", params=["bytes", "bpe", "unigram"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    """Every kind of tokenizer in turn."""
+    return BYTES if request.param == "bytes" else small_vocabulary(request.param, 350)
+
+
+@pytest.fixture
+def subword_split(subwords: SubwordTokenizer) -> Split:
+    """The reviews of `small_split` in the symbols of `subwords`."""
+    texts = (review.text for review in synthetic_reviews(40, seed=5))
+    return encode_split(texts, text_profile("openai"), subwords)
+
+
+@pytest.fixture
+def subword_model(subwords: SubwordTokenizer) -> LanguageModel:
+    """A model of those symbols."""
+    config = ModelConfig(hidden_size=12, embedding_size=6, vocabulary_size=subwords.vocabulary_size)
+    return build_model(config, seed=4).eval()
 
 
 @pytest.fixture

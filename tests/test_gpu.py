@@ -1,8 +1,10 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
+import numpy as np
 import pytest
 import torch
 
+from data_utils.lanes import Window
 from model.fused import cuda_graphs
 from model.fused.cuda import runs_in_triton
 from model.fused.triton_window import Inputs
@@ -13,6 +15,8 @@ from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
+from training.feeding import as_batch
+from training.objective import Objective
 
 pytestmark = pytest.mark.gpu
 
@@ -39,6 +43,24 @@ def test_recurrence_on_the_gpu_equals_fp64(backend, dtype):
     for expected, actual in zip(*results, strict=True):
         error = (actual.cpu().double() - expected).norm() / expected.norm()
         assert error <= tolerance
+
+
+@pytest.mark.parametrize("symbols", [400, 2000])
+def test_symbols_of_a_vocabulary_on_the_gpu_equal_the_cpu(symbols):
+    """Few symbols are tabulated, many projected as they come; uint16 is copied as it is."""
+    tokens = np.random.default_rng(0).integers(0, symbols, (6, 33)).astype(np.uint16)
+    window = Window(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
+    config = ModelConfig(hidden_size=16, vocabulary_size=symbols)
+    found = []
+    for device in ("cpu", "cuda"):
+        batch = as_batch(window, torch.device(device))
+        objective = Objective(build_model(config, seed=1).to(device))
+        state = objective.model.initial_state(6)
+        nats, _ = objective(batch.inputs, batch.targets, state)
+        nats.backward()
+        found.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
+    for cpu, gpu in zip(*found, strict=True):
+        torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

@@ -21,6 +21,7 @@ from model.errors import InputError
 from model.state import State
 from model.storage import check_format_version, read_json, write_json
 from model.text import TextProfile
+from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
 
 from .progress import Progress
@@ -50,8 +51,11 @@ class CheckpointConfig:
 class Checkpoints:
     """The folder `checkpoint/` of a run."""
 
-    def __init__(self, folder: Path, keep: int, corpus_fingerprint: str):
-        self.folder, self.keep, self.corpus_fingerprint = folder, keep, corpus_fingerprint
+    def __init__(
+        self, folder: Path, keep: int, corpus_fingerprint: str, tokenizer: Tokenizer = BYTES
+    ):
+        self.folder, self.keep = folder, keep
+        self.corpus_fingerprint, self.tokenizer = corpus_fingerprint, tokenizer
 
     def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
         """Save everything; called by all ranks, written by the main one."""
@@ -65,7 +69,7 @@ class Checkpoints:
         partial = self.folder / f".{final.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            save_model(partial, trainer.model, profile, provenance)
+            save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers(trainer.optimizers))
             carried = {"h": h, "c": c, "row_nats": nats, "random_state": torch.get_rng_state()}
             save_tensors(partial / LANES_FILE, carried)

@@ -1,4 +1,4 @@
-"""Bits per character of a split: every byte counted, summed over bytes and ranks."""
+"""Bits per character of a split: per byte of text, whatever the symbols; summed over ranks."""
 
 import math
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from data_utils.corpus import Split
 from data_utils.lanes import cut_strips
 from model.errors import InputError
 from model.language_model import LanguageModel
-from model.scoring import byte_costs
+from model.scoring import token_costs
 
 from .distributed import World
 
 Reset = Literal["strip", "review"]
-STRIP_BYTES = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
+STRIP_SYMBOLS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
 MAX_STRIPS = 64
 
 
@@ -57,10 +57,10 @@ def evaluate_split(
     strips = cut_strips(split, lanes)[world.rank :: world.size]
     bits = math.fsum(
         float(cost.sum(dtype=np.float64))
-        for _, costs in byte_costs(model, strips, batch_size=lanes)
+        for _, costs in token_costs(model, strips, batch_size=lanes)
         for cost in costs
     )
-    characters = sum(len(strip) for strip in strips)
+    characters = sum(split.tokenizer.count_bytes(strip) for strip in strips)
     totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))
     return float(totals[0] / totals[1]), int(totals[1])
 
@@ -75,7 +75,7 @@ def score_split(
     every review from the zero state, `lanes` of them side by side.
     """
     if lanes is None:
-        long_enough = len(split.tokens) // STRIP_BYTES
+        long_enough = len(split.tokens) // STRIP_SYMBOLS
         lanes = MAX_STRIPS if reset == "review" else min(max(1, long_enough), MAX_STRIPS)
     if lanes < 1:
         raise InputError(f"--lanes is {lanes}; it must be at least 1")
@@ -85,11 +85,13 @@ def score_split(
     else:
         sequences = cut_strips(split, lanes)
     costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
-    for rows, batch in byte_costs(model, sequences, batch_size=lanes):
+    for rows, batch in token_costs(model, sequences, batch_size=lanes):
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost
     per_review = np.add.reduceat(np.concatenate(costs).astype(np.float64), bounds[:-1])
-    return _summary(per_review, np.diff(bounds), len(sequences))
+    lengths = split.tokenizer.byte_lengths(split.tokens)
+    per_review_bytes = np.add.reduceat(lengths, bounds[:-1], dtype=np.int64)
+    return _summary(per_review, per_review_bytes, len(sequences))
 
 
 def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:

@@ -18,7 +18,8 @@ class Batch(NamedTuple):
     inputs: Tensor  # int64 [B, T]
     targets: Tensor  # int64 [B, T]; padding is IGNORED
     reset: Tensor  # bool [B]
-    characters: int  # transitions that count in all lanes of all ranks
+    transitions: int  # that count, in all lanes of all ranks
+    characters: int  # bytes of text that these predict
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:
@@ -33,7 +34,8 @@ def as_batch(window: Window, device: torch.device) -> Batch:
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
     reset = copied(torch.from_numpy(window.reset))
-    return Batch(inputs, targets.masked_fill(padding, IGNORED), reset, window.characters)
+    targets = targets.masked_fill(padding, IGNORED)
+    return Batch(inputs, targets, reset, window.transitions, window.characters)
 
 
 class Feed:

@@ -1,4 +1,4 @@
-"""What is minimised: the nats of every next byte, summed, without a [T, B, V] tensor in between."""
+"""What is minimised: the nats of every next symbol, summed, with no [T, B, V] tensor in between."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ from model.fused.recycling import empty_like
 from model.language_model import LanguageModel
 from model.state import State
 
-IGNORED = -100  # the target of a byte that does not count
-ROWS_AT_ONCE = {"cpu": 2048, "cuda": 32768}  # on the CPU, logits that stay in cache
+IGNORED = -100  # the target of a symbol that does not count
+LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
+FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # each piece adds a [V, H] gradient up
 
 
 class Objective(nn.Module):
@@ -55,7 +56,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         nats = b.new_zeros(())
         d_h = empty_like(h)
         d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
-        rows = ROWS_AT_ONCE.get(h.device.type, len(h))
+        rows = rows_at_once(h.device.type, len(w))
         for part, target, d_part in zip(
             h.split(rows), targets.split(rows), d_h.split(rows), strict=True
         ):
@@ -75,6 +76,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # In place: a second backward is refused by autograd, which sees that they have changed.
         d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
         return d_h, d_w.to(ctx.dtype), d_b, None  # not sooner: a sum over bytes overflows fp16
+
+
+def rows_at_once(device_type: str, vocabulary_size: int) -> int:
+    """Return for how many rows the logits [rows, V] exist at a time; as on CUDA elsewhere."""
+    kind = device_type if device_type in LOGITS_AT_ONCE else "cuda"
+    return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
 
 
 def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

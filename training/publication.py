@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from data_utils.corpus import Corpus
+from data_utils.corpus import Corpus, Split
 from data_utils.provenance import describe_origin
 from model.text import text_profile
+from model.tokenizer import BYTES
 from model.weights import save_model
 
 from .distributed import World
@@ -33,7 +34,7 @@ class Publisher:
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         train = self.corpus.splits["train"]
         self.say(
-            f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} bytes; "
+            f"{parameters:,} parameters; {train.reviews:,} reviews, {self._size_of(train)}; "
             f"{trainer.lanes} lanes on {self.world.size} x {self.world.device.type}, "
             f"{str(trainer.model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
             f"({trainer.steps / windows_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
@@ -41,6 +42,11 @@ class Publisher:
         self.say(f"writing to {self.directory.folder}")
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
+
+    def _size_of(self, split: Split) -> str:
+        if split.tokenizer.kind == BYTES.kind:
+            return f"{len(split.tokens):,} bytes"
+        return f"{len(split.tokens):,} symbols of {split.tokenizer.fingerprint}"
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Score the valid split, publish the model where it is the best; return the score."""
@@ -58,7 +64,13 @@ class Publisher:
     def publish(self, trainer: Trainer) -> None:
         """Write `model/`."""
         if self.world.is_main:
-            save_model(self.directory.model, trainer.model, self.profile, self.provenance(trainer))
+            save_model(
+                self.directory.model,
+                trainer.model,
+                self.profile,
+                self.provenance(trainer),
+                tokenizer=self.corpus.tokenizer,
+            )
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
         """Return what the model's description says of its making."""

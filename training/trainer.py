@@ -92,8 +92,8 @@ class Trainer:
         state = self.state.reset(batch.reset)
         nats, state = self.parallel(batch.inputs, batch.targets, state, self._kept())
         self.state = State(*state).detach()
-        # DDP averages over ranks; what is wanted is the sum over all lanes per character.
-        self._update(nats * (self.world.size / batch.characters))
+        # DDP averages over ranks; what is wanted is the sum over all lanes per symbol.
+        self._update(nats * (self.world.size / batch.transitions))
         self.nats += nats.detach()
         self.progress.step += 1
         self.progress.characters += batch.characters

@@ -105,7 +105,7 @@ def featurize_sets(
 ) -> list[Examples]:
     """Featurize the sets with `model`; text is read as `loaded` says."""
     return [
-        Examples(cache.features(model, loaded.profile, part.texts, name), part.labels)
+        Examples(cache.features(model, list(map(loaded.tokens, part.texts)), name), part.labels)
         for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
     ]
 

@@ -12,7 +12,6 @@ from tqdm import tqdm
 from model.features import final_states
 from model.language_model import LanguageModel
 from model.storage import read_json, write_json
-from model.text import TextProfile
 from model.weights import model_digest
 
 BATCH_SIZE = 128
@@ -20,17 +19,19 @@ SECONDS_BETWEEN_SAVES = 10.0
 
 
 class FeatureCache:
-    """A folder of feature arrays, one per (model, profile, texts), named by their digest."""
+    """A folder of feature arrays, one per (model, texts as read), named by their digest."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def features(
-        self, model: LanguageModel, profile: TextProfile, texts: Sequence[str], name: str
+        self, model: LanguageModel, sequences: Sequence[np.ndarray], name: str
     ) -> np.ndarray:
-        """Return float32 [N, H], the final cell state after each text, in the texts' order."""
-        sequences = [profile.tokens(text) for text in texts]
-        digest = hashlib.sha256(f"{model_digest(model)} {len(texts)} {BATCH_SIZE}".encode())
+        """Return float32 [N, H], the final cell state after each text, in the texts' order.
+
+        sequences: the texts as the model reads them, symbols [n] each.
+        """
+        digest = hashlib.sha256(f"{model_digest(model)} {len(sequences)} {BATCH_SIZE}".encode())
         for sequence in sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
         path = self.folder / f"{digest.hexdigest()[:24]}.npy"

@@ -1,4 +1,6 @@
-"""Texts as the model reads them: the values of chosen units under every character."""
+"""Texts as the model reads them: the values of chosen units under every character.
+
+A character has the values after the symbol that covers its last byte."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -62,7 +64,7 @@ def read_texts(
         raise InputError(f"top is {top}; it must be 0 or above")
     profile = loaded.profile
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
-    sequences = [profile.tokens(text) for text in texts]
+    sequences = [loaded.tokens(text) for text in texts]
     wanted = list(dict.fromkeys(units))
     if not wanted and not top:
         raise InputError("no units to trace; name one")
@@ -75,18 +77,23 @@ def read_texts(
         traces = trace(loaded.model, sequences, wanted, **where, advance=bar.update)
     if not all(np.isfinite(values).all() for values in traces):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    frame = len(profile.prefix.encode())
+    covered = [_of_bytes(loaded, *pair) for pair in zip(sequences, traces, strict=True)]
     readings = [
-        _reading(profile, *pair, values, frame)
-        for pair, values in zip(zip(texts, shown, strict=True), traces, strict=True)
+        _reading(profile, text, as_shown, values)
+        for text, as_shown, values in zip(texts, shown, covered, strict=True)
     ]
     layers = loaded.model.config.layers
     return Readings(readings, wanted, state, layer % layers, _origin(loaded), poles)
 
 
-def _reading(
-    profile: TextProfile, text: str, shown: str, values: np.ndarray, frame: int
-) -> Reading:
+def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Spread values [n, U], after each symbol, over the bytes of text that it stands for."""
+    return np.repeat(values, loaded.tokenizer.byte_lengths(tokens), axis=0)
+
+
+def _reading(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> Reading:
+    """Return the reading of a text, from the values [bytes, U] under it and its frame."""
+    frame = len(profile.prefix.encode())
     sizes = [len(character.encode()) for character in _as_read(profile, text)]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return Reading(shown, offsets, values[frame + offsets[1:] - 1])

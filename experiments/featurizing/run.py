@@ -60,7 +60,7 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32)
     texts = read_plain_texts(options.input, options.text_key)
     drawn = np.random.default_rng(options.seed).permutation(len(texts))[: options.texts]
-    sequences = [loaded.profile.tokens(texts[index]) for index in drawn]
+    sequences = [loaded.tokens(texts[index]) for index in drawn]
     print(f"about {estimate(loaded.model, sequences, options) / 60:.0f} minutes", flush=True)
     result = measure(loaded.model, sequences, options)
     for name, speed in result["characters_per_second"].items():

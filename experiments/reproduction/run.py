@@ -61,7 +61,8 @@ def line(result: dict[str, Any]) -> str:
 
 def measure(task: Task, loaded: LoadedModel, cache: FeatureCache, folder: Path) -> dict[str, Any]:
     """Fit and test on every fold; return the accuracies over all that was tested."""
-    features = cache.features(loaded.model, loaded.profile, task.texts.texts, task.name)
+    sequences = list(map(loaded.tokens, task.texts.texts))
+    features = cache.features(loaded.model, sequences, task.name)
     examples = Examples(features, task.texts.labels)
     right: dict[str, float] = {"all_units": 0.0, "one_unit": 0.0, "tfidf": 0.0}
     neurons: list[Neuron] = []

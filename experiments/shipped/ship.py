@@ -43,7 +43,14 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     full = load_model(options.model, compute_dtype=torch.float32)
     folder = SHIPPED_MODELS / options.name
-    save_model(folder, full.model, full.profile, full.provenance, quantized=True)
+    save_model(
+        folder,
+        full.model,
+        full.profile,
+        full.provenance,
+        tokenizer=full.tokenizer,
+        quantized=True,
+    )
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:
         shutil.rmtree(folder)

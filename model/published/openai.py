@@ -159,6 +159,11 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
     gains, which leaves the product as it was up to rounding. Raises InputError for what the
     layout cannot say, and where the folder holds something already.
     """
+    if model.config.symbols != VOCABULARY_SIZE:
+        raise InputError(
+            f"OpenAI's layout holds models of bytes; this one reads the {model.config.symbols:,} "
+            "symbols of a SentencePiece vocabulary"
+        )
     if model.config.cell != "mlstm" or model.config.layers != 1:
         raise InputError(
             "OpenAI's layout holds one mLSTM layer; this model has "

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ..language_model import LanguageModel
-from ..scoring import byte_costs
+from ..scoring import token_costs
 
 PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 IDENTITY_TOLERANCE = 1e-3  # of the largest gain; the released ones agree to about 1e-5
@@ -27,7 +27,7 @@ def bits_on_plain_english(model: LanguageModel) -> float:
     """Return bits per character on a few plain sentences, each passage from the zero state."""
     sequences = [np.frombuffer(FRAME + text.encode(), dtype=np.uint8) for text in PLAIN_ENGLISH]
     costs: list[np.ndarray] = []
-    for _, batch in byte_costs(model, sequences, batch_size=len(sequences)):
+    for _, batch in token_costs(model, sequences, batch_size=len(sequences)):
         costs += (cost[len(FRAME) :] for cost in batch)
     return float(np.concatenate(costs).mean())
 

@@ -190,3 +190,21 @@ def test_strips_are_the_split_in_file_order():
     assert len(strips) == 4
     np.testing.assert_array_equal(np.concatenate(strips), split.tokens)
     assert len(cut_strips(split, 100)) == 9
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split, persist):
+    """All but those of the first symbol of each shard, or of each review."""
+    split = subword_split
+    stream = Lanes(split, lanes=3, window=7, shards=6, persist=persist)
+    firsts = stream.bounds[:-1] if persist != "review" else split.offsets[:-1]
+    expected = split.tokenizer.count_bytes(split.tokens)
+    expected -= split.tokenizer.count_bytes(split.tokens[firsts])
+    windows = [stream[index] for index in range(stream.windows_per_epoch)]
+    assert sum(window.characters for window in windows) == expected
+    own = Lanes(split, lanes=3, window=7, shards=6, persist=persist, own=slice(1, 2))
+    for index, window in enumerate(windows):
+        assert own[index].characters == window.characters
+        assert own[index].transitions == window.transitions == window.lengths.sum()
+        targets = [row[1 : 1 + n] for row, n in zip(window.tokens, window.lengths, strict=True)]
+        assert window.characters == split.tokenizer.count_bytes(np.concatenate(targets))

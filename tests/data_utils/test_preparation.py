@@ -246,7 +246,7 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 2}, "format_version 2 is newer"),
+        ({"format_version": 3}, "format_version 3 is newer"),
         ({"format_version": None}, "has no format_version"),
         ({"splits": {}}, "does not describe"),
         ({"text_profile": None}, "has no text_profile"),

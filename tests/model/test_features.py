@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from model.features import final_states
 from model.pooling import FeatureKind
 from model.ragged import ragged_batches
-from model.scoring import byte_costs
+from model.scoring import token_costs
 from model.text import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
@@ -19,7 +19,7 @@ TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\
 
 @pytest.fixture
 def sequences():
-    return [text_profile("openai").tokens(text) for text in TEXTS]
+    return [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
 
 
 @given(
@@ -95,7 +95,7 @@ def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
 
 def test_costs_are_the_bits_of_every_byte(small_model, sequences):
     costs = {}
-    for rows, batch in byte_costs(small_model, sequences, batch_size=4, block=9):
+    for rows, batch in token_costs(small_model, sequences, batch_size=4, block=9):
         costs |= dict(zip(rows.tolist(), batch, strict=True))
     for row, sequence in enumerate(sequences):
         tokens = torch.from_numpy(sequence.astype(np.int64))

@@ -29,7 +29,7 @@ def featurizer(small_model, tmp_path):
 
 
 def test_featurizer_equals_the_features_of_the_model(featurizer, small_model):
-    sequences = [text_profile("openai").tokens(text) for text in TEXTS]
+    sequences = [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
     expected = features_in_order(small_model, sequences)
     features = featurizer.transform(TEXTS)
     assert features.dtype == np.float32
@@ -83,7 +83,7 @@ def test_featurizer_takes_any_row_of_strings(featurizer):
 
 
 def test_options_reach_the_features(featurizer, small_model):
-    sequences = [text_profile("openai").tokens(text) for text in TEXTS]
+    sequences = [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
     kind = FeatureKind(state="hidden", pooling="mean", layers=[0], tanh=True)
     expected = features_in_order(small_model, sequences, kind=kind)
     other = SentimentFeaturizer.from_pretrained(

@@ -71,6 +71,16 @@ def test_what_is_pushed_can_be_fetched_and_used(folder, tmp_path, monkeypatch):
     assert '"steps": 7' in card
 
 
+def test_a_vocabulary_goes_with_its_model(subword_model, subwords, tmp_path, monkeypatch):
+    hub = Hub(tmp_path / "hub")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=hub.HfApi))
+    save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    push_to_hub(tmp_path / "m", "me/tiny")
+    fetched = tmp_path / "hub" / "me" / "tiny"
+    assert (fetched / "tokenizer.model").read_bytes() == subwords.content
+    assert "A SentencePiece (bpe) mlstm" in (fetched / "README.md").read_text()
+
+
 def test_a_card_of_ones_own_is_kept(folder, tmp_path, monkeypatch):
     hub = Hub(tmp_path / "hub")
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=hub.HfApi))

@@ -25,7 +25,7 @@ def deep_model():
 
 @pytest.fixture
 def sequences():
-    return [text_profile("openai").tokens(text) for text in TEXTS]
+    return [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
 
 
 def by_the_byte(model, sequence, state_name, pooling, layers, tanh):
@@ -78,7 +78,7 @@ def test_pooled_features_do_not_depend_on_batch_or_order(small_model, sequences,
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
 def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
-    sequences = [np.zeros(0, np.uint8), text_profile("raw").tokens("good")]
+    sequences = [np.zeros(0, np.uint8), np.frombuffer(text_profile("raw").encode("good"), np.uint8)]
     kind = FeatureKind(pooling=pooling)
     features = features_in_order(small_model, sequences, kind=kind)
     assert not features[0].any()
@@ -88,7 +88,7 @@ def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
 @pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_a_long_text_is_read_in_windows(small_model, monkeypatch, pooling):
     """No tensor of the size of the text: the model never sees more than a window of it."""
-    sequence = text_profile("raw").tokens("long " * 600)
+    sequence = np.frombuffer(text_profile("raw").encode("long " * 600), np.uint8)
     seen, hidden = [], small_model.hidden
 
     def watched(tokens, state, weights):

@@ -7,14 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from model import utf8
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.sampling import Clamp, Reader, SamplingConfig, generate, probabilities, review_start
 from model.text import text_profile
+from model.tokenizer import BYTES
+from model.utf8 import START, Continuations
 
 ALL = np.ones((1, 256), dtype=bool)
 OPENING = b"\n I thought"
+UTF8 = Continuations(BYTES.spellings)
 
 
 def text_of(model, config=None, **options):
@@ -104,7 +106,7 @@ def test_top_p_counts_within_the_top_k():
 
 
 def test_what_is_not_allowed_has_no_chance():
-    allowed = utf8.allowed_bytes(utf8.START, 1)[None]
+    allowed = UTF8.allowed(START, 1)[None]
     chances = probabilities(logits_of(4), allowed, SamplingConfig(top_k=200))[0]
     assert np.flatnonzero(chances).tolist() == list(range(128))
 
@@ -115,10 +117,10 @@ def test_the_automaton_is_utf8():
     fitting += [chr(code).encode() for code in (0xD7FF, 0xE000, 0x10FFFF, 0x40000, 0x0FFF, 0x1000)]
     prefixes = {whole[:size] for whole in fitting for size in range(len(whole))}
     for prefix in prefixes:
-        state = utf8.START
+        state = START
         for byte in prefix:
-            state = utf8.next_state(state, byte)
-        possible = utf8.allowed_bytes(state, 4)
+            state = UTF8.next_state(state, byte)
+        possible = UTF8.allowed(state, 4)
         for byte in range(256):
             assert possible[byte] == can_go_on(prefix + bytes([byte])), (prefix, byte)
 
@@ -174,13 +176,13 @@ def test_the_same_seed_the_same_text_whoever_else_is_drawn(small_model):
 def test_greedy_follows_the_likeliest_byte(small_model):
     """Every byte is the likeliest of those that may come, by `model.step`."""
     text = text_of(small_model, SamplingConfig(length=60, temperature=0))
-    state, where, room = small_model.initial_state(1), utf8.START, 60
+    state, where, room = small_model.initial_state(1), START, 60
     for byte in OPENING:
         logits, state = small_model.step(torch.tensor([byte]), state)
     for byte in text.encode():
-        allowed = torch.from_numpy(utf8.allowed_bytes(where, room))
+        allowed = torch.from_numpy(UTF8.allowed(where, room))
         assert byte == int(logits[0].where(allowed, -torch.inf).argmax())
-        where, room = utf8.next_state(where, byte), room - 1
+        where, room = UTF8.next_state(where, byte), room - 1
         logits, state = small_model.step(torch.tensor([byte]), state)
 
 

@@ -15,7 +15,9 @@ TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "x"]
 
 @pytest.fixture
 def sequences():
-    return [text_profile("openai").tokens(text) for text in TEXTS] + [np.zeros(0, np.uint8)]
+    return [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS] + [
+        np.zeros(0, np.uint8)
+    ]
 
 
 @pytest.fixture(params=["mlstm", "lstm"])

@@ -73,3 +73,27 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
     assert score_split(small_model, small_split, lanes=5).bits_per_character == pytest.approx(
         alone, rel=1e-9
     )
+
+
+def test_symbols_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
+    bits = reference_bits(subword_model, subword_split.tokens)
+    score = score_split(subword_model.float(), subword_split, lanes=1)
+    assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
+    assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
+    alone = World(0, 1, torch.device("cpu"))
+    found = evaluate_split(subword_model, subword_split, lanes=1, world=alone)
+    assert found == (pytest.approx(score.bits_per_character), score.characters)
+
+
+def test_the_error_of_symbols_is_that_of_reviews_in_bytes(
+    subword_model, subword_split, small_split
+):
+    score = score_split(subword_model, subword_split, reset="review")
+    pairs = zip(subword_split.offsets[:-1], subword_split.offsets[1:], strict=True)
+    bits = np.array(
+        [reference_bits(subword_model, subword_split.tokens[a:b]).sum() for a, b in pairs]
+    )
+    sizes = np.diff(small_split.offsets)
+    ratio = bits.sum() / sizes.sum()
+    error = np.sqrt(len(bits) * (bits - ratio * sizes).var(ddof=1)) / sizes.sum()
+    assert score.standard_error == pytest.approx(error, rel=1e-4)

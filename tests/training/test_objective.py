@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from training import objective
-from training.objective import IGNORED, linear_cross_entropy
+from training.objective import IGNORED, linear_cross_entropy, rows_at_once
 
 
 def make_inputs(dtype, N=50, H=12, V=256):
@@ -27,7 +27,7 @@ def exact_loss(inputs, targets):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rows", [7, 50, 1000])
 def test_equals_cross_entropy_in_fp64(dtype, rows, monkeypatch):
-    monkeypatch.setitem(objective.ROWS_AT_ONCE, "cpu", rows)
+    monkeypatch.setattr(objective, "rows_at_once", lambda device_type, vocabulary_size: rows)
     inputs, targets = make_inputs(dtype)
     inputs = [tensor.requires_grad_() for tensor in inputs]
     expected_nats, expected = exact_loss(inputs, targets)
@@ -60,3 +60,25 @@ def test_a_second_backward_is_refused():
     nats.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         nats.backward()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_logits_are_few_whatever_the_vocabulary(device):
+    assert rows_at_once(device, 256) == {"cpu": 2048, "cuda": 32768}[device]
+    assert rows_at_once(device, 512) == {"cpu": 1024, "cuda": 16384}[device]
+    assert rows_at_once(device, 32_000) * 32_000 * 4 <= 300e6  # bytes of fp32
+
+
+def test_a_large_vocabulary_is_never_whole(monkeypatch):
+    sizes, original = [], objective._cross_entropy
+
+    def watched(h, w, b, targets):
+        sizes.append(len(h) * len(w))
+        return original(h, w, b, targets)
+
+    monkeypatch.setattr(objective, "_cross_entropy", watched)
+    inputs, targets = make_inputs(torch.float32, N=2000, H=4, V=32_000)
+    expected, _ = exact_loss(inputs, targets)
+    assert linear_cross_entropy(*inputs, targets) == pytest.approx(expected.item(), rel=1e-5)
+    assert len(sizes) == 4
+    assert max(sizes) == 512 * 32_000

@@ -48,3 +48,15 @@ def test_what_does_not_fit_is_refused_with_the_cure(trained, hidden_size, profil
 def test_no_such_model_is_refused():
     with pytest.raises(InputError, match="neither a model directory"):
         take_weights(build_model(CONFIG, seed=0), "nowhere", "openai")
+
+
+def test_another_tokenizer_than_the_corpuss_is_refused(tmp_path, subword_model, subwords, trained):
+    profile = text_profile("openai")
+    save_model(tmp_path / "subwords", subword_model, profile, {}, tokenizer=subwords)
+    with pytest.raises(InputError, match="the corpus: its tokenizer is bytes"):
+        take_weights(build_model(CONFIG, seed=0), str(tmp_path / "subwords"), "openai")
+    with pytest.raises(InputError, match="the corpus: its tokenizer is bpe"):
+        take_weights(subword_model, trained, "openai", subwords)
+    fresh = build_model(subword_model.config, seed=0)
+    take_weights(fresh, str(tmp_path / "subwords"), "openai", subwords)
+    assert torch.equal(fresh.decoder.weight, subword_model.decoder.weight)

@@ -50,7 +50,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     classifier = load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
     assert classifier.model_digest == model_digest(small_model)
     assert classifier.neuron == results["neuron"]["index"]
-    sequences = [loaded.profile.tokens(text) for text in sets[2].texts]
+    sequences = [loaded.tokens(text) for text in sets[2].texts]
     probabilities = classifier.probabilities(features_in_order(small_model, sequences))
     assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
     chosen = classifier.choose(probabilities)

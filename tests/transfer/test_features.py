@@ -5,12 +5,11 @@ import pytest
 
 import transfer.features as features_module
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
+from model.tokenizer import BYTES
 from model.weights import model_digest
 from transfer.features import FeatureCache
 
-PROFILE = text_profile("openai")
-TEXTS = [f"text number {i} " * (1 + i % 5) for i in range(30)]
+TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +20,14 @@ def _small_batches(monkeypatch):
 
 def test_second_time_nothing_is_computed(tmp_path, small_model, monkeypatch):
     cache = FeatureCache(tmp_path)
-    first = cache.features(small_model, PROFILE, TEXTS, "train")
+    first = cache.features(small_model, TEXTS, "train")
     monkeypatch.setattr(features_module, "final_states", None)
-    np.testing.assert_array_equal(cache.features(small_model, PROFILE, TEXTS, "train"), first)
+    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), first)
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model, monkeypatch):
-    expected = FeatureCache(tmp_path / "whole").features(small_model, PROFILE, TEXTS, "a")
+    expected = FeatureCache(tmp_path / "whole").features(small_model, TEXTS, "a")
     original, computed = features_module.final_states, []
 
     def stop_after_three(*arguments, **options):
@@ -42,7 +41,7 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model, mo
     with monkeypatch.context() as patch:
         patch.setattr(features_module, "final_states", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
-            cache.features(small_model, PROFILE, TEXTS, "a")
+            cache.features(small_model, TEXTS, "a")
 
     later = []
 
@@ -52,15 +51,15 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model, mo
             yield rows, values
 
     monkeypatch.setattr(features_module, "final_states", count)
-    np.testing.assert_array_equal(cache.features(small_model, PROFILE, TEXTS, "a"), expected)
+    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "a"), expected)
     assert sorted(np.concatenate(computed + later)) == list(range(30))
 
 
 def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):
     cache = FeatureCache(tmp_path)
-    cache.features(small_model, PROFILE, TEXTS, "a")
-    cache.features(small_model, PROFILE, TEXTS[:-1], "a")
-    cache.features(build_model(ModelConfig(hidden_size=12), seed=9), PROFILE, TEXTS, "a")
+    cache.features(small_model, TEXTS, "a")
+    cache.features(small_model, TEXTS[:-1], "a")
+    cache.features(build_model(ModelConfig(hidden_size=12), seed=9), TEXTS, "a")
     assert len(list(tmp_path.iterdir())) == 3
 
 

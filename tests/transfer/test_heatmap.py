@@ -73,7 +73,7 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
     loaded = load_with(small_model, tmp_path, profile)
     texts = ["Très — 👩‍👧 bien", *NASTY]
     result = read_texts(loaded, texts, [4, 1])
-    sequences = [loaded.profile.tokens(text) for text in texts]
+    sequences = [loaded.tokens(text) for text in texts]
     for text, sequence, reading in zip(texts, sequences, result.readings, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
         assert len(reading.text) == len(read) == len(reading.values)
@@ -236,3 +236,21 @@ def test_damaged_weights_are_named(loaded):
 def test_only_known_suffixes_are_written(loaded, tmp_path):
     with pytest.raises(InputError, match=r"\.html or \.json"):
         write(read_texts(loaded, ["text"], [0]), tmp_path / "h.png")
+
+
+def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subword_model, subwords):
+    profile = text_profile("openai")
+    save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
+    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    text = "I loved it \U0001f600 caf\u00e9"
+    (reading,) = read_texts(loaded, [text], [5]).readings
+    tokens = loaded.tokens(text)
+    (values,) = trace(subword_model, [tokens], [5])
+    # Symbol by symbol: which characters of the framed text end inside it.
+    read, expected = b"", []
+    for token, value in zip(tokens.tolist(), values, strict=True):
+        before = read.decode("utf-8", "ignore")
+        read += subwords.spellings[token]
+        expected += [value] * (len(read.decode("utf-8", "ignore")) - len(before))
+    np.testing.assert_allclose(reading.values, expected[2:-1], atol=1e-6)  # without the frame
+    assert len(reading.text) == len(text) < len(tokens) + 12

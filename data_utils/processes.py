@@ -1,0 +1,43 @@
+"""Work shared out among processes, its results in the order of the work."""
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+AHEAD = 2  # pieces made ready for each process beyond the one it works on
+# Spawned, since a fork of a process with threads may find their locks taken.
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+def spread(
+    work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int
+) -> Iterator[Result]:
+    """Yield the result of each piece in turn, with a few of them under way in each process.
+
+    With one worker all is done in this process. Raises ChildProcessError where one was killed.
+    """
+    if workers == 1:
+        yield from map(work, pieces)
+        return
+    under_way: deque[Future[Result]] = deque()
+    with ProcessPoolExecutor(workers, CONTEXT) as pool:
+        try:
+            for piece in pieces:
+                under_way.append(pool.submit(work, piece))
+                if len(under_way) > workers * AHEAD:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        except BrokenProcessPool as error:
+            raise ChildProcessError(
+                "a process that encoded reviews was killed, perhaps for its memory; run the same "
+                "command with fewer --workers: it goes on"
+            ) from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,185 @@
+"""Models of a vocabulary's symbols: saved, read, scored, sampled from."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.synthetic import synthetic_reviews
+from model import layers
+from model.errors import InputError
+from model.featurizer import SentimentFeaturizer
+from model.language_model import ModelConfig, build_model
+from model.published.openai import write_openai
+from model.sampling import SamplingConfig, generate
+from model.scoring import token_costs
+from model.text import text_profile
+from model.tokenizer import TOKENIZER_FILE
+from model.utf8 import START, Continuations
+from model.weights import load_model, save_model
+
+PROFILE = text_profile("openai")
+TEXTS = [review.text for review in synthetic_reviews(6, seed=9)]
+
+
+@pytest.fixture
+def folder(tmp_path, subword_model, subwords):
+    save_model(tmp_path / "model", subword_model, PROFILE, {}, tokenizer=subwords)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_model_travels_with_its_vocabulary(tmp_path, subword_model, subwords, quantized):
+    save_model(tmp_path, subword_model, PROFILE, {}, tokenizer=subwords, quantized=quantized)
+    loaded = load_model(tmp_path)
+    assert loaded.tokenizer.fingerprint == subwords.fingerprint
+    for name, tensor in subword_model.state_dict().items():
+        close = torch.allclose(loaded.model.state_dict()[name], tensor, atol=0.02)
+        assert close if quantized else torch.equal(loaded.model.state_dict()[name], tensor), name
+    assert loaded.tokens("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
+
+
+def test_the_description_names_the_vocabulary(folder, subwords):
+    description = json.loads((folder / "config.json").read_text())
+    assert description["format_version"] == 3
+    assert description["tokenizer"] == "bpe"
+    assert description["tokenizer_sha256"] == subwords.digest
+    assert description["architecture"]["vocabulary_size"] == 400
+
+
+def test_models_of_bytes_are_written_as_before(tmp_path, small_model):
+    save_model(tmp_path, small_model, PROFILE, {})
+    description = json.loads((tmp_path / "config.json").read_text())
+    assert description["format_version"] == 1
+    assert description["tokenizer"] == "bytes"
+    assert "vocabulary_size" not in description["architecture"]
+    assert not (tmp_path / TOKENIZER_FILE).exists()
+
+
+def test_another_vocabulary_is_refused(folder):
+    content = (folder / TOKENIZER_FILE).read_bytes()
+    (folder / TOKENIZER_FILE).write_bytes(content[:-1])
+    with pytest.raises(InputError, match=r"not the vocabulary that config\.json names"):
+        load_model(folder)
+
+
+def test_a_vocabulary_of_another_size_is_refused(folder):
+    description = json.loads((folder / "config.json").read_text())
+    description["architecture"]["vocabulary_size"] = 300
+    (folder / "config.json").write_text(json.dumps(description))
+    with pytest.raises(InputError, match="300 symbols, and its tokenizer has 400"):
+        load_model(folder)
+
+
+def test_without_sentencepiece_the_way_to_it_is_said(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(InputError, match="pip install sentencepiece"):
+        load_model(folder)
+
+
+def test_costs_are_those_of_the_softmax(subword_model, subwords):
+    sequences = [subwords.encode(PROFILE.encode(text)) for text in TEXTS]
+    for rows, costs in token_costs(subword_model, sequences, batch_size=4, block=7):
+        for row, cost in zip(rows, costs, strict=True):
+            tokens = torch.from_numpy(sequences[row].astype(np.int64))
+            logits, _ = subword_model(tokens[None, :-1], subword_model.initial_state(1))
+            bits = -logits[0].log_softmax(-1).gather(1, tokens[1:, None]).squeeze(1) / np.log(2)
+            np.testing.assert_allclose(cost[1:], bits.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_features_are_the_state_after_the_symbols(folder, subwords):
+    features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
+    model = load_model(folder).model
+    for text, row in zip(TEXTS, features, strict=True):
+        tokens = torch.from_numpy(subwords.encode(PROFILE.encode(text)).astype(np.int64))
+        with torch.inference_mode():
+            _, state = model.hidden(tokens[None], model.initial_state(1))
+        np.testing.assert_allclose(row, state.c[-1, 0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["reference", "fused"])
+def test_a_projection_symbol_by_symbol_changes_nothing(subwords, monkeypatch, backend):
+    """Large vocabularies are not tabulated: the same losses and gradients, up to rounding."""
+    config = ModelConfig(hidden_size=8, vocabulary_size=400, backend=backend)
+    tokens = torch.from_numpy(subwords.encode("".join(TEXTS).encode()).astype(np.int64))[None, :60]
+    found = []
+    for most in (1024, 10):
+        monkeypatch.setattr(layers, "MOST_TABULATED", most)
+        model = build_model(config, seed=2)
+        logits, _ = model(tokens, model.initial_state(1))
+        logits.logsumexp(-1).sum().backward()
+        found.append([logits.detach(), *(p.grad for p in model.parameters())])
+    assert model.fold().table.shape == (400, 64)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_symbols_beyond_the_vocabulary_are_refused(subword_model):
+    with pytest.raises(IndexError):
+        subword_model(torch.tensor([[3, 400]]), subword_model.initial_state(1))
+
+
+def write(model, subwords, opening=b"\n I thought", length=150, **options):
+    config = SamplingConfig(length=length, **options)
+    return "".join(c for _, c in generate(model, opening, config, tokenizer=subwords))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 150])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords, length, seed):
+    text = write(subword_model, subwords, length=length, seed=seed, temperature=3.0)
+    assert len(text.encode()) == length
+    assert "\ufffd" not in text or "\ufffd".encode() in text.encode()
+
+
+def test_the_first_symbol_carries_the_space_of_the_opening(subword_model, subwords):
+    """The likeliest symbol that begins with a space, its own space not told again."""
+    _, state = subword_model.hidden(
+        torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
+        subword_model.initial_state(1),
+    )
+    logits = subword_model.decode(state.h[-1], subword_model.fold())[0].detach().numpy()
+    begins = np.array([spelling.startswith(b" ") for spelling in subwords.spellings])
+    expected = subwords.spellings[np.where(begins, logits, -np.inf).argmax()].decode()
+    text = write(subword_model, subwords, b"\n I thought ", temperature=0)
+    assert (" " + text).startswith(expected)
+
+
+def test_a_stop_inside_a_symbol_ends_the_text(subword_model, subwords):
+    whole = write(subword_model, subwords, length=400)
+    for size in (1, 2, 3):
+        stop = whole[100 : 100 + size]
+        config = SamplingConfig(length=400)
+        pieces = generate(subword_model, b"\n I thought", config, tokenizer=subwords, stop=stop)
+        assert "".join(c for _, c in pieces) == whole[: whole.index(stop)]
+
+
+def test_the_automaton_follows_a_symbol_as_it_follows_its_bytes(subwords):
+    of_bytes = Continuations([bytes([value]) for value in range(256)])
+    of_symbols = Continuations(subwords.spellings)
+    for state in range(8):
+        for symbol, spelling in enumerate(subwords.spellings):
+            room, now, possible = 9, state, bool(spelling)
+            for byte in spelling:
+                possible = possible and bool(of_bytes.allowed(now, room)[byte])
+                if possible:
+                    now, room = of_bytes.next_state(now, byte), room - 1
+            assert bool(of_symbols.allowed(state, 9)[symbol]) == possible, (state, spelling)
+            if possible:
+                assert of_symbols.next_state(state, symbol) == now
+    assert not of_symbols.allowed(START, 9)[subwords.spellings.index(b"")]
+
+
+def test_openais_layout_holds_only_bytes(tmp_path, subword_model):
+    with pytest.raises(InputError, match="holds models of bytes; this one reads the 400 symbols"):
+        write_openai(tmp_path / "out", subword_model)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_size_is_the_corpuss_or_refused():
+    assert ModelConfig().for_vocabulary(400).vocabulary_size == 400
+    assert ModelConfig(vocabulary_size=400).for_vocabulary(400).symbols == 400
+    with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
+        ModelConfig(vocabulary_size=300).for_vocabulary(400)
