@@ -15,9 +15,10 @@ from data_utils.lanes import Lanes
 from data_utils.sources import load_corpus
 from model.language_model import build_model
 from training.checkpoint import Checkpoints
-from training.distributed import World, launched
+from training.distributed import Ballot, World, launched
 from training.feeding import Feed
 from training.metrics import RunLog
+from training.pace import Pace
 from training.publication import Publisher
 from training.signals import StopRequest
 from training.start import take_weights
@@ -27,7 +28,8 @@ from training.trainer import Trainer
 def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
-    with launched(options.run.train.device) as world:
+    with launched(options.run.train.device) as launch:
+        world = launch.sharing(options.run.parallel.shares)
         return pretrain(resolve_run(options, world), world)
 
 
@@ -39,7 +41,8 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     torch.manual_seed(config.seed)
     train, own = corpus.splits["train"], world.share(run.lanes)
     lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
-    steps = config.train.total_steps(lanes.windows_per_epoch)
+    windows = config.parallel.windows_per_step
+    steps = config.train.total_steps(-(-lanes.windows_per_epoch // windows))
     trainer = Trainer(
         build_model(config.model, config.seed, run.compute_dtype),
         optim=config.optim,
@@ -48,6 +51,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         lanes=run.lanes,
         steps=steps,
         seed=config.seed,
+        parallel=config.parallel,
     )
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
@@ -59,31 +63,36 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     if world.is_main:
         run.lay()
-    publisher.announce(trainer, lanes.windows_per_epoch)
+    publisher.announce(trainer, lanes.windows_per_epoch / windows)
 
     first_step = trainer.progress.step
     with (
         StopRequest() as stop,
-        Feed(lanes, world.device, first_step) as feed,
+        Ballot(world) as ballot,
+        Feed(lanes, world.device, first_step * windows) as feed,
         RunLog(run.directory, first_step, steps, enabled=world.is_main) as log,
     ):
+        pace = Pace(world, trainer.exchange, feed)
         while trainer.progress.step < steps:
-            batch = feed.next()
-            trainer.train(batch)
-            log.advance(batch.characters)
+            batches = [feed.next() for _ in range(windows)]
+            trainer.train(*batches)
+            pace.advance(sum(batch.characters for batch in batches), trainer.own_part)
+            log.advance()
 
             step, last = trainer.progress.step, trainer.progress.step == steps
-            stopping = world.any(stop.requested)
+            stopping = ballot.cast(stop.requested)
             evaluating = last or step % config.evaluate.every_steps == 0
             if evaluating or step % config.log.every_steps == 0:
                 row = trainer.close_row()
                 if evaluating:
-                    with log.pause():
+                    with pace.stopwatch:
                         row |= publisher.evaluate(trainer)
-                log.write(row)
+                log.write(row | pace.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
-                with log.pause():
+                with pace.stopwatch:
                     checkpoints.save(trainer, publisher.profile, publisher.provenance(trainer))
+                    if trainer.balance(pace.ranks):
+                        feed.take(trainer.own)
             if stopping and not last:
                 publisher.say(f"stopped and saved at step {step}; go on with --resume")
                 return stop.exit_code

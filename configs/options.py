@@ -78,7 +78,7 @@ def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:
 def flatten(config: RunConfig) -> dict[str, object]:
     """Return every key of a config, dotted."""
     flat: dict[str, object] = {"seed": config.seed}
-    for section in ("data", "model", "optim", "train", "evaluate", "checkpoint", "log"):
+    for section in ("data", "model", "optim", "train", "parallel", "evaluate", "checkpoint", "log"):
         for key, value in vars(getattr(config, section)).items():
             flat[f"{section}.{key}"] = value
     return flat

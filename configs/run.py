@@ -21,6 +21,14 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
+    # how ranks work together, of which there may be another number; windows_per_step may not
+    "parallel.compression",
+    "parallel.bucket_cap_mb",
+    "parallel.flat",
+    "parallel.lane_groups",
+    "parallel.shares",
+    "parallel.powersgd_rank",
+    "parallel.powersgd_start",
 }
 
 
@@ -52,7 +60,7 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     if options.resume is not None:
         _check_resume(config, load_config(directory.config))
     lanes = config.data.total_lanes(world.size)
-    if lanes < world.size:
+    if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
     precision = resolve_precision(config.train.precision, world.device)
     config = with_lanes(config, lanes)

@@ -120,6 +120,19 @@ class LanguageModel(nn.Module):
     def _stack(self) -> list[RecurrentLayer]:
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
+    def split_leaves(self) -> list[nn.Parameter]:
+        """Return what takes gradients from now on, for whoever exchanges them as they come.
+
+        The recurrent matrix is split into its gates; `gather_gradients` joins theirs.
+        """
+        of_layers = [leaf for layer in self._stack for leaf in layer.split_leaves()]
+        return [*self.embedding.parameters(), *of_layers, *self.decoder.parameters()]
+
+    def gather_gradients(self) -> None:
+        """Give every parameter its gradient, after a backward pass into `split_leaves`."""
+        for layer in self._stack:
+            layer.gather_gradients()
+
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the products."""

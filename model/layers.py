@@ -1,5 +1,6 @@
 """Recurrent layers: parameters, weight norm, and one window through the recurrence."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from .fused.cuda_graphs import without_graphs
+from .fused.weight_gradients import postpone
 from .recurrence import RECURRENCES, pack
 from .state import State, accumulation_dtype
 
@@ -31,6 +33,13 @@ class RecurrentLayer(nn.Module):
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw every parameter anew from torch's global generator."""
         raise NotImplementedError
+
+    def split_leaves(self) -> list[nn.Parameter]:
+        """Return what takes gradients: the parameters, or parts of them that share their memory."""
+        return list(self.parameters())
+
+    def gather_gradients(self) -> None:
+        """Give parameters the gradients that parts of them have taken."""
 
     def fold(self, dtype: torch.dtype) -> Any:
         """Return the weights as `run` reads them, in the compute dtype."""
@@ -76,6 +85,7 @@ class MlstmLayer(RecurrentLayer):
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
         self.w_mh = nn.Parameter(torch.empty(H, H))
         self.b = nn.Parameter(torch.empty(4 * H))
+        self.gates: list[nn.Parameter] = []  # of w_h, where each is a leaf of its own
         for name in ("x", "h", "mx", "mh"):
             rows = getattr(self, f"w_{name}").shape[0]
             gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
@@ -103,13 +113,45 @@ class MlstmLayer(RecurrentLayer):
     def fold(self, dtype: torch.dtype) -> MlstmWeights:
         """Apply the weight norm and cast: once per window in training, once in all in inference."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
-        w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
+        w_mh, w_h = self._recurrent(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         return MlstmWeights(w_x, w_mh, w_h, b, pack(self.backend, w_mh, w_h))
 
+    def _recurrent(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return W_mh [H, H] and W_h [4H, H], of exposed gates with a node for each gradient."""
+        if not (self.gates and torch.is_grad_enabled()):
+            return self._normed("mh").to(dtype), self._normed("h").to(dtype)
+        w_mh = postpone([self._normed("mh").to(dtype)], self.w_mh)
+        return w_mh, postpone((gate.to(dtype) for gate in self._normed_gates()), self.w_h)
+
     def _normed(self, name: str) -> Tensor:
-        v, g = getattr(self, f"w_{name}"), getattr(self, f"g_{name}")
-        return v if g is None else F.normalize(v, dim=1) * g.unsqueeze(1)
+        return _normed(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
+
+    def _normed_gates(self) -> Iterator[Tensor]:
+        gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
+        gains = [None] * 4 if gain is None else gain.chunk(4)
+        for gate, gain in zip(self.gates, gains, strict=True):
+            yield _normed(gate, gain)
+
+    def split_leaves(self) -> list[nn.Parameter]:
+        """Split w_h into its gates from now on, so that their gradients come one by one.
+
+        Not where segments are computed again: their factors would have to be kept.
+        """
+        if self.segments > 1:
+            return super().split_leaves()
+        self.gates = [nn.Parameter(gate) for gate in self.w_h.detach().chunk(4)]
+        leaves: list[nn.Parameter] = []
+        for parameter in self.parameters():
+            leaves += self.gates if parameter is self.w_h else [parameter]
+        return leaves
+
+    def gather_gradients(self) -> None:
+        """Join the gates' gradients into w_h's."""
+        if self.gates:
+            self.w_h.grad = torch.cat([gate.grad for gate in self.gates if gate.grad is not None])
+            for gate in self.gates:
+                gate.grad = None
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input at once, then recur over it."""
@@ -150,6 +192,10 @@ class MlstmLayer(RecurrentLayer):
             )  # fmt: skip
             h.append(part_h)
         return torch.cat(h), state
+
+
+def _normed(v: Tensor, g: Tensor | None) -> Tensor:
+    return v if g is None else F.normalize(v, dim=1) * g.unsqueeze(1)
 
 
 class LstmLayer(RecurrentLayer):

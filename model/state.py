@@ -1,5 +1,6 @@
 """What the model remembers between bytes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,6 +30,15 @@ class State(NamedTuple):
     def narrow(self, count: int) -> "State":
         """Keep the first `count` rows."""
         return State(self.h[..., :count, :], self.c[..., :count, :])
+
+    @staticmethod
+    def join(parts: "Sequence[State]") -> "State":
+        """Put states of some rows each together again."""
+        if len(parts) == 1:
+            return parts[0]
+        return State(
+            torch.cat([p.h for p in parts], dim=-2), torch.cat([p.c for p in parts], dim=-2)
+        )
 
     def clone(self) -> "State":
         """Copy, so that a later in-place step cannot touch it."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.runs import rows_of, run, small_run, start, wait_for
+from training.metrics import read_rows
 
-STEPS = 20
+STEPS = 40
 
 
 def launch(processes, *command):
@@ -25,17 +26,29 @@ def alone(tmp_path_factory):
     return rows_of(folder)
 
 
-@pytest.mark.parametrize("processes", [2, 3])
-def test_ranks_together_train_what_one_process_trains(processes, alone, tmp_path):
+@pytest.mark.parametrize(
+    ("processes", "changes"),
+    [
+        (2, {}),
+        (3, {"parallel.shares": "measured", "parallel.bucket_cap_mb": 0.005}),
+        (4, {"parallel.lane_groups": 2, "parallel.flat": "True"}),
+    ],
+)
+def test_ranks_together_train_what_one_process_trains(processes, changes, alone, tmp_path):
     folder = tmp_path / "run"
-    process = launch(processes, *small_run(folder, STEPS))
+    process = launch(processes, *small_run(folder, STEPS, **changes))
     assert process.returncode == 0, process.stderr
     rows = rows_of(folder)
     assert [row["step"] for row in rows] == [row["step"] for row in alone]
     for row, expected in zip(rows, alone, strict=True):
         for key, value in expected.items():
-            # fp32: sums in another order, carried through 20 steps
+            # fp32: sums in another order, carried through 40 steps
             assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+    clocked = read_rows(folder / "metrics.jsonl")[-1]
+    assert len(clocked["rank_characters_per_second"]) == processes
+    assert clocked["sent_bytes"] > 0
+    assert clocked["exposed_seconds"] > 0
+    assert 0 <= clocked["slowest_rank"] < processes
 
 
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):

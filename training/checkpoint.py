@@ -61,8 +61,8 @@ class Checkpoints:
         """Save everything; called by all ranks, written by the main one."""
         world = trainer.world
         trainer.row_nats()  # refuses to save a loss that is not finite
-        h, c = (world.gather_rows(part, trainer.lanes) for part in trainer.state)
-        nats = world.gather_rows(trainer.nats.view(1, 1, 1), world.size)  # [1, ranks, 1]
+        h, c = trainer.all_lanes()
+        nats = world.gather(trainer.nats)  # [ranks]
         if not world.is_main:
             return
         final = self.folder / f"step-{trainer.progress.step:08d}"
@@ -71,7 +71,12 @@ class Checkpoints:
         try:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers(trainer.optimizers))
-            carried = {"h": h, "c": c, "row_nats": nats, "random_state": torch.get_rng_state()}
+            carried = {
+                "h": h,
+                "c": c,
+                "row_nats": nats.view(1, -1, 1),
+                "random_state": torch.get_rng_state(),
+            }
             save_tensors(partial / LANES_FILE, carried)
             write_json(partial / TRAINING_FILE, self._description(trainer))
             shutil.rmtree(final, ignore_errors=True)
@@ -122,9 +127,7 @@ class Checkpoints:
         trainer.model.load_state_dict(load_tensors(folder / WEIGHTS_FILE))
         load_optimizers(trainer.optimizers, load_tensors(folder / OPTIMIZER_FILE))
         carried = load_tensors(folder / LANES_FILE)
-        share = trainer.world.share(trainer.lanes)
-        own = State(carried["h"][:, share], carried["c"][:, share])
-        trainer.state = own.clone().to(trainer.world.device)
+        trainer.take_lanes(State(carried["h"], carried["c"]))
         trainer.restore_nats(carried["row_nats"].flatten())
         torch.set_rng_state(carried["random_state"])
 

@@ -2,10 +2,11 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -29,6 +30,7 @@ class World:
     rank: int
     size: int
     device: torch.device
+    shares: tuple[float, ...] | None = None  # of the work, in proportion; None is even
 
     @property
     def is_main(self) -> bool:
@@ -36,12 +38,25 @@ class World:
         return self.rank == 0
 
     def share(self, items: int) -> slice:
-        """Return this rank's contiguous share of `items`, as even as can be."""
+        """Return this rank's contiguous share of `items`."""
         return self.share_of(self.rank, items)
 
     def share_of(self, rank: int, items: int) -> slice:
         """Return a rank's contiguous share of `items`."""
-        return slice(rank * items // self.size, (rank + 1) * items // self.size)
+        if self.shares is None:
+            return slice(rank * items // self.size, (rank + 1) * items // self.size)
+        ends = [0, *accumulate(apportion(items, self.shares))]
+        return slice(ends[rank], ends[rank + 1])
+
+    def sharing(self, shares: str | tuple[float, ...]) -> "World":
+        """Return the world with work dealt by these numbers, one a rank; a word deals it evenly."""
+        if isinstance(shares, str):
+            return self
+        if len(shares) != self.size:
+            raise InputError(
+                f"parallel.shares has {len(shares)} numbers for {self.size} processes; one each"
+            )
+        return replace(self, shares=shares)
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum over all ranks."""
@@ -50,11 +65,13 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
-    def any(self, flag: bool) -> bool:
-        """Return, on every rank, whether the flag is set on any."""
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return every rank's tensor [...], all of one shape, as [ranks, ...]."""
         if self.size == 1:
-            return flag
-        return bool(self.sum(torch.tensor(float(flag), device=self.device)) > 0)
+            return tensor.unsqueeze(0)
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor)
+        return torch.stack(parts)
 
     def gather_rows(self, rows: Tensor, total: int) -> Tensor:
         """Join each rank's share of [L, B, H] along B into [L, total, H], on every rank."""
@@ -63,11 +80,57 @@ class World:
         parts = []
         for rank in range(self.size):  # broadcasts, since shares may differ in size
             share = self.share_of(rank, total)
-            shape = (rows.shape[0], share.stop - share.start, rows.shape[2])
+            count = share.stop - share.start
+            if not count:
+                continue
+            shape = (rows.shape[0], count, rows.shape[2])
             part = rows.contiguous() if rank == self.rank else rows.new_empty(shape)
             dist.broadcast(part, src=rank)
             parts.append(part)
         return torch.cat(parts, dim=1)
+
+
+class Ballot:
+    """Asks all ranks something in every step, and learns the answer in the next, unwaited for."""
+
+    def __init__(self, world: World):
+        self.world = world
+        self._under_way: tuple[Tensor, dist.Work] | None = None
+
+    def __enter__(self) -> "Ballot":
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        if error is None:  # else peers may be gone
+            self._count()
+
+    def cast(self, flag: bool) -> bool:
+        """Return, the same on every rank, whether the flag of the step before was set on any."""
+        if self.world.size == 1:
+            return flag
+        answer = self._count()
+        votes = torch.tensor(float(flag), device=self.world.device)
+        work = dist.all_reduce(votes, async_op=True)
+        assert work is not None
+        self._under_way = votes, work
+        return answer
+
+    def _count(self) -> bool:
+        if self._under_way is None:
+            return False
+        (votes, work), self._under_way = self._under_way, None
+        work.wait()
+        return bool(votes > 0)
+
+
+def apportion(items: int, shares: Sequence[float]) -> list[int]:
+    """Share whole items out in proportion, by largest remainders; they are all given."""
+    exact = [items * share / sum(shares) for share in shares]
+    counts = [int(part) for part in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
+    for rank in by_remainder[: items - sum(counts)]:
+        counts[rank] += 1
+    return counts
 
 
 @contextmanager

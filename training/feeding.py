@@ -4,6 +4,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,12 @@ class Batch(NamedTuple):
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:
-    """Copy a window to the device; on a GPU from pinned memory, without waiting for it."""
+    """Copy a window to the device; on a GPU from pinned memory, without waiting for it.
+
+    A rank without lanes gets one of nothing but padding: its peers wait for its gradient.
+    """
+    if not len(window.tokens):
+        window = _idle(window)
     pinned = device.type == "cuda"
 
     def copied(tensor: Tensor) -> Tensor:
@@ -38,24 +44,32 @@ def as_batch(window: Window, device: torch.device) -> Batch:
     return Batch(inputs, targets, reset, window.transitions, window.characters)
 
 
-class Feed:
-    """The batches from a step on, one of them made ahead by a thread."""
+def _idle(window: Window) -> Window:
+    return window._replace(
+        tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),
+        lengths=np.zeros(1, window.lengths.dtype),
+        reset=np.ones(1, bool),
+    )
 
-    def __init__(self, lanes: Lanes, device: torch.device, first_step: int):
-        self.lanes, self.device, self.step = lanes, device, first_step
+
+class Feed:
+    """The batches from a window on, one of them made ahead by a thread."""
+
+    def __init__(self, lanes: Lanes, device: torch.device, first_window: int):
+        self.lanes, self.device, self.window = lanes, device, first_window
         self.waited = 0.0  # seconds in which a step had to wait for its batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __enter__(self) -> "Feed":
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
-        self.coming: Future[Batch] = self.thread.submit(self._make, self.step)
+        self.coming: Future[Batch] = self.thread.submit(self._make, self.window)
         return self
 
     def __exit__(self, *error: object) -> None:
         self.thread.shutdown(cancel_futures=True)
 
     def next(self) -> Batch:
-        """Return the batch of this step and have the next one made."""
+        """Return the batch of this window and have the next one made."""
         started = perf_counter()
         batch = self.coming.result()
         self.waited += perf_counter() - started
@@ -64,12 +78,18 @@ class Feed:
             current.wait_stream(self.stream)
             for tensor in batch[:3]:
                 tensor.record_stream(current)
-        self.step += 1
-        self.coming = self.thread.submit(self._make, self.step)
+        self.window += 1
+        self.coming = self.thread.submit(self._make, self.window)
         return batch
 
-    def _make(self, step: int) -> Batch:
-        window = self.lanes[step]
+    def take(self, own: slice) -> None:
+        """Read these lanes from now on; what was made ahead of others is made anew."""
+        self.coming.result()
+        self.lanes.take(own)
+        self.coming = self.thread.submit(self._make, self.window)
+
+    def _make(self, number: int) -> Batch:
+        window = self.lanes[number]
         if self.stream is None:
             return as_batch(window, self.device)
         with torch.cuda.stream(self.stream):

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,6 @@ class RunLog:
 
     def __init__(self, run: RunDirectory, first_step: int, steps: int, *, enabled: bool):
         self.enabled = enabled
-        self._stopwatch = Stopwatch()
         if not enabled:
             return
         keep_rows(run.metrics, first_step)
@@ -56,27 +54,30 @@ class RunLog:
             self._board.close()
             self._file.close()
 
-    def advance(self, characters: int) -> None:
-        """Count a step's characters."""
-        self._stopwatch.add(characters)
+    def advance(self) -> None:
+        """Count a step."""
         if self.enabled:
             self._bar.update()
 
-    def pause(self) -> "Stopwatch":
-        """Return a context in which the clock of the training speed stands still."""
-        return self._stopwatch
-
     def write(self, row: dict[str, Any]) -> None:
-        """Write a row; the speed since the last one is added here."""
-        row = {**row, "characters_per_second": round(self._stopwatch.lap(), 1)}
+        """Write a row."""
         if not self.enabled:
             return
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         for name, value in row.items():
             if name != "step":
-                self._board.add_scalar(name, value, row["step"])
+                self._plot(name, value, row["step"])
         self._report(row)
+
+    def _plot(self, name: str, value: Any, step: int) -> None:
+        if isinstance(value, str):
+            self._board.add_text(name, value, step)
+        elif isinstance(value, list):  # of the ranks
+            numbered = {str(rank): number for rank, number in enumerate(value)}
+            self._board.add_scalars(name, numbered, step)
+        else:
+            self._board.add_scalar(name, value, step)
 
     def _report(self, row: dict[str, Any]) -> None:
         valid = row.get("valid_bits_per_character")
@@ -84,36 +85,12 @@ class RunLog:
             f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char"
             + (f"  valid {valid:.4f}" if valid is not None else "")
             + f"  lr {row['learning_rate']:.2e}  {row['characters_per_second']:,.0f} chars/s"
+            + ("" if row["bottleneck"] == "compute" else f"  bottleneck: {row['bottleneck']}")
         )
         if self._bar.disable:
             print(line, flush=True)
         else:
             self._bar.write(line)
-
-
-class Stopwatch:
-    """Characters per second, with pauses for what is not training."""
-
-    def __init__(self) -> None:
-        self._characters, self._started = 0, time.perf_counter()
-        self._paused = 0.0
-
-    def add(self, characters: int) -> None:
-        """Count work."""
-        self._characters += characters
-
-    def lap(self) -> float:
-        """Return characters per second since the last lap, and begin a new one."""
-        now = time.perf_counter()
-        speed = self._characters / max(now - self._started, 1e-9)
-        self._characters, self._started = 0, now
-        return speed
-
-    def __enter__(self) -> None:
-        self._paused = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self._started += time.perf_counter() - self._paused
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -4,9 +4,11 @@ from typing import Literal
 
 import torch
 
-from model.fused.cpu import has_matrix_units
+from model.errors import InputError
+from model.fused.weight_gradients import has_matrix_units
 
 from .distributed import World
+from .exchange import ParallelConfig
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -30,10 +32,19 @@ def has_fast_bf16(device: torch.device) -> bool:
     return has_matrix_units()
 
 
-def make_loss_scaler(precision: Precision, world: World) -> torch.amp.GradScaler:
-    """Return a dynamic loss scaler; it passes everything through unless the precision is fp16."""
+def make_loss_scaler(
+    precision: Precision, world: World, parallel: ParallelConfig
+) -> torch.amp.GradScaler:
+    """Return a dynamic loss scaler; it passes everything through where nothing is fp16.
+
+    Gradients that travel in fp16 need it as well: a sum over ranks may overflow, small ones vanish.
+    Raises InputError where PowerSGD would feed errors of one scale back to gradients of another.
+    """
+    if precision == "fp16" and parallel.compression == "powersgd":
+        raise InputError("parallel.compression powersgd goes with train.precision fp32 or bf16")
+    travels = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
         growth_interval=SCALE_GROWTH_INTERVAL,
-        enabled=precision == "fp16",
+        enabled=precision == "fp16" or travels,
     )

@@ -29,7 +29,7 @@ class Publisher:
         if self.world.is_main:
             print(line, flush=True)
 
-    def announce(self, trainer: Trainer, windows_per_epoch: int) -> None:
+    def announce(self, trainer: Trainer, steps_per_epoch: float) -> None:
         """Say what is about to happen."""
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         train = self.corpus.splits["train"]
@@ -37,7 +37,7 @@ class Publisher:
             f"{parameters:,} parameters; {train.reviews:,} reviews, {self._size_of(train)}; "
             f"{trainer.lanes} lanes on {self.world.size} x {self.world.device.type}, "
             f"{str(trainer.model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
-            f"({trainer.steps / windows_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
+            f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
         )
         self.say(f"writing to {self.directory.folder}")
         if not self.valid.reviews:

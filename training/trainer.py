@@ -1,21 +1,24 @@
 """One training step: forward, backward, clip, update; and the state that it carries."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import State
 
 from .distributed import Device, World
+from .exchange import Exchange, ParallelConfig
 from .feeding import Batch
 from .objective import Objective
 from .optim import OptimConfig, make_optimizers
+from .pace import Times, better_shares
 from .precision import Precision, make_loss_scaler
 from .progress import Progress
 
@@ -68,53 +71,96 @@ class Trainer:
         lanes: int,
         steps: int,
         seed: int,
+        parallel: ParallelConfig = ParallelConfig(),  # noqa: B008 - frozen
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
         self.dropout, self.seed = train.dropout, seed
-        objective = Objective(self.model)
-        self.parallel = objective if world.size == 1 else DistributedDataParallel(objective)
+        self.parallel = parallel
+        self.exchange = Exchange(Objective(self.model), parallel, world)
         self.optimizers = make_optimizers(model, optim)
-        self.scaler = make_loss_scaler(train.precision, world)
-        share = world.share(lanes)
-        self.state = model.initial_state(share.stop - share.start)  # [L, B, H] of own lanes
+        self.scaler = make_loss_scaler(train.precision, world, parallel)
+        self.state = model.initial_state(self.own_lanes or 1)  # [L, B, H] of own lanes
         self.progress = Progress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
         # the very same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
 
+    @property
+    def own(self) -> slice:
+        """The lanes that are this rank's."""
+        return self.world.share(self.lanes)
+
+    @property
+    def own_lanes(self) -> int:
+        """How many lanes are this rank's."""
+        return self.own.stop - self.own.start
+
+    @property
+    def own_part(self) -> float:
+        """This rank's part of all lanes."""
+        return self.own_lanes / self.lanes
+
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
         return self.optim.learning_rate(step, self.steps, self.lanes)
 
-    def train(self, batch: Batch) -> None:
-        """Take one step; nothing here waits for the device."""
-        state = self.state.reset(batch.reset)
-        nats, state = self.parallel(batch.inputs, batch.targets, state, self._kept())
-        self.state = State(*state).detach()
-        # DDP averages over ranks; what is wanted is the sum over all lanes per symbol.
-        self._update(nats * (self.world.size / batch.transitions))
-        self.nats += nats.detach()
+    def train(self, *batches: Batch) -> None:
+        """Take one step on successive windows; nothing here waits for the device."""
+        self.model.zero_grad(set_to_none=True)
+        transitions = sum(batch.transitions for batch in batches)
+        for number, batch in enumerate(batches):
+            last = number == len(batches) - 1
+            self._learn(batch, self._kept(number), transitions, last=last)
+        self._update()
+        characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
-        self.progress.characters += batch.characters
-        self.progress.row_characters += batch.characters
+        self.progress.characters += characters
+        self.progress.row_characters += characters
 
-    def _kept(self) -> Tensor | None:
+    def _learn(self, batch: Batch, kept: Tensor | None, transitions: int, *, last: bool) -> None:
+        """Add the gradient of a window, of so many transitions in the whole step, group by group.
+
+        last: of the step; with its last group the ranks' gradients become one.
+        """
+        state = self.state.reset(batch.reset)
+        after: list[State] = []
+        groups = self._groups(len(batch.inputs))
+        for number, lanes in enumerate(groups):
+            with self.exchange.round(last=last and number == len(groups) - 1):
+                nats, ended = self.exchange.compute(
+                    batch.inputs[lanes],
+                    batch.targets[lanes],
+                    State(state.h[:, lanes], state.c[:, lanes]),
+                    None if kept is None else kept[lanes],
+                )
+                # The ranks' mean is taken; what is wanted is the sum over all lanes per symbol.
+                self.scaler.scale(nats * (self.world.size / transitions)).backward()
+            after.append(State(*ended).detach())
+            self.nats += nats.detach()
+        self.state = State.join(after)
+
+    def _groups(self, lanes: int) -> list[slice]:
+        count = min(self.parallel.lane_groups, lanes)
+        ends = [lanes * number // count for number in range(count + 1)]
+        return [slice(*pair) for pair in pairwise(ends)]
+
+    def _kept(self, number: int = 0) -> Tensor | None:
         """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).
 
-        Drawn for all lanes from the seed and the step, so that ranks and resumes change nothing.
+        Drawn for all lanes from the seed and the window, the step's `number`-th, so that ranks and
+        resumes change nothing.
         """
-        if not self.dropout:
+        if not (self.dropout and self.own_lanes):
             return None
         shape = (self.lanes, self.model.config.hidden_size)
-        random = np.random.default_rng([self.seed, self.progress.step]).random(shape)
+        window = self.progress.step * self.parallel.windows_per_step + number
+        random = np.random.default_rng([self.seed, window]).random(shape)
         kept = (random >= self.dropout) / (1 - self.dropout)
-        own = torch.from_numpy(kept[self.world.share(self.lanes)])
+        own = torch.from_numpy(kept[self.own])
         return own.to(self.world.device, self.model.dtype)
 
-    def _update(self, loss: Tensor) -> None:
-        self.model.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
+    def _update(self) -> None:
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
@@ -150,6 +196,37 @@ class Trainer:
         progress.row_characters = 0
         self.nats.zero_()
         return row
+
+    def take_lanes(self, state: State) -> None:
+        """Take up this rank's part of the state of all lanes, [L, lanes, H]."""
+        own = State(state.h[:, self.own], state.c[:, self.own])
+        if self.own_lanes:
+            self.state = own.clone().to(self.world.device)
+        else:
+            self.state = self.model.initial_state(1)
+
+    def all_lanes(self) -> State:
+        """Return the state of all lanes, [L, lanes, H], on every rank."""
+        return State(*(self.world.gather_rows(part, self.lanes) for part in self.state))
+
+    def balance(self, ranks: Sequence[Times]) -> bool:
+        """Deal the lanes anew where that is asked for and pays; return whether they were."""
+        if self.parallel.shares != "measured" or not ranks or self.world.size == 1:
+            return False
+        counts = [s.stop - s.start for s in map(self._share_of, range(self.world.size))]
+        shares = better_shares(ranks, counts, self.lanes)
+        if shares is not None:
+            self.deal_lanes(shares)
+        return shares is not None
+
+    def _share_of(self, rank: int) -> slice:
+        return self.world.share_of(rank, self.lanes)
+
+    def deal_lanes(self, shares: Sequence[float]) -> None:
+        """Give every rank lanes in proportion to `shares`; the lanes' states travel with them."""
+        state = self.all_lanes()
+        self.world = replace(self.world, shares=tuple(shares))
+        self.take_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
         """Take up the open row's loss, [ranks]: this rank's own, where the ranks are as before."""

@@ -12,6 +12,7 @@ from ..state import State
 from .arguments import as_kernels_read_them
 from .compilation import window_library
 from .recycling import recycled_empty
+from .weight_gradients import Factors, weight_gradients
 
 DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 PAD = 16  # kPad of window.cpp
@@ -165,38 +166,11 @@ class _CompiledMlstm(torch.autograd.Function):
             dc=dc,
             db=db,
         )
-        d_w_mh, d_w_h = _weight_gradients(dx, d_recurrent, m, h, h0)
+        dz = dx.view(T * B, 5 * H)[:, H:]
+        factors = Factors(dz, m.view(T * B, H), d_recurrent, h, h0)
+        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
         d_x = dx if rows is None else _sum_rows(dx, rows, len(x))
         return None, d_x, dh0, dc, d_w_mh, d_w_h, db.sum(0)
-
-
-def _weight_gradients(
-    dx: Tensor, d_recurrent: Tensor, m: Tensor, h: Tensor, h0: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return d W_mh [H, H] and d W_h [4H, H], each one product over all bytes and lanes."""
-    T, B, H = h.shape
-    d_w_h = _summed_product(dx.view(T * B, 5 * H)[:, H:], m.view(T * B, H))
-    d_w_mh = _summed_product(d_recurrent[0], h0)
-    if T > 1:
-        d_w_mh += _summed_product(d_recurrent[1:].view(-1, H), h[:-1].view(-1, H))
-    return d_w_mh, d_w_h
-
-
-def _summed_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a.T @ b, summed over all rows.
-
-    AMX reads the left factor of a product by rows; given columns, oneDNN runs at less than half of
-    its speed, so the narrower factor is turned first. Other processors do not mind.
-    """
-    if a.dtype.itemsize == 2 and has_matrix_units():
-        return (b.t().contiguous() @ a).t()
-    return a.t() @ b
-
-
-def has_matrix_units() -> bool:
-    """Say whether the processor multiplies bf16 in matrix units: Intel's AMX."""
-    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
-    return bool(read_capabilities().get("amx_bf16", False))
 
 
 def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:

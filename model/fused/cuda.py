@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from ..state import State
 from .arguments import as_kernels_read_them
 from .cuda_graphs import graphed_mlstm, graphs_are_on
-from .triton_window import Activations, Inputs, run_backward, run_forward
+from .triton_window import Activations, Inputs, in_order, run_backward, run_forward
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _log = logging.getLogger(__name__)
@@ -93,4 +93,5 @@ class _TritonMlstm(torch.autograd.Function):
         saved = ctx.saved_tensors
         size = len(Inputs._fields)
         inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
-        return (None, *run_backward(inputs, made, *(grad.contiguous() for grad in grads)))
+        gradients, factors = run_backward(inputs, made, *(grad.contiguous() for grad in grads))
+        return (None, *in_order(gradients, inputs, factors))

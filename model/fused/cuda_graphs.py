@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .triton_window import Activations, Gradients, Inputs, run_backward, run_forward
+from .triton_window import (
+    Activations,
+    Gradients,
+    Inputs,
+    in_order,
+    run_backward,
+    run_forward,
+)
+from .weight_gradients import Factors
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 _local = threading.local()
@@ -52,6 +60,7 @@ class Captured:
     replay_forward: Callable[[], None]
     given: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
     gradients: Gradients
+    factors: Factors
     replay_backward: Callable[[], None]
 
 
@@ -96,8 +105,16 @@ def _capture(inputs: Inputs) -> Captured:
     )
     made, replay_forward = _graph(lambda: run_forward(own, save=True), x.device)
     given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
-    gradients, replay_backward = _graph(lambda: run_backward(own, made, *given), x.device)
-    return Captured(own, made, replay_forward, given, gradients, replay_backward)
+    backward, replay_backward = _graph(lambda: _flat(run_backward(own, made, *given)), x.device)
+    gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
+    return Captured(own, made, replay_forward, given, gradients, factors, replay_backward)
+
+
+_GRADIENTS = len(Gradients._fields)
+
+
+def _flat(made: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
+    return (*made[0], *made[1])
 
 
 def _graph(work: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
@@ -136,6 +153,7 @@ class _GraphedMlstm(torch.autograd.Function):
         ctx: Any, captured: Captured, rows: Tensor | None, x: Tensor, *rest: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.lease = _Lease(captured)
+        ctx.save_for_backward(*rest[2:4])
         _copy(Inputs(x, rows, *rest), captured.inputs)
         captured.replay_forward()
         ctx.set_materialize_grads(False)
@@ -148,7 +166,11 @@ class _GraphedMlstm(torch.autograd.Function):
         for own, grad in zip(captured.given, grads, strict=True):
             own.zero_() if grad is None else own.copy_(grad)
         captured.replay_backward()
-        return (None, None, *(gradient.clone() for gradient in captured.gradients))
+        # Postponed products read the captured memory; this node, and its lease, outlive them.
+        w_mh, w_h = ctx.saved_tensors
+        inputs = captured.inputs._replace(w_mh=w_mh, w_h=w_h)
+        gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
+        return (None, None, *in_order(gradients, inputs, captured.factors))
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State, accumulation_dtype
+from .weight_gradients import Factors, weight_gradients
 
 
 def deferred_mlstm(
@@ -51,7 +52,7 @@ class _DeferredMlstm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x_proj, w_mh, w_h, hs, cs, recurrent, ms, gates = ctx.saved_tensors
         d_h, d_last_h, d_last_c = grads
         T, B, H = ms.shape
@@ -66,8 +67,8 @@ class _DeferredMlstm(torch.autograd.Function):
             torch.mul(dm, x_proj[t, :, :H], out=d_recurrent[t])
             dh = torch.mm(d_recurrent[t], w_mh).to(cs.dtype)
         d_z = d_x_proj[..., H:].reshape(T * B, 4 * H)
-        d_w_h = d_z.t() @ ms.view(T * B, H)
-        d_w_mh = d_recurrent.view(T * B, H).t() @ hs[:T].view(T * B, H)
+        factors = Factors(d_z, ms.view(T * B, H), d_recurrent, hs[1:], hs[0])
+        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
         d_b = d_z.sum(0, dtype=cs.dtype)
         return d_x_proj, dh.to(hs.dtype), dc, d_w_mh, d_w_h, d_b
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .weight_gradients import Factors, weight_gradients
+
 
 class Inputs(NamedTuple):
     """What a window reads, as `reference_mlstm` takes it."""
@@ -37,13 +39,11 @@ class Activations(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What backward makes: of the arguments in the order of `Inputs`, without rows."""
+    """What backward makes: of the arguments in the order of `Inputs`, but for rows and weights."""
 
     x: Tensor
     h0: Tensor
     c0: Tensor
-    w_mh: Tensor
-    w_h: Tensor
     b: Tensor
 
 
@@ -71,7 +71,7 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
 
 def run_backward(
     inputs: Inputs, made: Activations, dh: Tensor, dh_last: Tensor, dc_last: Tensor
-) -> Gradients:
+) -> tuple[Gradients, Factors]:
     """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state."""
     from .triton_kernels import retreat, unmultiply
 
@@ -86,11 +86,14 @@ def run_backward(
         unmultiply(dm, *inputs.at(t), made.recurrent[t], dx[t], d_recurrent[t], m[t])
         torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
-    d_w_h = dz.t() @ m.view(T * B, H)
-    h_before = torch.cat([inputs.h0.unsqueeze(0), made.h[:-1]]).view(T * B, H)
-    d_w_mh = d_recurrent.view(T * B, H).t() @ h_before
-    d_b = dz.sum(0, dtype=torch.float32)
-    return Gradients(_of_x(dx, inputs), dh_next, dc, d_w_mh, d_w_h, d_b)
+    gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
+    return gradients, Factors(dz, m.view(T * B, H), d_recurrent, made.h, inputs.h0)
+
+
+def in_order(gradients: Gradients, inputs: Inputs, factors: Factors) -> tuple[Tensor | None, ...]:
+    """Return the gradients of all inputs but rows, those of the weights among them."""
+    d_w_mh, d_w_h = weight_gradients(inputs.w_mh, inputs.w_h, factors)
+    return gradients.x, gradients.h0, gradients.c0, d_w_mh, d_w_h, gradients.b
 
 
 def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from model.fused import cpu
+from model.fused import weight_gradients
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, pack, runs_compiled
 from model.recurrence import reference_mlstm
@@ -84,7 +84,7 @@ def test_equals_the_reference_in_fp64(dtype, count, T, B, H, threads):
 def test_weight_gradients_as_matrix_units_want_them(dtype, monkeypatch):
     inputs = scaled_inputs(dtype, 5, 40, 48)
     plain = results(compiled_mlstm, inputs)
-    monkeypatch.setattr(cpu, "has_matrix_units", lambda: True)
+    monkeypatch.setattr(weight_gradients, "has_matrix_units", lambda: True)
     for a, b in zip(results(compiled_mlstm, inputs), plain, strict=True):
         assert error(a, b.double()) <= EPS[torch.bfloat16]  # the last rounding may differ
 

@@ -2,7 +2,7 @@
 
 import json
 
-from training.metrics import Stopwatch, keep_rows, read_rows
+from training.metrics import keep_rows, read_rows
 
 
 def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):
@@ -18,13 +18,3 @@ def test_no_file_is_no_rows(tmp_path):
     assert read_rows(tmp_path / "metrics.jsonl") == []
     keep_rows(tmp_path / "metrics.jsonl", 5)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_pauses_do_not_count(monkeypatch):
-    now = iter([0.0, 10.0, 110.0, 120.0])
-    monkeypatch.setattr("training.metrics.time.perf_counter", lambda: next(now))
-    watch = Stopwatch()  # at 0
-    watch.add(2000)
-    with watch:  # 10 to 110
-        pass
-    assert watch.lap() == 2000 / 20  # at 120

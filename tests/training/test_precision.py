@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from training.distributed import World
+from training.exchange import ParallelConfig
 from training.precision import make_loss_scaler, resolve_precision
 
 CPU = torch.device("cpu")
@@ -35,5 +36,5 @@ def test_what_is_asked_for_is_taken():
 
 @pytest.mark.parametrize(("precision", "scaled"), [("fp32", 1.0), ("bf16", 1.0), ("fp16", 65536.0)])
 def test_only_fp16_scales_the_loss(precision, scaled):
-    scaler = make_loss_scaler(precision, World(0, 1, CPU))
+    scaler = make_loss_scaler(precision, World(0, 1, CPU), ParallelConfig())
     assert scaler.scale(torch.tensor(1.0)).item() == scaled

@@ -1,0 +1,113 @@
+"""Weight gradients of a window: products over all its bytes and lanes, made last, one by one.
+
+Backward through time needs none of them. Under data parallelism each is a node of its own, in the
+order of the gates from the last, so that one travels while the next is computed.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class Factors(NamedTuple):
+    """What the weight gradients of one window are products of."""
+
+    dz: Tensor  # [T * B, 4H], gradient before the gates' non-linearities
+    m: Tensor  # [T * B, H]
+    d_recurrent: Tensor  # [T, B, H], gradient of W_mh h
+    h: Tensor  # [T, B, H]
+    h0: Tensor  # [B, H], before the window
+
+    def of_w_h(self, rows: slice = slice(None)) -> Tensor:
+        """Return these rows of d W_h [4H, H]."""
+        return _summed_product(self.dz[:, rows], self.m)
+
+    def of_w_mh(self, rows: slice = slice(None)) -> Tensor:
+        """Return these rows of d W_mh [H, H]."""
+        T, _, H = self.h.shape
+        gradient = _summed_product(self.d_recurrent[0, :, rows], self.h0)
+        if T > 1:
+            after = self.d_recurrent[1:, :, rows].flatten(0, 1)
+            gradient += _summed_product(after, self.h[:-1].view(-1, H))
+        return gradient
+
+
+def _summed_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a.T @ b, summed over all rows.
+
+    AMX reads the left factor of a product by rows; given columns, oneDNN runs at less than half of
+    its speed, so the narrower factor is turned first. Other processors do not mind.
+    """
+    if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
+        return (b.t().contiguous() @ a).t()
+    return a.t() @ b
+
+
+def has_matrix_units() -> bool:
+    """Say whether the processor multiplies bf16 in matrix units: Intel's AMX."""
+    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
+    return bool(read_capabilities().get("amx_bf16", False))
+
+
+def weight_gradients(
+    w_mh: Tensor, w_h: Tensor, factors: Factors
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return d W_mh and d W_h, or None for those that `postpone` has given nodes of their own."""
+    gradients: list[Tensor | None] = []
+    for weight, product in ((w_mh, factors.of_w_mh), (w_h, factors.of_w_h)):
+        waiting = getattr(weight.grad_fn, "waiting", None)
+        if waiting is None:
+            gradients.append(product())
+        else:
+            waiting.append(product)
+            gradients.append(None)
+    return gradients[0], gradients[1]
+
+
+Product = Callable[[slice], Tensor]
+
+
+def postpone(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+    """Join parts [n, H] of a weight by rows into one as large as `like`, in the dtype of the parts.
+
+    Each part's gradient is computed in a node of its own, after those of the parts behind it and
+    before anything that the part was made of: which is why `parts` should make them one by one.
+    """
+    first = 0
+    whole: Tensor | None = None
+    waiting: list[Product] = []
+    for part in parts:
+        if whole is None:
+            whole = part.new_empty(like.shape)
+        rows = slice(first, first + len(part))
+        whole = _Attach.apply(whole, part, rows, waiting)
+        first = rows.stop
+    assert whole is not None
+    assert first == len(like)
+    return whole
+
+
+class _Attach(torch.autograd.Function):
+    """Copies a part in; its gradient is asked of those who wait, beside what comes as usual."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, whole: Tensor, part: Tensor, rows: slice, waiting: list[Product]
+    ) -> Tensor:
+        ctx.rows, ctx.waiting = rows, waiting
+        ctx.set_materialize_grads(False)
+        whole[rows].copy_(part)
+        return whole.view_as(whole)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_whole: Tensor | None) -> tuple[Tensor | None, ...]:
+        gradients = [product(ctx.rows) for product in ctx.waiting]
+        if d_whole is not None:
+            gradients.append(d_whole[ctx.rows])
+        if ctx.rows.start == 0:  # the last to run
+            ctx.waiting.clear()
+        return d_whole, sum(gradients[1:], gradients[0]), None, None

@@ -1,0 +1,120 @@
+"""Ranks that compute the gradient of one step in many ways; test_exchange.py starts and reads them.
+
+Rank 0 prints, as JSON: for each way, the largest relative difference over the tensors from the
+gradient of one process with all lanes, the bytes sent, and whether all ranks have the same.
+"""
+
+import json
+import sys
+
+import numpy as np
+import torch
+
+from data_utils.lanes import Window
+from model.language_model import ModelConfig, build_model
+from training.distributed import World, launched
+from training.exchange import ParallelConfig
+from training.feeding import as_batch
+from training.optim import OptimConfig
+from training.trainer import TrainConfig, Trainer
+
+LANES, T = 8, 12
+SMALL_BUCKETS = 0.002  # MB: several for this model
+
+ONE_PROCESS = ("backend", "cell", "windows_per_step", "exchanges")  # what it is told of a way
+WAYS = {
+    "one bucket": {},
+    "small buckets": {"bucket_cap_mb": SMALL_BUCKETS},
+    "flat": {"flat": True},
+    "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
+    "lstm": {"cell": "lstm"},
+    "groups": {"lane_groups": 3, "bucket_cap_mb": SMALL_BUCKETS},
+    "two windows": {"windows_per_step": 2, "bucket_cap_mb": SMALL_BUCKETS},
+    "groups, flat": {"lane_groups": 2, "flat": True},
+    "uneven": {"shares": (5.0, 2.0, 0.5, 0.5)},
+    "dealt anew": {"exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0)},
+    "a rank without lanes": {"shares": (1.0, 0.0, 2.0, 3.0)},
+    "without lanes, flat": {"shares": (0.0, 3.0, 2.0, 3.0), "flat": True},
+    "powersgd before it starts": {"compression": "powersgd"},
+    "powersgd of full rank": {
+        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1000, "exchanges": 3,
+    },
+    "fp16": {"compression": "fp16", "bucket_cap_mb": SMALL_BUCKETS},
+    "fp16, flat": {"compression": "fp16", "flat": True},
+    "bf16": {"compression": "bf16"},
+    "powersgd": {
+        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1, "exchanges": 3,
+    },
+}  # fmt: skip
+
+
+def windows(own):
+    """Return two windows for lanes of unequal length, so that a mean of means would be wrong."""
+    tokens = np.random.default_rng(0).integers(0, 256, (2, LANES, T + 1), dtype=np.uint8)
+    lengths = np.array([T, T, 5, T, 1, 9, T, 7])
+    reset = np.zeros(LANES, bool)
+    total = int(lengths.sum())
+    return [
+        as_batch(Window(part[own], lengths[own], reset[own], total, total), torch.device("cpu"))
+        for part in tokens
+    ]
+
+
+def trained(world, *, backend="fused", cell="mlstm", exchanges=1, deal=None, **parallel):
+    """Return the trainer after some steps from the seed, with the last one's gradient."""
+    shares = parallel.get("shares", "even")
+    config = ParallelConfig(**parallel)
+    world = world.sharing(shares if shares == "even" else shares[: world.size])
+    trainer = Trainer(
+        build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), seed=1),
+        optim=OptimConfig(name="sgd", lr=1e-12),
+        train=TrainConfig(precision="fp32"),
+        world=world,
+        lanes=LANES,
+        steps=10,
+        seed=0,
+        parallel=config,
+    )
+    for _ in range(exchanges):
+        trainer.train(*windows(trainer.own)[: config.windows_per_step])
+        if deal:
+            trainer.deal_lanes(deal[: world.size])
+    return trainer
+
+
+def gradient(trainer):
+    """Return the trainer's gradients by name; its optimiser has taken the loss's scale off."""
+    return {name: p.grad for name, p in trainer.model.named_parameters()}
+
+
+def compare(world, way):
+    """Return what rank 0 prints of a way."""
+    found = trained(world, **way)
+    alone = {key: way[key] for key in ONE_PROCESS if key in way}
+    expected = gradient(trained(World(0, 1, world.device), **alone))
+    mine = gradient(found)
+    difference = max(
+        float((mine[name] - tensor).norm() / tensor.norm()) for name, tensor in expected.items()
+    )
+    flat = torch.cat([tensor.flatten() for tensor in mine.values()])
+    everyone = world.gather(flat)
+    return {
+        "difference": difference,
+        "sent_bytes": found.exchange.sent_bytes,
+        "exposed": found.exchange.clock.take(),
+        "same": bool((everyone == everyone[0]).all()),
+        "parameters": flat.numel(),
+    }
+
+
+def main():
+    """Try every way."""
+    with launched("cpu") as world:
+        torch.set_num_threads(1)
+        results = {name: compare(world, way) for name, way in WAYS.items()}
+        if world.is_main:
+            json.dump(results, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

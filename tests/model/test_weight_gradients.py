@@ -1,0 +1,110 @@
+"""A node for each weight gradient: the same gradients, one after the other."""
+
+import importlib.util
+
+import pytest
+import torch
+
+from model.fused.cpu import compiled_mlstm, runs_compiled
+from model.fused.cuda import triton_mlstm
+from model.fused.deferred import deferred_mlstm
+from model.fused.weight_gradients import postpone
+from model.language_model import ModelConfig, build_model
+from model.recurrence import reference_mlstm
+from model.state import State
+from tests.model.test_recurrence import EPS
+from training.objective import Objective
+
+T, B, H = 5, 3, 12
+
+
+def implementations():
+    """Every way to compute the recurrence that runs here."""
+    chosen = [reference_mlstm, deferred_mlstm]
+    if runs_compiled(torch.empty(2, 2)):
+        chosen.append(compiled_mlstm)
+    if importlib.util.find_spec("triton") and not torch.cuda.is_available():
+        chosen.append(triton_mlstm)  # in its interpreter
+    return chosen
+
+
+def loss_of(h, last):
+    return h.square().sum() + last.h.sum() + last.c.sum()
+
+
+@pytest.mark.parametrize("recurrence", implementations(), ids=lambda f: f.__name__)
+def test_postponed_gradients_are_the_gradients(recurrence):
+    torch.manual_seed(0)
+    x, b = torch.randn(T, B, 5 * H), torch.randn(4 * H)
+    state = State(torch.randn(B, H), torch.randn(B, H))
+    w_mh, w_h = (torch.randn(n, H, requires_grad=True) for n in (H, 4 * H))
+
+    def gradients(postponed):
+        w_mh.grad = w_h.grad = None
+        read = (w_mh, w_h)
+        if postponed:
+            read = postpone([w_mh * 1], w_mh), postpone((g * 1 for g in w_h.chunk(4)), w_h)
+        # Two windows with the same weights: both have a part in every gradient.
+        h, last = recurrence(x, state, *read, b)
+        more, after = recurrence(x.flip(0), last, *read, b)
+        (loss_of(h, last) + loss_of(more, after)).backward()
+        return w_mh.grad.clone(), w_h.grad.clone()
+
+    for postponed, expected in zip(gradients(True), gradients(False), strict=True):
+        # Products over all bytes or over some, added in another order.
+        tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5
+        assert (postponed - expected).norm() <= tolerance * expected.norm()
+
+
+def readiness(model):
+    """Return the model's gradients by name, and in which order its leaves got theirs."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    leaves, order = model.split_leaves(), []
+    for layer in model.layers:
+        names |= {id(gate): f"gate {name}" for gate, name in zip(layer.gates, "ifuo", strict=True)}
+    for leaf in leaves:
+        leaf.register_post_accumulate_grad_hook(lambda leaf: order.append(names[id(leaf)]))
+    gradients_of(model)
+    model.gather_gradients()
+    return {name: p.grad for name, p in model.named_parameters()}, order
+
+
+def gradients_of(model):
+    tokens = torch.randint(0, 256, (B, T + 1), generator=torch.Generator().manual_seed(0))
+    nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], model.initial_state(B))
+    model.zero_grad()
+    nats.backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("weight_norm", [True, False])
+@pytest.mark.parametrize("backend", ["reference", "fused"])
+def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(backend, weight_norm):
+    config = ModelConfig(hidden_size=H, backend=backend, weight_norm=weight_norm)
+    expected = gradients_of(build_model(config, seed=0))
+    found, order = readiness(build_model(config, seed=0))
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-6 * gradient.abs().max())
+    gates = [name for name in order if name.startswith("gate")]
+    assert gates == ["gate o", "gate u", "gate f", "gate i"]
+    assert order.index("decoder.weight") < order.index("gate o")
+    assert order.index("gate i") < order.index("layers.0.w_mh")
+
+
+def test_segments_keep_their_gradients_together():
+    config = ModelConfig(hidden_size=H, segments=2)
+    model = build_model(config, seed=0)
+    assert {id(leaf) for leaf in model.split_leaves()} == {id(p) for p in model.parameters()}
+    expected = gradients_of(build_model(ModelConfig(hidden_size=H), seed=0))
+    for name, gradient in gradients_of(model).items():
+        assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_gates_share_the_memory_of_the_weight():
+    model = build_model(ModelConfig(hidden_size=H), seed=0)
+    model.split_leaves()
+    layer = model.layers[0]
+    with torch.no_grad():
+        layer.w_h.fill_(3.0)
+    assert all((gate == 3.0).all() for gate in layer.gates)
+    assert "gates" not in "".join(model.state_dict())

@@ -1,0 +1,166 @@
+"""How the ranks' gradients become one: in buckets during backward, or in one piece after it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import GradBucket
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
+from torch.nn.parallel import DistributedDataParallel
+
+from model.errors import InputError
+from model.state import State
+
+from .clock import Clock
+from .distributed import World
+from .objective import Objective
+
+Compression = Literal["none", "fp16", "bf16", "powersgd"]
+DTYPES = {"none": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelConfig:
+    """How several ranks work together."""
+
+    compression: Compression = "none"
+    """What gradients travel as: fp32, fp16 (Puri et al. 2018), bf16, or PowerSGD's two factors."""
+    bucket_cap_mb: float = 25.0
+    """Size at which a bucket of gradients leaves, while backward goes on."""
+    flat: bool = False
+    """All gradients in one piece after backward, as in 2018, instead of buckets during it."""
+    windows_per_step: int = 1
+    """Windows whose gradients are added up before they are exchanged and the weights updated."""
+    lane_groups: int = 1
+    """Groups of a rank's lanes computed one after the other: the same gradient in less memory."""
+    shares: Literal["even", "measured"] | tuple[float, ...] = "even"
+    """Lanes of each rank: even, in proportion to speed measured at checkpoints, or to numbers."""
+    powersgd_rank: int = 4
+    powersgd_start: int = 1000
+    """Exchanges before PowerSGD compresses, at least 2."""
+
+    def __post_init__(self) -> None:
+        for name in ("windows_per_step", "lane_groups", "powersgd_rank"):
+            if getattr(self, name) < 1:
+                raise InputError(f"parallel.{name} is {getattr(self, name)}; at least 1")
+        if self.powersgd_start < 2:  # DDP lays its buckets anew after the first exchange
+            raise InputError(f"parallel.powersgd_start is {self.powersgd_start}; at least 2")
+        if not self.bucket_cap_mb > 0:
+            raise InputError(f"parallel.bucket_cap_mb is {self.bucket_cap_mb}; above zero")
+        if self.flat and self.compression == "powersgd":
+            raise InputError("parallel.flat cannot go with powersgd, which works by buckets")
+        numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
+        if not min(numbers, default=-1) >= 0 < sum(numbers):
+            raise InputError(f"parallel.shares is {self.shares}; numbers from 0, not all of them 0")
+
+
+class Exchange:
+    """An objective whose backward leaves every rank the mean of all ranks' gradients.
+
+    A process alone computes and exchanges nothing.
+    """
+
+    def __init__(self, objective: Objective, config: ParallelConfig, world: World):
+        self.model, self.config, self.world = objective.model, config, world
+        self.clock = Clock(world.device)
+        self.payload = 0  # bytes that this rank has put into all-reduces
+        self.powersgd: powersgd.PowerSGDState | None = None
+        self.compute: Callable[..., tuple[Tensor, State]] = objective
+        if world.size > 1:
+            self.compute = self._flat(objective) if config.flat else self._in_buckets(objective)
+
+    @property
+    def sent_bytes(self) -> float:
+        """What a ring all-reduce has sent from this rank so far: 2 (p - 1) / p of the payload."""
+        return 2 * (self.world.size - 1) / self.world.size * self.payload
+
+    def _flat(self, objective: Objective) -> Objective:
+        for parameter in objective.model.parameters():
+            dist.broadcast(parameter.detach(), src=0)
+        return objective
+
+    def _in_buckets(self, objective: Objective) -> DistributedDataParallel:
+        ddp = DistributedDataParallel(
+            _Leaves(objective),
+            bucket_cap_mb=self.config.bucket_cap_mb,
+            gradient_as_bucket_view=True,
+        )
+        if self.config.compression == "powersgd":
+            self.powersgd = powersgd.PowerSGDState(
+                None,
+                matrix_approximation_rank=self.config.powersgd_rank,
+                start_powerSGD_iter=self.config.powersgd_start,
+            )
+        ddp.register_comm_hook(self, Exchange._send)
+        return ddp
+
+    @contextmanager
+    def round(self, *, last: bool) -> Iterator[None]:
+        """Hold one forward and backward pass; gradients add up until the last of an update."""
+        ddp = self.compute if isinstance(self.compute, DistributedDataParallel) else None
+        with ddp.no_sync() if ddp is not None and not last else nullcontext():
+            yield
+        if last:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.world.size == 1:
+            return
+        if self.config.flat:
+            self.clock.begin()
+            self._reduce_flat()
+        self.clock.end()
+        self.model.gather_gradients()
+
+    def _send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        """Put a bucket on its way: what DDP calls when all gradients in it are there."""
+        self.clock.begin()  # again with every bucket: what counts is the wait after the last
+        if self.powersgd is not None:
+            return self._send_factors(self.powersgd, bucket)
+        buffer, size = bucket.buffer(), self.world.size
+        travelling = buffer.to(DTYPES[self.config.compression])
+        self.payload += travelling.nbytes
+        future = dist.all_reduce(travelling, async_op=True).get_future()
+        # Divided in fp32: a gradient of 1e-5 over 128 ranks is nothing to fp16.
+        return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
+
+    def _send_factors(
+        self, state: powersgd.PowerSGDState, bucket: GradBucket
+    ) -> torch.futures.Future[Tensor]:
+        before = state.total_numel_after_compression
+        buffer = bucket.buffer()
+        compressing = state.iter >= state.start_powerSGD_iter
+        future = powersgd.powerSGD_hook(state, bucket)
+        sent = state.total_numel_after_compression - before if compressing else buffer.numel()
+        self.payload += sent * buffer.element_size()
+        return future
+
+    def _reduce_flat(self) -> None:
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        sizes = [gradient.numel() for gradient in gradients]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        travelling = flat.to(DTYPES[self.config.compression])
+        self.payload += travelling.nbytes
+        dist.all_reduce(travelling)
+        flat.copy_(travelling).div_(self.world.size)
+        for gradient, part in zip(gradients, flat.split(sizes), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+class _Leaves(nn.Module):
+    """What DDP sees of an objective: the parameters that take gradients as they are computed."""
+
+    def __init__(self, objective: Objective):
+        super().__init__()
+        self.leaves = nn.ParameterList(objective.model.split_leaves())
+        self.compute: Callable[..., Any] = objective.__call__  # no submodule: leaves are all
+
+    def forward(self, *inputs: Any) -> tuple[Tensor, State]:
+        """Compute the objective."""
+        result: tuple[Tensor, State] = self.compute(*inputs)
+        return result

@@ -1,0 +1,133 @@
+"""Where the time of the steps goes, on every rank: computing, exchanging, waiting."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .distributed import World
+from .exchange import Exchange
+from .feeding import Feed
+
+NOTABLE = 0.1  # of a step: what takes more than this beside computing is named
+HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more
+
+
+class Stopwatch:
+    """Seconds, with pauses for what is not training."""
+
+    def __init__(self) -> None:
+        self._started = self._paused = time.perf_counter()
+
+    def lap(self) -> float:
+        """Return the seconds since the last lap, and begin a new one."""
+        now = time.perf_counter()
+        seconds, self._started = now - self._started, now
+        return max(seconds, 1e-9)
+
+    def __enter__(self) -> None:
+        self._paused = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self._started += time.perf_counter() - self._paused
+
+
+@dataclass(frozen=True)
+class Times:
+    """One rank's part of some steps; seconds."""
+
+    total: float
+    exposed: float  # waiting for gradients after its own were all there
+    input: float  # waiting for windows
+    characters: float  # of its own lanes
+    sent_bytes: float
+
+    @property
+    def computing(self) -> float:
+        """What is left for computing."""
+        return max(self.total - self.exposed - self.input, 1e-9)
+
+    @property
+    def speed(self) -> float:
+        """Characters per second of computing."""
+        return self.characters / self.computing
+
+
+class Pace:
+    """Measures the steps between two rows of metrics."""
+
+    def __init__(self, world: World, exchange: Exchange, feed: Feed):
+        self.world, self.exchange, self.feed = world, exchange, feed
+        self.stopwatch = Stopwatch()
+        self.steps = self.characters = 0
+        self.own_characters = self._waited = self._sent = 0.0
+        self.ranks: list[Times] = []  # of the last row
+
+    def advance(self, characters: int, own_part: float) -> None:
+        """Count a step's characters, of which this part was this rank's."""
+        self.steps += 1
+        self.characters += characters
+        self.own_characters += characters * own_part
+
+    def close_row(self) -> dict[str, Any]:
+        """Return what a row says of the time since the last one, and begin anew; for all ranks."""
+        times = Times(
+            self.stopwatch.lap(),
+            self.exchange.clock.take(),
+            self.feed.waited - self._waited,
+            self.own_characters,
+            self.exchange.sent_bytes - self._sent,
+        )
+        self._waited, self._sent = self.feed.waited, self.exchange.sent_bytes
+        own = torch.tensor([*vars(times).values()], dtype=torch.float64, device=self.world.device)
+        self.ranks = [Times(*row) for row in self.world.gather(own).tolist()]
+        row = self._row(times.total)
+        self.steps = self.characters = 0
+        self.own_characters = 0.0
+        return row
+
+    def _row(self, total: float) -> dict[str, Any]:
+        steps, size = max(self.steps, 1), self.world.size
+        row: dict[str, Any] = {"characters_per_second": round(self.characters / total, 1)}
+        row["data_wait_seconds"] = max(rank.input for rank in self.ranks) / steps
+        if size > 1:
+            row["exposed_seconds"] = sum(rank.exposed for rank in self.ranks) / size / steps
+            row["sent_bytes"] = self.ranks[0].sent_bytes / steps
+            speeds = [rank.speed for rank in self.ranks]
+            row["rank_characters_per_second"] = [round(speed, 1) for speed in speeds]
+            row["slowest_rank"] = max(range(size), key=lambda rank: self.ranks[rank].computing)
+        row["bottleneck"] = bottleneck(self.ranks)
+        return row
+
+
+def bottleneck(ranks: Sequence[Times]) -> str:
+    """Name what else than computing takes most of a step, if it takes much: as in CM-DARE.
+
+    Li et al. 2020 (arXiv:2004.03072). All wait for the slowest rank, which waits for none: what it
+    is exposed to is communication, what the others are exposed to beyond that is its fault.
+    """
+    total = sum(rank.total for rank in ranks)
+    communication = min(rank.exposed for rank in ranks) * len(ranks)
+    parts = {
+        "communication": communication / total,
+        "straggler": (sum(rank.exposed for rank in ranks) - communication) / total,
+        "input": sum(rank.input for rank in ranks) / total,
+    }
+    name, part = max(parts.items(), key=lambda item: item[1])
+    return f"{name} {part:.0%}" if part > NOTABLE else "compute"
+
+
+def better_shares(
+    ranks: Sequence[Times], counts: Sequence[int], lanes: int
+) -> tuple[float, ...] | None:
+    """Return shares in proportion to measured speed; None where they would save little.
+
+    counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
+    """
+    speeds = tuple(rank.speed if count else 0.0 for rank, count in zip(ranks, counts, strict=True))
+    if not sum(speeds):
+        return None
+    now = max(count / speed for count, speed in zip(counts, speeds, strict=True) if speed)
+    return speeds if lanes / sum(speeds) < (1 - HYSTERESIS) * now else None
