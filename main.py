@@ -13,7 +13,6 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import Lanes
 from data_utils.sources import load_corpus
-from model.language_model import build_model
 from training.checkpoint import Checkpoints
 from training.distributed import Ballot, World, launched
 from training.feeding import Feed
@@ -22,7 +21,6 @@ from training.pace import Pace
 from training.publication import Publisher
 from training.signals import StopRequest
 from training.start import take_weights
-from training.trainer import Trainer
 
 
 def main() -> int:
@@ -43,16 +41,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     steps = config.train.total_steps(-(-lanes.windows_per_epoch // windows))
-    trainer = Trainer(
-        build_model(config.model, config.seed, run.compute_dtype),
-        optim=config.optim,
-        train=config.train,
-        world=world,
-        lanes=run.lanes,
-        steps=steps,
-        seed=config.seed,
-        parallel=config.parallel,
-    )
+    trainer = run.make_trainer(world, steps)
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )

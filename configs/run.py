@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from model.errors import InputError
+from model.language_model import build_model
 from training.distributed import World
 from training.precision import DTYPES, resolve_precision
 from training.run_directory import RunDirectory, existing_run_directory, new_run_directory
+from training.trainer import Trainer
 
 from .options import RunOptions, changed_keys, with_lanes
 from .schema import RunConfig
@@ -46,6 +48,20 @@ class ResolvedRun:
         """Settle V, by the corpus's tokenizer; InputError where the config has another one."""
         model = self.config.model.for_vocabulary(size)
         return replace(self, config=replace(self.config, model=model))
+
+    def make_trainer(self, world: World, steps: int) -> Trainer:
+        """Build the model, from the seed, and what trains it for so many steps."""
+        config = self.config
+        return Trainer(
+            build_model(config.model, config.seed, self.compute_dtype),
+            optim=config.optim,
+            train=config.train,
+            world=world,
+            lanes=self.lanes,
+            steps=steps,
+            seed=config.seed,
+            parallel=config.parallel,
+        )
 
     def lay(self) -> None:
         """Make the folder and save the config in it: once nothing can be refused any more."""

@@ -37,6 +37,9 @@ def make_checkout(folder):
     return folder
 
 
+SMALL_VOCABULARY = " --vocabulary-size 400"
+
+
 def shortened(command):
     """The command with a small job for its last options."""
     if "--resume" in command:
@@ -50,6 +53,8 @@ def shortened(command):
         )
     if "benchmark.py" in command:
         return command + SHORT_BENCHMARK
+    if "--tokenizer" in command and "--vocabulary-size" not in command:
+        return command + SMALL_VOCABULARY
     return command + SHORT_RUN if "main.py" in command else command
 
 
