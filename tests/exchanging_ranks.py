@@ -39,6 +39,10 @@ WAYS = {
     "powersgd of full rank": {
         "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1000, "exchanges": 3,
     },
+    "powersgd, small buckets": {
+        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1, "exchanges": 6,
+        "bucket_cap_mb": SMALL_BUCKETS,
+    },
     "fp16": {"compression": "fp16", "bucket_cap_mb": SMALL_BUCKETS},
     "fp16, flat": {"compression": "fp16", "flat": True},
     "bf16": {"compression": "bf16"},

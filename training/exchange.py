@@ -138,6 +138,11 @@ class Exchange:
         future = powersgd.powerSGD_hook(state, bucket)
         sent = state.total_numel_after_compression - before if compressing else buffer.numel()
         self.payload += sent * buffer.element_size()
+        if self.world.device.type == "cpu":
+            # PowerSGD reduces again in callbacks, which gloo runs as they come: those of two
+            # buckets under way would meet in another order on each rank. NCCL keeps a stream's.
+            future.wait()
+            self.clock.end()
         return future
 
     def _reduce_flat(self) -> None:

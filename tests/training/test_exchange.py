@@ -17,7 +17,7 @@ from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
 LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7}  # eps of what travels
-FIRST_GUESS = "powersgd"  # of rank 1, in its first compressed exchange: says little
+FIRST_GUESSES = ("powersgd", "powersgd, small buckets")  # of rank 1: far from the gradient
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -32,7 +32,7 @@ def exchanged(request):
 def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
     result = exchanged[1][way]
     assert result["same"]
-    if way != FIRST_GUESS:
+    if way not in FIRST_GUESSES:
         assert result["difference"] <= LOSSY.get(way, 1e-6)
     if way in LOSSY:
         assert result["difference"] > 1e-5  # it did travel in 16 bits

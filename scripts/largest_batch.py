@@ -1,0 +1,56 @@
+"""Find the largest batch that fits: lanes per rank, and the learning rate that goes with it.
+
+python scripts/largest_batch.py --config configs/cpu_512.toml --limit 16
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Train a config's model on more and more lanes of noise, as far as its memory goes."""
+
+    config: Path
+    """A TOML file from configs/."""
+    headroom: float = 0.1
+    """Part of the memory to leave free."""
+    ranks: int = 1
+    """Processes that the run will have: the published rule goes by the lanes of all."""
+    limit: int = 4096
+    """Most lanes to try; on a CPU a step on many takes long."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+
+    from configs.toml_file import load_config
+    from data_utils.provenance import describe_origin
+    from model.errors import InputError
+    from training.batch_size import Job, available_bytes, describe, largest_batch, measured_peak
+    from training.distributed import choose_device
+
+    if not 0 <= options.headroom < 1:
+        raise InputError(f"--headroom {options.headroom}: it must be from 0 to below 1")
+    run = load_config(options.config)
+    job = Job(run.model, run.optim, run.train, run.parallel, run.data.window)
+
+    def peak_of(lanes: int) -> int | None:
+        peak = measured_peak(job, lanes)
+        said = "too many" if peak is None else f"{peak / 1e9:.2f} GB"
+        print(f"{lanes:>6} lanes: {said}", flush=True)
+        return peak
+
+    available = available_bytes(choose_device(run.train.device))
+    fit = largest_batch(peak_of, available, options.headroom, options.limit)
+    measured = {str(lanes): peak for lanes, peak in fit.measured.items()}
+    result = describe(fit, run.optim, options.ranks)
+    command.report({**result, "measured": measured, "origin": describe_origin()}, options.output)
+
+
+if __name__ == "__main__":
+    command.run(main)
