@@ -2,10 +2,13 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.forked import run_forked
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,9 +33,15 @@ CLOCKED = {
 
 
 def run(*command, env=None, timeout=120, **options):
-    """Run `python <command>` in the repository and return the finished process."""
+    """Run `python <command>` in the repository and return the finished process.
+
+    In a process forked for it, unless the interpreter itself, its environment or its streams count.
+    """
+    command = list(map(str, command))
+    if env is None and not options and is_ours(command):
+        return run_forked(command, ROOT, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
     return subprocess.run(
-        [sys.executable, *map(str, command)],
+        [sys.executable, *command],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -40,6 +49,12 @@ def run(*command, env=None, timeout=120, **options):
         env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
         **options,
     )
+
+
+def is_ours(command):
+    """Say whether a command is a script or a module of the repository."""
+    module = command[1] if command[0] == "-m" else ""
+    return command[0].endswith(".py") or module.startswith(("experiments.", "tests."))
 
 
 def start(*command):
@@ -81,6 +96,9 @@ def assert_refused(process, *words):
 
 def run_shell(command, cwd, timeout=300):
     """Run a line of the README with this interpreter as `python`."""
+    words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]
+    if words[0] == "python" and is_ours(words[1:]):
+        return run_forked(words[1:], cwd, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-c", command],

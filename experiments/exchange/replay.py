@@ -53,7 +53,7 @@ class Options:
     """Nodes, one rank each."""
     rate: str = "100mbit"
     """Of each link, as tc writes it."""
-    hidden_size: int = 407
+    hidden_size: int = 357
     """Units of a model with a hundredth of 4,096 units' parameters."""
     seconds: float = 0.81
     """A step's computing."""
