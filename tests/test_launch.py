@@ -30,8 +30,7 @@ def alone(tmp_path_factory):
     ("processes", "changes"),
     [
         (2, {}),
-        (3, {"parallel.shares": "measured", "parallel.bucket_cap_mb": 0.005}),
-        (4, {"parallel.lane_groups": 2, "parallel.flat": "True"}),
+        (4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
     ],
 )
 def test_ranks_together_train_what_one_process_trains(processes, changes, alone, tmp_path):

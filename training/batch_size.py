@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ FIRST = 8  # lanes
 GRANULE = 8  # lanes: what is answered is a multiple
 TRIES = 4  # of an answer that turns out not to fit
 SHRINK = 0.95  # of the lanes, from try to try
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,14 @@ def _peak(job: Job, lanes: int) -> int | None:
         return None
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)
+    return _peak_of_process()
+
+
+def _peak_of_process() -> int:
+    """Return the largest resident memory so far, in bytes."""
+    if STATUS.exists():  # getrusage's would be at least that of the process which started this one
+        (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
