@@ -61,13 +61,15 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
         return _fill(hint, value, place, f"{key}.")
     if Path in _options(hint) and isinstance(value, str):
         return Path(value)
+    if isinstance(value, list) and any(typing.get_origin(o) is tuple for o in _options(hint)):
+        value = tuple(value)  # TOML has arrays alone
     try:
         # bool is an int to Python, and a float key takes a whole number too.
         if isinstance(value, bool) and bool not in _options(hint):
             raise TypeCheckError("is a boolean")
         return check_type(value, hint)
     except TypeCheckError as error:
-        wanted = getattr(hint, "__name__", None) or str(hint).replace("typing.", "")
+        wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
         raise InputError(f"{place}: {key} = {value!r} should be {wanted}") from error
 
 

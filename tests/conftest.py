@@ -71,15 +71,19 @@ def small_split() -> Split:
     return encode_split((r.text for r in synthetic_reviews(40, seed=5)), text_profile("openai"))
 
 
-@pytest.fixture
-def small_model() -> LanguageModel:
-    """A model with weights large enough that its features differ from text to text."""
-    model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3).eval()
+def emphatic(model: LanguageModel) -> LanguageModel:
+    """Give a model weights large enough that its features differ from text to text."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "layers" in name:
                 parameter *= 3
-    return model
+    return model.eval()
+
+
+@pytest.fixture
+def small_model() -> LanguageModel:
+    """A model with weights large enough that its features differ from text to text."""
+    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3))
 
 
 @pytest.fixture

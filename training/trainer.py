@@ -213,14 +213,12 @@ class Trainer:
         """Deal the lanes anew where that is asked for and pays; return whether they were."""
         if self.parallel.shares != "measured" or not ranks or self.world.size == 1:
             return False
-        counts = [s.stop - s.start for s in map(self._share_of, range(self.world.size))]
+        shares_now = (self.world.share_of(rank, self.lanes) for rank in range(self.world.size))
+        counts = [share.stop - share.start for share in shares_now]
         shares = better_shares(ranks, counts, self.lanes)
         if shares is not None:
             self.deal_lanes(shares)
         return shares is not None
-
-    def _share_of(self, rank: int) -> slice:
-        return self.world.share_of(rank, self.lanes)
 
     def deal_lanes(self, shares: Sequence[float]) -> None:
         """Give every rank lanes in proportion to `shares`; the lanes' states travel with them."""

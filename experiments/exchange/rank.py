@@ -46,7 +46,11 @@ class Sleeper(nn.Module):
         moments = [0.0, *(row["ready"] for row in leaves)]
         self.pauses = [(late - early) * backward * seconds for early, late in pairwise(moments)]
         self.forward_seconds = (1 - backward) * seconds
-        self.model = self
+
+    @property
+    def model(self) -> "Sleeper":
+        """Return what an objective's model is to the exchange."""
+        return self
 
     def split_leaves(self) -> list[nn.Parameter]:
         """Return the leaves, as a language model does."""

@@ -12,6 +12,7 @@ from configs.toml_file import load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig
+from training.exchange import ParallelConfig
 from training.optim import OptimConfig
 
 SHIPPED = sorted(Path("configs").glob("*.toml"))
@@ -61,6 +62,7 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
         ("[modle]\n", r"unknown key modle; did you mean model\?"),
         ("zzz = 1", "unknown key zzz; known: seed"),
         ("[model]\nhidden_size = 1.5", r"model.hidden_size = 1.5 should be int"),
+        ("[parallel]\nshares = ['2', 1]", r"parallel.shares = \('2', 1\) should be .*tuple"),
         ("[model]\nhidden_size = true", r"model.hidden_size = True should be int"),
         ("[model]\nhidden_size = '9'", r"model.hidden_size = '9' should be int"),
         ("[model]\nhidden_size = -4", "model.hidden_size is -4"),
@@ -87,6 +89,13 @@ def test_whole_numbers_are_fine_for_fractions(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("[optim]\nclip-norm = 1\n")
     assert load_config(path).optim.clip_norm == 1
+
+
+@pytest.mark.parametrize("shares", ["even", "measured", (2.0, 0.5)])
+def test_shares_read_back_the_same(tmp_path, shares):
+    config = RunConfig(parallel=ParallelConfig(shares=shares))
+    save_config(tmp_path / "config.toml", config)
+    assert load_config(tmp_path / "config.toml") == config
 
 
 def test_the_command_line_goes_over_the_file(tmp_path):

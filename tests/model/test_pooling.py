@@ -9,18 +9,14 @@ from model.features import features_in_order, final_states
 from model.language_model import ModelConfig, build_model
 from model.pooling import FeatureKind
 from model.text import text_profile
+from tests.conftest import emphatic
 
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "bad\nnews", "good"]
 
 
 @pytest.fixture(scope="module")
 def deep_model():
-    model = build_model(ModelConfig(hidden_size=7, embedding_size=5, layers=3), seed=1).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "layers" in name:
-                parameter *= 3
-    return model
+    return emphatic(build_model(ModelConfig(hidden_size=7, embedding_size=5, layers=3), seed=1))
 
 
 @pytest.fixture
