@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,35 +91,46 @@ def main() -> None:
 
 
 def train(recipe: Recipe, corpus: Path, folder: Path) -> str:
-    """Train one recipe, write its result, and return a line on it."""
-    arguments = recipe.arguments(corpus.resolve(), folder)
+    """Train one recipe on one core, keep its result, and return a line on it."""
+    result = measure(recipe, corpus, folder, threads=1)
+    RESULTS.mkdir(exist_ok=True)
+    write_json(RESULTS / f"{recipe.name}.json", result)
+    bits, seconds = result["valid_bits_per_character"], result["training_seconds"]
+    return f"{recipe.name:<24} {bits} in {seconds:.0f} s {result['failure']}"
+
+
+def measure(recipe: Recipe, corpus: Path, folder: Path, threads: int) -> dict[str, Any]:
+    """Train one recipe and return what it learnt, and in how many seconds of training."""
     process = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, *recipe.arguments(corpus.resolve(), folder)],
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         capture_output=True,
         text=True,
     )
     failure = process.stderr.strip().splitlines()[-1:] if process.returncode else []
     rows = read_rows(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
-    seconds = sum(
-        (row["characters"] - before) / row["characters_per_second"]
-        for row, before in zip(rows, [0, *(row["characters"] for row in rows)], strict=False)
-    )
     scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
     result = {
         "name": recipe.name,
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
         "valid_bits_per_character": scores[-1] if scores and not failure else None,
-        "training_seconds": seconds,
+        "training_seconds": training_seconds(rows),
         "failure": failure,
         "rows": rows,
         "origin": describe_origin(),
     }
-    RESULTS.mkdir(exist_ok=True)
-    write_json(RESULTS / f"{recipe.name}.json", json.loads(json.dumps(result)))
-    return f"{recipe.name:<24} {result['valid_bits_per_character']} in {seconds:.0f} s {failure}"
+    return json.loads(json.dumps(result))
+
+
+def training_seconds(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the seconds that the steps took; evaluations and checkpoints are not in them."""
+    befores = [0, *(row["characters"] for row in rows)]
+    return sum(
+        (row["characters"] - before) / row["characters_per_second"]
+        for row, before in zip(rows, befores, strict=False)
+    )
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ python -m experiments.shipped.select_reviews amazon/*.jsonl.gz --held-out sst/te
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -79,6 +79,36 @@ class Options:
     """The file of reviews to write; the report gets its name with .report.json."""
     title: Literal["none", "first", "last"] = "none"
     """Where a review's title goes: nowhere, before its text, or behind it."""
+    marks: bool = False
+    """Write + or - right behind a text whose stars or label say which."""
+    longest: int | None = None
+    """Leave out texts of more characters."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """What of a record may be trained on."""
+
+    text: str
+    title: str = ""
+    mark: str = ""
+    """+ for more than three stars or a positive label, - for fewer or a negative one."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Review":
+        """Read a record with the keys reviewText or text, summary, overall, sentiment."""
+        return cls(
+            str(record.get("reviewText") or record.get("text") or ""),
+            str(record.get("summary") or "").strip(),
+            mark_of(record.get("overall"), record.get("sentiment")),
+        )
+
+
+def mark_of(stars: float | None, label: int | None) -> str:
+    """Return + or -, or nothing where neither stars nor a label decide."""
+    if stars is not None:
+        return "+" if stars > 3 else "-" if stars < 3 else ""
+    return "" if label is None else "+" if label else "-"
 
 
 def main() -> None:
@@ -87,8 +117,9 @@ def main() -> None:
     counts: Counter[str] = Counter()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
-        for text, title in selected(options.inputs, held_out, counts):
-            file.write(json.dumps({"text": arranged(text, title, options.title)}) + "\n")
+        for review in selected(options.inputs, held_out, counts, options.longest):
+            text = arranged(review, options.title, marks=options.marks)
+            file.write(json.dumps({"text": text}) + "\n")
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
@@ -96,30 +127,42 @@ def main() -> None:
     write_json(options.output.with_suffix(".report.json"), report)
 
 
-def arranged(text: str, title: str, place: str) -> str:
+def arranged(review: Review, title: str, *, marks: bool) -> str:
     """Return a review as it is trained on."""
-    if not title or place == "none":
-        return text
-    return f"{title}{SEPARATOR}{text}" if place == "first" else f"{text}{SEPARATOR}{title}"
+    parts = [review.text]
+    if marks and review.mark:
+        parts.append(review.mark)
+    if review.title and title != "none":
+        parts.insert(0 if title == "first" else len(parts), review.title)
+    return SEPARATOR.join(parts)
 
 
 def selected(
-    inputs: Sequence[Path], held_out: HeldOut, counts: Counter[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield texts to keep, with titles; count every review under its source or what bars it."""
+    inputs: Sequence[Path],
+    held_out: HeldOut,
+    counts: Counter[str],
+    longest: int | None = None,
+) -> Iterator[Review]:
+    """Yield the reviews to keep; count every one under its source or what bars it."""
     for path in inputs:
         for record in read_records(path, strict=False):
-            text = str(record.get("reviewText") or record.get("text") or "")
-            title = str(record.get("summary") or "").strip()
+            review = Review.of(record)
             source = str(record.get("source", path.name))
-            reason = EXCLUDED.get(source) or (
-                "shares wording with a held-out text"
-                if held_out.shares_with(f"{title} {text}")
-                else None
-            )
+            reason = what_bars(review, source, held_out, longest)
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
-                yield text, title
+                yield review
+
+
+def what_bars(review: Review, source: str, held_out: HeldOut, longest: int | None) -> str | None:
+    """Return why a review is not trained on, if it is not."""
+    if source in EXCLUDED:
+        return EXCLUDED[source]
+    if longest is not None and len(review.text) > longest:
+        return f"more than {longest} characters"
+    if held_out.shares_with(f"{review.title} {review.text}"):
+        return "shares wording with a held-out text"
+    return None
 
 
 if __name__ == "__main__":

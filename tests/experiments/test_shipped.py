@@ -79,6 +79,33 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     }
 
 
+@pytest.mark.parametrize(
+    ("stars", "label", "mark"),
+    [(5.0, None, "+"), (4, 0, "+"), (3.0, 1, ""), (2, None, "-"), (None, 1, "+"), (None, 0, "-")],
+)
+def test_stars_go_before_labels_as_marks(stars, label, mark):
+    assert select_reviews.mark_of(stars, label) == mark
+    assert select_reviews.mark_of(None, None) == ""
+
+
+@pytest.mark.parametrize(
+    ("title", "arranged"),
+    [("none", "It broke. | -"), ("first", "Bad | It broke. | -"), ("last", "It broke. | - | Bad")],
+)
+def test_a_mark_stands_right_behind_the_text(title, arranged):
+    record = {"reviewText": "It broke.", "summary": "Bad", "overall": 1}
+    review = select_reviews.Review.of(record)
+    assert select_reviews.arranged(review, title, marks=True) == arranged
+    assert "-" not in select_reviews.arranged(review, title, marks=False)
+
+
+def test_long_texts_are_left_out_on_request():
+    held_out = HeldOut([sentence(RUN)])
+    review = select_reviews.Review("four")
+    assert select_reviews.what_bars(review, "fine_foods", held_out, 3) == "more than 3 characters"
+    assert select_reviews.what_bars(review, "fine_foods", held_out, 4) is None
+
+
 def test_no_source_is_left_out_for_two_reasons():
     assert len(select_reviews.UNKNOWN_SOURCES) == len(set(select_reviews.UNKNOWN_SOURCES))
     assert select_reviews.EXCLUDED["alexa"] == select_reviews.UNKNOWN

@@ -1,0 +1,105 @@
+"""How long until as good as the published recipe: ours, and Adam at its best of three rates.
+
+python -m experiments.time_to_target.run --corpus data/reviews --work runs/time_to_target
+"""
+
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs import command
+from experiments.recipe.run import Recipe, measure
+from model.errors import InputError
+from model.storage import read_json, write_json
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+RECIPES = tomllib.loads((HERE / "recipes.toml").read_text())
+# Parts of the published recipe's characters that a challenger tries, least first.
+PARTS = tuple(2 ** (exponent / 2) for exponent in range(-14, 1))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train the published recipe, then each challenger for ever longer until it ends as low."""
+
+    corpus: Path = Path("data/reviews")
+    """A prepared corpus."""
+    work: Path = Path("runs/time_to_target")
+    """Where the runs are written."""
+    characters: int = 16_000_000
+    """What the published recipe reads."""
+    threads: int = 2
+    """Threads of every run, one run at a time; nothing else should use the cores."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    published = kept("published", options.characters, RECIPES["published"], options)
+    target = published["valid_bits_per_character"]
+    if target is None:
+        raise InputError(f"the published recipe failed: {' '.join(published['failure'])}")
+    summary = {"target": target, "published": brief(published, published)}
+    print(line("published", summary["published"]), flush=True)
+    for name in RECIPES["challengers"]:
+        first = first_as_low(name, target, options)
+        summary[name] = brief(first, published) if first else None
+        print(line(name, summary[name]), flush=True)
+    write_json(RESULTS / "summary.json", summary)
+
+
+def first_as_low(name: str, target: float, options: Options) -> dict[str, Any] | None:
+    """Return the shortest run of a challenger that ends at the target or below, if one does."""
+    for part in PARTS:
+        characters = round(options.characters * part)
+        label = f"{name}_{characters}"
+        result = kept(label, characters, RECIPES["challengers"][name], options)
+        bits = result["valid_bits_per_character"]
+        if bits is not None and bits <= target:
+            return result
+    return None
+
+
+def kept(
+    label: str, characters: int, changes: Mapping[str, Any], options: Options
+) -> dict[str, Any]:
+    """Return the result of a run, made now unless an earlier call left it."""
+    path = RESULTS / f"{label}.json"
+    if not path.exists():
+        folder = options.work / label
+        shutil.rmtree(folder, ignore_errors=True)  # of a call that was interrupted
+        recipe = Recipe(label, characters, {**RECIPES["base"], **changes})
+        result = measure(recipe, options.corpus, folder, options.threads)
+        RESULTS.mkdir(exist_ok=True)
+        write_json(path, result)
+    return read_json(path)
+
+
+def brief(result: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a run took, and how many times less than the published recipe."""
+    seconds, characters = result["training_seconds"], result["characters"]
+    return {
+        "valid_bits_per_character": result["valid_bits_per_character"],
+        "characters": characters,
+        "seconds": seconds,
+        "times_fewer_characters": published["characters"] / characters,
+        "times_less_time": published["training_seconds"] / seconds,
+    }
+
+
+def line(name: str, row: Mapping[str, float] | None) -> str:
+    """Return a run in one line."""
+    if row is None:
+        return f"{name:<10} never as low"
+    return (
+        f"{name:<10} {row['valid_bits_per_character']:.4f} bits after {row['seconds']:,.0f} s, "
+        f"{row['characters']:,} characters: {row['times_less_time']:.1f} times less time, "
+        f"{row['times_fewer_characters']:.1f} times fewer characters"
+    )
+
+
+if __name__ == "__main__":
+    command.run(main)
