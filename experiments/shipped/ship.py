@@ -5,6 +5,7 @@ python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
 """
 
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -41,8 +42,31 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    full = load_model(options.model, compute_dtype=torch.float32)
-    folder = SHIPPED_MODELS / options.name
+    with tempfile.TemporaryDirectory(dir=made(options.work)) as workplace:
+        folder = Path(workplace) / options.name
+        size = write_quantized(options.model, folder)
+        shipped = load_model(folder, compute_dtype=torch.float32)
+        sets = read_labelled_sets([options.train, options.val])
+        transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
+        classifier = as_classifier(transfer, shipped, sets[0].classes)
+        save_classifier(folder / FOLDER, classifier)
+        place = SHIPPED_MODELS / options.name
+        shutil.copytree(folder, place, dirs_exist_ok=True)  # a card that is there stays
+    print(
+        f"{place}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
+        f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
+    )
+
+
+def made(folder: Path) -> Path:
+    """Return a folder that is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def write_quantized(model: str, folder: Path) -> int:
+    """Write a model's weights in 8 bits and return their size in bytes; refuse one too large."""
+    full = load_model(model, compute_dtype=torch.float32)
     save_model(
         folder,
         full.model,
@@ -53,19 +77,8 @@ def main() -> None:
     )
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:
-        shutil.rmtree(folder)
-        raise InputError(
-            f"{options.model}: {size:,} bytes in 8 bits; at most {LARGEST:,} are shipped"
-        )
-    shipped = load_model(folder, compute_dtype=torch.float32)
-    sets = read_labelled_sets([options.train, options.val])
-    transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-    classifier = as_classifier(transfer, shipped, sets[0].classes)
-    save_classifier(folder / FOLDER, classifier)
-    print(
-        f"{folder}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
-        f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
-    )
+        raise InputError(f"{model}: {size:,} bytes in 8 bits; at most {LARGEST:,} are shipped")
+    return size
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import torch
 from data_utils.corpus import encode_split
 from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, probe, select_reviews, ship
+from experiments.shipped import memorization, plot, probe, select_reviews, ship
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.text import text_profile
 from tests.runs import run, small_run
+from training.metrics import read_rows
 from transfer.experiment import run_transfer
 
 WORDS = [f"word{number}" for number in range(13)]
@@ -132,6 +133,8 @@ def test_checkpoints_are_scored_once(trained, tmp_path, monkeypatch):
     assert all(0 <= point["val_accuracy"] <= 1 for point in points)
     probe.main()
     assert json.loads((tmp_path / "curve.json").read_text())["points"] == points
+    plot.draw(list(read_rows(trained / "metrics.jsonl")), points, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
 def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path, monkeypatch):
