@@ -31,6 +31,7 @@ FORMAT_VERSION = 1
 OPTIMIZER_FILE = "optimizer.safetensors"
 LANES_FILE = "lanes.safetensors"
 TRAINING_FILE = "training.json"
+GROUP_STEP = "group_step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +136,20 @@ class Checkpoints:
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """Return the optimisers' tensors by name: parameter index, dot, what it is.
 
-    The parameters of a second optimiser are counted on from the first's.
+    The parameters of a second optimiser are counted on from the first's. A step that is counted
+    once for all parameters, as in LAMB and apex, is with the first of them.
     """
-    return {
-        f"{first + index}.{name}": value
-        for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True)
-        for index, entries in optimizer.state_dict()["state"].items()
-        for name, value in entries.items()
-        if isinstance(value, Tensor)
-    }
+    tensors: dict[str, Tensor] = {}
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        content = optimizer.state_dict()
+        for index, entries in content["state"].items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor):
+                    # A number may be a view of many; safetensors wants memory of its own.
+                    tensors[f"{first + index}.{name}"] = value if value.ndim else value.clone()
+        if "step" in content["param_groups"][0]:
+            tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(content["param_groups"][0]["step"])
+    return tensors
 
 
 def load_optimizers(
@@ -152,12 +158,18 @@ def load_optimizers(
     """Put tensors back that `flatten_optimizers` returned; the settings stay the optimisers'."""
     firsts = _first_indices(optimizers)
     states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
+    steps: dict[int, int] = {}
     for key, tensor in tensors.items():
         index, name = key.split(".", 1)
         owner = bisect_right(firsts, int(index)) - 1
-        states[owner].setdefault(int(index) - firsts[owner], {})[name] = tensor
-    for optimizer, state in zip(optimizers, states, strict=True):
+        if name == GROUP_STEP:
+            steps[owner] = int(tensor)
+        else:
+            states[owner].setdefault(int(index) - firsts[owner], {})[name] = tensor
+    for owner, (optimizer, state) in enumerate(zip(optimizers, states, strict=True)):
         groups = optimizer.state_dict()["param_groups"]
+        if owner in steps:
+            groups[0]["step"] = steps[owner]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 

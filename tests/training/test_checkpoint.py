@@ -29,7 +29,7 @@ def train(trainer, split, steps):
         trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "lamb"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, precision):
     trainer = make_trainer(precision, name=name, clip_norm=1.0)
