@@ -71,13 +71,18 @@ class OptimConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"optim.{name} is {getattr(self, name)}; 0 <= {name} < 1")
 
-    def peak(self, lanes: int) -> float:
+    @property
+    def stateful(self) -> bool:
+        """Whether a step depends on earlier ones by more than the weights."""
+        return self.name != "sgd" or self.beta1 > 0
+
+    def peak(self, lanes: float) -> float:
         """Return the peak learning rate for a global batch of `lanes`."""
         if self.lr is not None:
             return self.lr
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
-    def learning_rate(self, step: int, steps: int, lanes: int) -> float:
+    def learning_rate(self, step: int, steps: int, lanes: float) -> float:
         """Return the rate of step `step`, counted from 0, of `steps`."""
         peak = self.peak(lanes)
         warmup_steps = self.warmup * steps
