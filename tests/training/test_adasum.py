@@ -158,8 +158,9 @@ def test_ranks_train_what_the_tree_over_one_process_per_group_trains(ranks):
     count, results = ranks
     for way, result in results["trained"].items():
         assert result["same"], way
-        # Adam divides by gradients, and in groups these are sums in another order
-        assert result["difference"] <= (2e-4 if result["group"] > 1 else 3e-5), (way, result)
+        # Weights of up to 4 in fp32 that moved by 0.03 and more; Adam divides by small gradients,
+        # which are sums in another order where lanes are dealt otherwise.
+        assert result["difference"] <= 5e-5, (way, result)
         assert result["from_mean"] > 0.1, way
     assert len(results["trained"]) == (9 if count == 2 else 13)
 
