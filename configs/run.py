@@ -31,6 +31,7 @@ MAY_CHANGE_ON_RESUME = {
     "parallel.shares",
     "parallel.powersgd_rank",
     "parallel.powersgd_start",
+    "parallel.adasum_group",  # where it keeps the number of groups, or no state is theirs
 }
 
 

@@ -3,9 +3,11 @@
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.forked import run_forked
@@ -49,6 +51,28 @@ def run(*command, env=None, timeout=120, **options):
         env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
         **options,
     )
+
+
+def run_ranks(count, *command, timeout=300):
+    """Run `python <command>` of the repository as so many ranks, without a launcher's seconds.
+
+    Returns what they print.
+    """
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
+    where |= {"LOCAL_WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+
+    def rank(number):
+        own = {**os.environ, **where, "RANK": str(number), "LOCAL_RANK": str(number)}
+        return run_forked(list(map(str, command)), ROOT, timeout, own)
+
+    with ThreadPoolExecutor(count) as threads:
+        processes = list(threads.map(rank, range(count)))
+    for process in processes:
+        assert process.returncode == 0, process.stderr
+    return "".join(process.stdout for process in processes)
 
 
 def is_ours(command):

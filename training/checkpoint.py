@@ -2,8 +2,9 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
 state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
-loss of the open row by rank, the random state), `training.json`. One writer, rank 0; nothing is
-ever unpickled.
+loss of the open row by rank, the random state), `training.json`. Where each group of ranks has an
+optimiser's state of its own (Adasum), those after the first are in `optimizer-1.safetensors` and
+on. One writer, rank 0; nothing is ever unpickled.
 """
 
 import shutil
@@ -27,10 +28,10 @@ from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, 
 from .progress import Progress
 from .trainer import Trainer
 
-FORMAT_VERSION = 1
-OPTIMIZER_FILE = "optimizer.safetensors"
+FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
 TRAINING_FILE = "training.json"
+GROUP_STEP = "group_step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +64,18 @@ class Checkpoints:
         trainer.row_nats()  # refuses to save a loss that is not finite
         h, c = trainer.all_lanes()
         nats = world.gather(trainer.nats)  # [ranks]
+        optimizers = flatten_optimizers(trainer.optimizers)
+        groups = trainer.exchange.optimizer_groups
         if not world.is_main:
+            groups.send_to_main(optimizers, world.device)
             return
         final = self.folder / f"step-{trainer.progress.step:08d}"
         partial = self.folder / f".{final.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         try:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
-            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers(trainer.optimizers))
+            for index, tensors in enumerate(groups.receive(optimizers, world.device)):
+                save_tensors(partial / optimizer_file(index), tensors)
             carried = {
                 "h": h,
                 "c": c,
@@ -87,8 +92,10 @@ class Checkpoints:
             shutil.rmtree(outdated)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
+        count = trainer.exchange.optimizer_groups.count
         return {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if count > 1 else 1,
+            **({"optimizer_states": count} if count > 1 else {}),
             "corpus": self.corpus_fingerprint,
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
@@ -114,6 +121,7 @@ class Checkpoints:
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
+        _check_groups(content.get("optimizer_states", 1), trainer, path)
         try:
             trainer.progress = Progress(**content["progress"])
             trainer.scaler.load_state_dict(content["loss_scaler"])
@@ -125,25 +133,47 @@ class Checkpoints:
         shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}
         check_shapes(folder / WEIGHTS_FILE, shapes)
         trainer.model.load_state_dict(load_tensors(folder / WEIGHTS_FILE))
-        load_optimizers(trainer.optimizers, load_tensors(folder / OPTIMIZER_FILE))
+        own = optimizer_file(trainer.exchange.optimizer_groups.index)
+        load_optimizers(trainer.optimizers, load_tensors(folder / own))
         carried = load_tensors(folder / LANES_FILE)
         trainer.take_lanes(State(carried["h"], carried["c"]))
         trainer.restore_nats(carried["row_nats"].flatten())
         torch.set_rng_state(carried["random_state"])
 
 
+def optimizer_file(group: int) -> str:
+    """Return the name of the file with a group's optimiser; the first's is that of the only one."""
+    return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
+
+
+def _check_groups(saved: int, trainer: Trainer, path: Path) -> None:
+    groups, ranks = trainer.exchange.optimizer_groups, trainer.world.size
+    if saved != groups.count:
+        mend = f"set parallel.adasum_group {ranks // saved}, or " if ranks % saved == 0 else ""
+        raise InputError(
+            f"{path}: every group of Adasum has an optimiser's state of its own, and of groups "
+            f"there were {saved}, now {groups.count}; {mend}start "
+            f"{saved * trainer.parallel.adasum_group} processes"
+        )
+
+
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """Return the optimisers' tensors by name: parameter index, dot, what it is.
 
-    The parameters of a second optimiser are counted on from the first's.
+    The parameters of a second optimiser are counted on from the first's. A step that is counted
+    once for all parameters, as in LAMB and apex, is with the first of them.
     """
-    return {
-        f"{first + index}.{name}": value
-        for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True)
-        for index, entries in optimizer.state_dict()["state"].items()
-        for name, value in entries.items()
-        if isinstance(value, Tensor)
-    }
+    tensors: dict[str, Tensor] = {}
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        content = optimizer.state_dict()
+        for index, entries in content["state"].items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor):
+                    # A number may be a view of many; safetensors wants memory of its own.
+                    tensors[f"{first + index}.{name}"] = value if value.ndim else value.clone()
+        if "step" in content["param_groups"][0]:
+            tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(content["param_groups"][0]["step"])
+    return tensors
 
 
 def load_optimizers(
@@ -152,12 +182,18 @@ def load_optimizers(
     """Put tensors back that `flatten_optimizers` returned; the settings stay the optimisers'."""
     firsts = _first_indices(optimizers)
     states: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
+    steps: dict[int, int] = {}
     for key, tensor in tensors.items():
         index, name = key.split(".", 1)
         owner = bisect_right(firsts, int(index)) - 1
-        states[owner].setdefault(int(index) - firsts[owner], {})[name] = tensor
-    for optimizer, state in zip(optimizers, states, strict=True):
+        if name == GROUP_STEP:
+            steps[owner] = int(tensor)
+        else:
+            states[owner].setdefault(int(index) - firsts[owner], {})[name] = tensor
+    for owner, (optimizer, state) in enumerate(zip(optimizers, states, strict=True)):
         groups = optimizer.state_dict()["param_groups"]
+        if owner in steps:
+            groups[0]["step"] = steps[owner]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 

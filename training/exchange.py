@@ -1,6 +1,11 @@
-"""How the ranks' gradients become one: in buckets during backward, or in one piece after it."""
+"""How the ranks' gradients become one: in buckets during backward, or in one piece after it.
 
-from collections.abc import Callable, Iterator
+With Adasum they become one within groups of ranks alone, and between the groups what they, or the
+steps that the optimiser makes of them, have in common counts once.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,9 +20,12 @@ from torch.nn.parallel import DistributedDataParallel
 from model.errors import InputError
 from model.state import State
 
+from .adasum import Adasum
 from .clock import Clock
 from .distributed import World
-from .objective import Objective
+from .feeding import Batch
+from .groups import Groups
+from .objective import IGNORED, Objective
 
 Compression = Literal["none", "fp16", "bf16", "powersgd"]
 DTYPES = {"none": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -40,12 +48,19 @@ class ParallelConfig:
     """Groups of a rank's lanes computed one after the other: the same gradient in less memory."""
     shares: Literal["even", "measured"] | tuple[float, ...] = "even"
     """Lanes of each rank: even, in proportion to speed measured at checkpoints, or to numbers."""
+    combine: Literal["mean", "adasum"] = "mean"
+    """What becomes of the ranks' gradients: their mean, or Adasum (Maleki et al. 2020): of the
+    gradients with plain SGD, else of the steps that each group's optimiser takes from its own. The
+    papers' rule for the rate then goes by the lanes of one group."""
+    adasum_group: int = 1
+    """Neighbouring ranks whose mean is taken before Adasum, such as those of a node; a power of two
+    of such groups."""
     powersgd_rank: int = 4
     powersgd_start: int = 1000
     """Exchanges before PowerSGD compresses, at least 2."""
 
     def __post_init__(self) -> None:
-        for name in ("windows_per_step", "lane_groups", "powersgd_rank"):
+        for name in ("windows_per_step", "lane_groups", "powersgd_rank", "adasum_group"):
             if getattr(self, name) < 1:
                 raise InputError(f"parallel.{name} is {getattr(self, name)}; at least 1")
         if self.powersgd_start < 2:  # DDP lays its buckets anew after the first exchange
@@ -57,36 +72,76 @@ class ParallelConfig:
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
         if not min(numbers, default=-1) >= 0 < sum(numbers):
             raise InputError(f"parallel.shares is {self.shares}; numbers from 0, not all of them 0")
+        self._check_adasum()
+
+    def _check_adasum(self) -> None:
+        if self.combine == "mean":
+            if self.adasum_group > 1:
+                raise InputError("parallel.adasum_group goes with parallel.combine adasum alone")
+            return
+        for key, value in (("compression", self.compression), ("flat", self.flat)):
+            if value not in ("none", False):
+                raise InputError(
+                    f"parallel.combine adasum and parallel.{key} {value} do not go together"
+                )
 
 
 class Exchange:
     """An objective whose backward leaves every rank the mean of all ranks' gradients.
 
-    A process alone computes and exchanges nothing.
+    With Adasum, the mean of its group's; `update` then combines the groups', or the steps that they
+    take: the latter where the optimiser is stateful. A process alone computes and exchanges
+    nothing.
     """
 
-    def __init__(self, objective: Objective, config: ParallelConfig, world: World):
+    def __init__(
+        self,
+        objective: Objective,
+        config: ParallelConfig,
+        world: World,
+        *,
+        stateful_optimizer: bool = False,
+    ):
         self.model, self.config, self.world = objective.model, config, world
+        one = config.combine == "mean" or world.size == 1
+        self.groups = Groups.whole(world) if one else Groups.of(world, config.adasum_group)
+        self.adasum = Adasum(self.groups) if self.groups.count > 1 else None
+        self.of_steps = self.adasum is not None and stateful_optimizer
+        # Within a group, all ranks' optimisers are in the same state.
+        self.optimizer_groups = self.groups if self.of_steps else Groups.whole(world)
         self.clock = Clock(world.device)
         self.payload = 0  # bytes that this rank has put into all-reduces
         self.powersgd: powersgd.PowerSGDState | None = None
         self.compute: Callable[..., tuple[Tensor, State]] = objective
-        if world.size > 1:
-            self.compute = self._flat(objective) if config.flat else self._in_buckets(objective)
+        if config.flat or self.adasum is not None:
+            self._begin_as_one()
+        if self.groups.size > 1 and not config.flat:
+            self.compute = self._in_buckets(objective)
 
     @property
     def sent_bytes(self) -> float:
-        """What a ring all-reduce has sent from this rank so far: 2 (p - 1) / p of the payload."""
-        return 2 * (self.world.size - 1) / self.world.size * self.payload
+        """What this rank has sent so far: 2 (p - 1) / p of the payload of a ring all-reduce."""
+        ring = 2 * (self.groups.size - 1) / self.groups.size * self.payload
+        return ring + (self.adasum.sent_bytes if self.adasum is not None else 0)
 
-    def _flat(self, objective: Objective) -> Objective:
-        for parameter in objective.model.parameters():
-            dist.broadcast(parameter.detach(), src=0)
-        return objective
+    def share_of_mean(self, batches: Sequence[Batch]) -> float | Tensor:
+        """Return what nats are multiplied by, so that the mean of a group's ranks is per symbol."""
+        if self.adasum is None:
+            return self.groups.size / sum(batch.transitions for batch in batches)
+        symbols = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
+        if self.groups.size > 1:
+            dist.all_reduce(symbols, group=self.groups.within)
+        return self.groups.size / symbols.clamp(min=1)
+
+    def _begin_as_one(self) -> None:
+        if self.world.size > 1:
+            for parameter in self.model.parameters():
+                dist.broadcast(parameter.detach(), src=0)
 
     def _in_buckets(self, objective: Objective) -> DistributedDataParallel:
         ddp = DistributedDataParallel(
             _Leaves(objective),
+            process_group=self.groups.within,
             bucket_cap_mb=self.config.bucket_cap_mb,
             gradient_as_bucket_view=True,
         )
@@ -117,15 +172,57 @@ class Exchange:
         self.clock.end()
         self.model.gather_gradients()
 
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Hold a step of the optimisers, between Adasum of the gradients and Adasum of the steps.
+
+        Only one of them is taken. All groups begin from the same weights, and end with the same.
+        """
+        if not self.of_steps:
+            self._combine(self._gradients())
+            yield
+            return
+        weights = [parameter.detach() for parameter in self.model.parameters()]
+        before = [weight.clone() for weight in weights]
+        yield
+        steps = [weight - old for weight, old in zip(weights, before, strict=True)]
+        self._combine(steps)
+        for weight, old, step in zip(weights, before, steps, strict=True):
+            torch.add(old, step, out=weight)
+
+    def share_overflow(self) -> None:
+        """Let a gradient that is not finite in one group be so in all: they skip the step together.
+
+        Where the mean of all was taken, it is.
+        """
+        if self.adasum is None:
+            return
+        gradients = self._gradients()
+        largest = torch.nn.utils.get_total_norm(gradients, math.inf)
+        found = (~largest.isfinite()).float()
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        gradients[0].add_(torch.where(found > 0, math.nan, 0.0))
+
+    def _combine(self, tensors: Sequence[Tensor]) -> None:
+        if self.adasum is not None:
+            self.clock.begin()
+            self.adasum.combine_(tensors)
+            self.clock.end()
+
+    def _gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.model.parameters() if p.grad is not None]
+
     def _send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Put a bucket on its way: what DDP calls when all gradients in it are there."""
         self.clock.begin()  # again with every bucket: what counts is the wait after the last
         if self.powersgd is not None:
             return self._send_factors(self.powersgd, bucket)
-        buffer, size = bucket.buffer(), self.world.size
+        buffer, size = bucket.buffer(), self.groups.size
         travelling = buffer.to(DTYPES[self.config.compression])
         self.payload += travelling.nbytes
-        future = dist.all_reduce(travelling, async_op=True).get_future()
+        work = dist.all_reduce(travelling, async_op=True, group=self.groups.within)
+        assert work is not None
+        future = work.get_future()
         # Divided in fp32: a gradient of 1e-5 over 128 ranks is nothing to fp16.
         return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
 
@@ -146,7 +243,7 @@ class Exchange:
         return future
 
     def _reduce_flat(self) -> None:
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = self._gradients()
         sizes = [gradient.numel() for gradient in gradients]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         travelling = flat.to(DTYPES[self.config.compression])

@@ -9,7 +9,9 @@ from torch import nn
 
 from model.errors import InputError
 
+from .lamb import make_lamb
 from .muon import Muon
+from .nvidia_apex import make_fused
 
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
@@ -20,8 +22,12 @@ MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 class OptimConfig:
     """Optimiser, learning rate and its schedule, gradient clipping."""
 
-    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"
-    """The papers use Adam. muon is Muon on the layers' matrices and AdamW on everything else."""
+    name: Literal["adam", "adamw", "sgd", "muon", "lamb"] = "adam"
+    """The papers use Adam. muon is Muon on the layers' matrices and AdamW on everything else; lamb
+    is LAMB (You et al. 2020), whose lr is a part of each tensor's norm."""
+    fused: Literal["auto", "torch", "apex"] = "auto"
+    """Whose kernels update: torch's, also by auto, or FusedAdam and FusedLAMB of NVIDIA's apex, on
+    a GPU, where that is installed."""
     lr: float | None = None
     """Peak learning rate; absent, the papers' rule: 5e-4 x lanes/128, at most 3e-3."""
     decay: Literal["linear", "cosine", "constant"] = "linear"
@@ -36,7 +42,7 @@ class OptimConfig:
     """Largest norm of the gradient, after unscaling; absent, no clipping."""
     beta1: float = 0.9
     beta2: float = 0.999
-    """Adam's decay rates; sgd takes beta1 as its momentum."""
+    """Adam's and LAMB's decay rates; sgd takes beta1 as its momentum."""
     momentum: float = 0.95
     """Muon's, on the matrices."""
     rest_factor: float = 1.0
@@ -55,19 +61,28 @@ class OptimConfig:
                 raise InputError(
                     f"optim.{name} is {getattr(self, name)}; it is a fraction, 0 <= {name} < 1"
                 )
+        if self.fused == "apex" and self.name not in ("adam", "adamw", "lamb"):
+            raise InputError(
+                f"optim.fused apex has adam, adamw and lamb, not {self.name}; set optim.fused torch"
+            )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
         for name in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"optim.{name} is {getattr(self, name)}; 0 <= {name} < 1")
 
-    def peak(self, lanes: int) -> float:
+    @property
+    def stateful(self) -> bool:
+        """Whether a step depends on earlier ones by more than the weights."""
+        return self.name != "sgd" or self.beta1 > 0
+
+    def peak(self, lanes: float) -> float:
         """Return the peak learning rate for a global batch of `lanes`."""
         if self.lr is not None:
             return self.lr
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
-    def learning_rate(self, step: int, steps: int, lanes: int) -> float:
+    def learning_rate(self, step: int, steps: int, lanes: float) -> float:
         """Return the rate of step `step`, counted from 0, of `steps`."""
         peak = self.peak(lanes)
         warmup_steps = self.warmup * steps
@@ -101,11 +116,10 @@ def _make_optimizer(parameters: list[nn.Parameter], config: OptimConfig) -> torc
         return torch.optim.SGD(
             parameters, lr=0.0, momentum=config.beta1, weight_decay=config.weight_decay
         )
+    betas = (config.beta1, config.beta2)
+    if config.fused == "apex":
+        return make_fused(config.name, parameters, betas=betas, weight_decay=config.weight_decay)
+    if config.name == "lamb":
+        return make_lamb(parameters, betas=betas, weight_decay=config.weight_decay)
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    return kind(
-        parameters,
-        lr=0.0,
-        betas=(config.beta1, config.beta2),
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+    return kind(parameters, lr=0.0, betas=betas, weight_decay=config.weight_decay, fused=True)

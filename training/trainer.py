@@ -77,7 +77,9 @@ class Trainer:
         self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
-        self.exchange = Exchange(Objective(self.model), parallel, world)
+        self.exchange = Exchange(
+            Objective(self.model), parallel, world, stateful_optimizer=optim.stateful
+        )
         self.optimizers = make_optimizers(model, optim)
         self.scaler = make_loss_scaler(train.precision, world, parallel)
         self.state = model.initial_state(self.own_lanes or 1)  # [L, B, H] of own lanes
@@ -102,24 +104,27 @@ class Trainer:
         return self.own_lanes / self.lanes
 
     def rate_at(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
-        return self.optim.learning_rate(step, self.steps, self.lanes)
+        """Return the learning rate of a step, counted from 0: that of one group's lanes."""
+        lanes = self.lanes / self.exchange.groups.count
+        return self.optim.learning_rate(step, self.steps, lanes)
 
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device."""
         self.model.zero_grad(set_to_none=True)
-        transitions = sum(batch.transitions for batch in batches)
+        share = self.exchange.share_of_mean(batches)
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
-            self._learn(batch, self._kept(number), transitions, last=last)
+            self._learn(batch, self._kept(number), share, last=last)
         self._update()
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
         self.progress.characters += characters
         self.progress.row_characters += characters
 
-    def _learn(self, batch: Batch, kept: Tensor | None, transitions: int, *, last: bool) -> None:
-        """Add the gradient of a window, of so many transitions in the whole step, group by group.
+    def _learn(
+        self, batch: Batch, kept: Tensor | None, share: float | Tensor, *, last: bool
+    ) -> None:
+        """Add the gradient of a window's nats, times `share`, lane group by lane group.
 
         last: of the step; with its last group the ranks' gradients become one.
         """
@@ -134,8 +139,7 @@ class Trainer:
                     State(state.h[:, lanes], state.c[:, lanes]),
                     None if kept is None else kept[lanes],
                 )
-                # The ranks' mean is taken; what is wanted is the sum over all lanes per symbol.
-                self.scaler.scale(nats * (self.world.size / transitions)).backward()
+                self.scaler.scale(nats * share).backward()
             after.append(State(*ended).detach())
             self.nats += nats.detach()
         self.state = State.join(after)
@@ -161,14 +165,17 @@ class Trainer:
         return own.to(self.world.device, self.model.dtype)
 
     def _update(self) -> None:
+        if self.scaler.is_enabled():
+            self.exchange.share_overflow()
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = self.rate_at(self.progress.step) * group.get("factor", 1.0)
-            self.scaler.step(optimizer)
+        with self.exchange.update():
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = self.rate_at(self.progress.step) * group.get("factor", 1.0)
+                self.scaler.step(optimizer)
         self.scaler.update()
 
     def row_nats(self) -> float:

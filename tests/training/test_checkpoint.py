@@ -8,6 +8,7 @@ import torch
 
 from data_utils.lanes import Lanes
 from model.errors import InputError
+from model.storage import read_json, write_json
 from model.text import text_profile
 from model.weights import load_model
 from tests.training.test_trainer import make_trainer
@@ -29,7 +30,7 @@ def train(trainer, split, steps):
         trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "lamb"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, precision):
     trainer = make_trainer(precision, name=name, clip_norm=1.0)
@@ -115,6 +116,17 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
     other = Checkpoints(checkpoints.folder, keep=2, corpus_fingerprint="xyz")
     with pytest.raises(InputError, match="another corpus"):
         other.restore(make_trainer())
+
+
+def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    path = checkpoints.complete()[-1] / "training.json"
+    assert read_json(path)["format_version"] == 1  # one state: as before there were groups
+    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": 4})
+    with pytest.raises(InputError, match="there were 4, now 1; start 4 processes"):
+        checkpoints.restore(make_trainer())
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])

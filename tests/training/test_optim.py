@@ -57,7 +57,7 @@ def test_the_rate_holds_between_warmup_and_decay():
     assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
 def test_every_optimizer_takes_a_step_downhill(name, small_model):
     before = {key: value.clone() for key, value in small_model.state_dict().items()}
     optimizers = make_optimizers(small_model, OptimConfig(name=name))

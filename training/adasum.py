@@ -1,0 +1,111 @@
+"""Adasum: a sum of vectors that agree counts once, of vectors that have nothing in common in full.
+
+Maleki et al. 2020 (arXiv:2006.02924), as Horovod has it: a pair (a, b) becomes
+
+    (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
+
+for each tensor on its own, with dot products in float64; groups 0 and 1, 2 and 3, ... make a pair,
+then the pairs do, until one is left. Horovod halves the vectors between each two ranks; here every
+rank takes an equal part of all vectors in one go and adds the dot products up over all ranks. What
+is sent is the same, 2 (p - 1) / p of a vector as in a ring, and since every element is computed by
+one rank alone, all ranks end with the same bits, whatever their hardware.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .groups import Groups
+
+TINY = sys.float_info.min**0.5  # of |a|^2: below, a is nothing and passes (Horovod's threshold)
+PIECE = 2**20  # elements of a tensor that are in float64 at a time
+
+
+class Adasum:
+    """Combines what the groups hold; the ranks of a group hold the same."""
+
+    def __init__(self, groups: Groups):
+        self.groups = groups
+        self.ranks = groups.size * groups.count
+        self.sent_bytes = 0.0  # by this rank
+
+    def combine_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace the tensors, of one dtype, on every rank by Adasum of all groups' tensors."""
+        sizes = [tensor.numel() for tensor in tensors]
+        padding = -sum(sizes) % self.ranks
+        parts = [*(tensor.flatten() for tensor in tensors), tensors[0].new_zeros(padding)]
+        vectors, lengths = self._deal(torch.cat(parts), [*sizes, padding])
+        whole = self._collect(combined(vectors, lengths, self._sum))
+        for tensor, part in zip(tensors, whole.split([*sizes, padding]), strict=False):
+            tensor.copy_(part.view_as(tensor))
+
+    def _deal(self, vector: Tensor, sizes: Sequence[int]) -> tuple[Tensor, list[int]]:
+        """Give every rank an equal part of all groups' vectors [n].
+
+        Returns this rank's, [groups, n / ranks], and how many of its columns are each tensor's.
+        """
+        groups = self.groups
+        width = len(vector) // self.ranks
+        own = vector.view(groups.size, -1)[groups.place]  # [n / size], the part of this place
+        vectors = own.new_empty(groups.count, width)
+        dist.all_to_all_single(vectors, own.view(groups.count, width), group=groups.across)
+        self.sent_bytes += (groups.count - 1) * width * vector.element_size()
+        begin = (groups.place * groups.count + groups.index) * width
+        bounds = [min(max(end - begin, 0), width) for end in accumulate(sizes, initial=0)]
+        return vectors, [b - a for a, b in pairwise(bounds)]
+
+    def _collect(self, part: Tensor) -> Tensor:
+        """Join all ranks' parts [n / ranks] into [n]: first those of a place, then the places."""
+        groups = self.groups
+        for ranks, group in ((groups.count, groups.across), (groups.size, groups.within)):
+            if ranks > 1:
+                whole = part.new_empty(ranks * len(part))
+                dist.all_gather(list(whole.chunk(ranks)), part, group=group)
+                self.sent_bytes += (ranks - 1) * part.nbytes
+                part = whole
+        return part
+
+    def _sum(self, dots: Tensor) -> Tensor:
+        dist.all_reduce(dots)
+        self.sent_bytes += 2 * (self.ranks - 1) / self.ranks * dots.nbytes
+        return dots
+
+
+def combined(
+    vectors: Tensor, lengths: Sequence[int], total: Callable[[Tensor], Tensor] = lambda dots: dots
+) -> Tensor:
+    """Return Adasum [n] of vectors [groups, n], groups a power of two.
+
+    lengths: columns of each tensor, one after the other; the dot products are taken for each.
+    total: adds dot products up over the ranks that hold other columns of the same tensors.
+    """
+    while len(vectors) > 1:
+        a, b = vectors[0::2], vectors[1::2]  # [pairs, n]
+        pieces = list(_pieces(lengths, max(PIECE // len(a), 1)))
+        dots = vectors.new_zeros((3, len(a), len(lengths)), dtype=torch.float64)
+        for tensor, columns in pieces:
+            x, y = a[:, columns].double(), b[:, columns].double()
+            products = ((x * y).sum(1), (x * x).sum(1), (y * y).sum(1))
+            dots[:, :, tensor] += torch.stack(products)
+        ab, aa, bb = total(dots)  # [pairs, tensors]
+        of_a, of_b = _coefficient(ab, aa), _coefficient(ab, bb)
+        vectors = torch.empty_like(a)
+        for tensor, columns in pieces:
+            x, y = a[:, columns].double(), b[:, columns].double()
+            vectors[:, columns] = of_a[:, tensor, None] * x + of_b[:, tensor, None] * y
+    return vectors[0]
+
+
+def _coefficient(ab: Tensor, square: Tensor) -> Tensor:
+    return torch.where(square < TINY, 1.0, 1 - ab / (2 * square))
+
+
+def _pieces(lengths: Sequence[int], most: int) -> Iterator[tuple[int, slice]]:
+    """Yield the number of a tensor and some of its columns, at most so many."""
+    for tensor, (begin, end) in enumerate(pairwise(accumulate(lengths, initial=0))):
+        for first in range(begin, end, most):
+            yield tensor, slice(first, min(first + most, end))

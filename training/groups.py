@@ -1,0 +1,81 @@
+"""Ranks in equal groups of neighbours, for what happens within a group and between groups."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from model.errors import InputError
+
+from .distributed import TIMEOUT, World
+
+
+@dataclass(frozen=True)
+class Groups:
+    """This rank's place: rank = index * size + place."""
+
+    size: int  # ranks in a group
+    count: int  # groups
+    index: int  # of this rank's group
+    place: int  # of this rank in its group
+    within: dist.ProcessGroup | None = None  # the ranks of this group; None is the world
+    across: dist.ProcessGroup | None = None  # the ranks of this place in every group; as above
+
+    @classmethod
+    def whole(cls, world: World) -> "Groups":
+        """Return all ranks as one group."""
+        return cls(world.size, 1, 0, world.rank)
+
+    @classmethod
+    def of(cls, world: World, size: int) -> "Groups":
+        """Return groups of so many ranks; all ranks ask for them together.
+
+        Raises InputError where they would not be a power of two, as Adasum's pairs need.
+        """
+        if world.size % size:
+            raise InputError(
+                f"parallel.adasum_group is {size}, which does not divide the {world.size} "
+                f"process{'es' * (world.size > 1)}"
+            )
+        count = world.size // size
+        if count & (count - 1):
+            raise InputError(
+                f"parallel.combine adasum pairs a power of two of groups; {world.size} processes "
+                f"in groups of {size} (parallel.adasum_group) are {count} groups; set "
+                f"parallel.adasum_group {world.size // (count & -count)}, or start another number"
+            )
+        if count == 1:
+            return cls.whole(world)
+        index, place = divmod(world.rank, size)
+        if size == 1:
+            return cls(size, count, index, place)
+        ranks = torch.arange(world.size).view(count, size)
+        within, across = (
+            dist.new_subgroups_by_enumeration(rows.tolist(), timeout=TIMEOUT)[0]
+            for rows in (ranks, ranks.t())
+        )
+        return cls(size, count, index, place, within, across)
+
+    def send_to_main(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Send what `receive` yields; for every rank but the main one."""
+        if self.index and not self.place:
+            for tensor in tensors.values():
+                dist.send(tensor.to(device).contiguous(), dst=0)
+
+    def receive(
+        self, tensors: Mapping[str, Tensor], device: torch.device
+    ) -> Iterator[Mapping[str, Tensor]]:
+        """Yield on the main rank one group's tensors after the other, the given ones first.
+
+        All groups' have the same names, shapes and dtypes.
+        """
+        yield tensors
+        for index in range(1, self.count):
+            received = {}
+            for name, own in tensors.items():
+                buffer = torch.empty(own.shape, dtype=own.dtype, device=device)
+                dist.recv(buffer, src=index * self.size)
+                received[name] = buffer.cpu()
+            yield received

@@ -1,0 +1,45 @@
+"""LAMB, for large batches: Adam's direction, and steps in proportion to each tensor's norm."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from model.errors import InputError
+
+EPSILON = 1e-6
+
+
+def make_lamb(
+    parameters: Sequence[nn.Parameter], *, betas: tuple[float, float], weight_decay: float
+) -> torch.optim.Optimizer:
+    """Build pytorch-optimizer's LAMB, set to You et al. 2020 (arXiv:1904.00962), algorithm 2.
+
+    For each tensor w of gradient g:
+
+        m <- beta1 m + (1 - beta1) g        v <- beta2 v + (1 - beta2) g^2
+        r = m / (sqrt(v) + epsilon) + weight_decay w        w <- w - lr |w| / |r| r
+
+    with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. There is no
+    correction of the bias of m and v: |r| divides it out but for weight decay and epsilon, and the
+    paper's appendix finds that warm-up does the same.
+    Raises InputError where the package is missing.
+    """
+    try:
+        from pytorch_optimizer import Lamb
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "optim.name lamb needs a package that is not there: pip install pytorch-optimizer"
+        ) from error
+    optimizer = Lamb(
+        parameters,
+        lr=0.0,
+        betas=betas,
+        eps=EPSILON,
+        weight_decay=weight_decay,
+        weight_decouple=False,  # in r, as the paper has it
+        adam_debias=True,  # else lr is divided by 1 - beta1^t: half of a correction
+    )
+    optimizer.clamp = math.inf  # of |w|; 10 unless told
+    return optimizer

@@ -1,0 +1,103 @@
+"""FusedAdam and FusedLAMB of NVIDIA's apex, where it is installed and asked for; never needed.
+
+`apex` on PyPI is another project, a web authentication toolkit of 2013, and fails to import in many
+ways; it is told from NVIDIA's by what it lacks.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import nn
+
+from model.errors import InputError
+
+from .lamb import EPSILON
+
+DEVICE = "cuda"  # its kernels exist for no other
+BUILD = (
+    "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "
+    "git+https://github.com/NVIDIA/apex"
+)
+
+
+def make_fused(
+    name: str,
+    parameters: Sequence[nn.Parameter],
+    *,
+    betas: tuple[float, float],
+    weight_decay: float,
+) -> torch.optim.Optimizer:
+    """Build apex's twin of adam, adamw or lamb: the same update, in a few kernels.
+
+    Raises InputError where NVIDIA's apex, its kernels or a GPU are missing.
+    """
+    optimizers = load_optimizers_of_apex()
+    if parameters[0].device.type != DEVICE:
+        raise InputError(
+            f"optim.fused apex needs a GPU, the model is on {parameters[0].device.type}; "
+            "set optim.fused torch"
+        )
+    settings = {"lr": 0.0, "betas": betas, "weight_decay": weight_decay}
+    made: torch.optim.Optimizer
+    if name == "lamb":
+        made = optimizers.FusedLAMB(
+            parameters,
+            **settings,
+            eps=EPSILON,
+            bias_correction=False,
+            max_grad_norm=math.inf,  # optim.clip_norm is there for that
+            use_nvlamb=True,  # steps in proportion to norms also without weight decay
+        )
+    else:
+        made = optimizers.FusedAdam(parameters, **settings, adam_w_mode=name == "adamw")
+    return made
+
+
+def load_optimizers_of_apex() -> ModuleType:
+    """Import NVIDIA's apex.optimizers; InputError says what is there instead."""
+    try:
+        applier = import_module("apex.multi_tensor_apply").multi_tensor_applier
+        optimizers = import_module("apex.optimizers")
+    except Exception as error:  # PyPI's apex fails with errors of any kind
+        raise InputError(_what_is_wrong(error)) from error
+    if not applier.available:
+        raise InputError(
+            f"optim.fused apex: NVIDIA's apex is there, but built without its kernels; {BUILD}"
+        )
+    return optimizers
+
+
+def _what_is_wrong(error: Exception) -> str:
+    folders = _folders()
+    if folders is None:
+        return (
+            f"optim.fused apex: NVIDIA's apex is not installed. Build it ({BUILD}), or set "
+            "optim.fused torch; not pip install apex, which is another project"
+        )
+    if any((folder / "multi_tensor_apply").is_dir() for folder in folders):
+        return f"optim.fused apex: NVIDIA's apex in {folders[0]} does not import ({error})"
+    place = f" in {folders[0]}" if folders else ""
+    return (
+        f"optim.fused apex: the package apex{place} is not NVIDIA's but the unrelated web "
+        f"authentication toolkit that PyPI has by that name; pip uninstall apex, then {BUILD}"
+    )
+
+
+def _folders() -> list[Path] | None:
+    """Return where the package apex lies, without running any of it; None where there is none."""
+    module = sys.modules.get("apex")
+    if module is not None:
+        places = getattr(module, "__path__", [])
+    elif (spec := find_spec("apex")) is not None:
+        places = spec.submodule_search_locations or []
+    else:
+        return None
+    folders = [Path(place) for place in places]
+    packages = [folder for folder in folders if (folder / "__init__.py").exists()]
+    return None if folders and not packages else packages  # any folder named apex would be found
