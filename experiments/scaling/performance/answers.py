@@ -205,6 +205,6 @@ def regression_lines(regression: dict[str, Any] | None) -> list[str]:
 
 
 def count(result: dict[str, Any], what: str) -> str:
-    """Return a number of GPUs, or that a search has found no end."""
+    """Return a number of GPUs; where a search has found no end, where it stopped looking."""
     gpus = result[f"most_gpus_with_{what}"]
-    return f"{result['most_gpus_looked_at']} and perhaps more" if gpus is None else str(gpus)
+    return f"at least {result['most_gpus_looked_at']}" if gpus is None else str(gpus)

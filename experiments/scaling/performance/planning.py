@@ -141,18 +141,19 @@ class Plan:
         return int(min(fitting))
 
     def most_gpus(self, efficiency: float, *, whole_batch: bool) -> int | None:
-        """Return the most GPUs that still have an efficiency; None where it holds to the end.
+        """Return the number of GPUs beyond which efficiency is lower; None if not so far as looked.
 
         whole_batch: the lanes of all GPUs stay what they are, not those of each. The operations
-        per second stay the same too, which few lanes may not allow.
+        per second stay the same too, which few lanes may not allow. Of 1, nothing is asked.
         """
-        last = 1
-        for gpus in self._counts():
-            tokens = self.job.tokens_per_gpu * (self.job.gpus / gpus if whole_batch else 1)
-            if self.timing_of(gpus, tokens).efficiency < efficiency:
-                return last
-            last = gpus
-        return None
+        counts = self._counts()
+        enough = [p for p in counts if self._efficiency_of(p, whole_batch) >= efficiency]
+        most = max(enough, default=1)
+        return None if most == counts[-1] else most
+
+    def _efficiency_of(self, gpus: int, whole_batch: bool) -> float:
+        part = self.job.gpus / gpus if whole_batch else 1
+        return self.timing_of(gpus, self.job.tokens_per_gpu * part).efficiency
 
     @property
     def most_looked_at(self) -> int:

@@ -172,6 +172,17 @@ def test_the_number_of_gpus_at_which_efficiency_ends():
     assert more.efficiency < 0.5 <= few.efficiency
 
 
+@pytest.mark.parametrize("bound", [0.5, 0.8, 0.85, 0.9])
+def test_slower_gpus_may_raise_the_efficiency_again(bound):
+    """They compute longer for the same exchange; what is answered is the end of it all."""
+    plan = Plan(cluster("mixed_lab"), replace(PAPER, gpus=18))
+    of = {p: plan.timing_of(p, PAPER.tokens_per_gpu).efficiency for p in plan._counts()}
+    assert of[6] < 0.8 < of[18]
+    most = plan.most_gpus(bound, whole_batch=False)
+    assert of[most or max(of)] >= bound
+    assert all(of[p] < bound for p in of if p > (most or max(of)))
+
+
 def test_the_tokens_for_an_efficiency_give_it():
     for how in (Synchronisation(), Synchronisation(chunks=5, overlap=0.29)):
         plan = Plan(cluster("dgx1v_ethernet"), replace(PAPER, gpus=64, how=how))
