@@ -70,11 +70,14 @@ def curve(
     ]
 
 
-def predict(values: Values, constants: Constants, *, jitter: float = 0.0) -> Curves:
-    """Return all curves: a bandwidth for each network as each model saw it, one overhead."""
+def predict(values: Values, constants: Constants, **costs: float) -> Curves:
+    """Return all curves: a bandwidth for each network as each model saw it, one overhead.
+
+    costs: a latency or a jitter, the same for all.
+    """
     bandwidths = (values[ETHERNET], values[SMALL_FABRIC], values[LARGE_FABRIC])
     return {
-        name: curve(size, constants, network, values[OVERHEAD], jitter=jitter)
+        name: curve(size, constants, network, values[OVERHEAD], **costs)
         for (name, size), network in zip(readings.SIZES.items(), bandwidths, strict=True)
     }
 

@@ -35,6 +35,7 @@ def rivals() -> list[dict[str, Any]]:
         *(latency_of_the_large(ports) for ports in (1, 2)),
         one_fabric(),
         one_fabric_slow_large(),
+        latency_of_all(),
         with_stragglers(),
     ]
 
@@ -115,6 +116,15 @@ def one_fabric_slow_large() -> dict[str, Any]:
         note,
         sustained_operations_per_second=rate,
     )
+
+
+def latency_of_all() -> dict[str, Any]:
+    """Add a latency with every doubling of the nodes: a fifth parameter."""
+    fitted = fit_curves(
+        lambda values: predict(values, Constants(), latency=values["latency"]),
+        {**STARTS, "latency": 0.001},
+    )
+    return described("a latency for all curves", 0, fitted, "it comes out at zero")
 
 
 def with_stragglers() -> dict[str, Any]:

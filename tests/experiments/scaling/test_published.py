@@ -99,6 +99,7 @@ def test_rivals_are_as_they_were_found_before():
     assert shared["parameters"]["overhead_seconds"] == pytest.approx(69e-3, abs=1e-3)
     slow = by_name["one InfiniBand, the computing of 8,192 units fitted"]
     assert slow["sustained_operations_per_second"] < 15e12  # of 42: rejected
+    assert by_name["a latency for all curves"]["parameters"]["latency"] < 1e-6
     jitter = by_name["with stragglers"]
     assert jitter["jitter_deviation"] > 3 * jitter["parameters"]["jitter"]  # not identifiable
     assert jitter["worst"] == pytest.approx(0.0226, abs=1e-3)
