@@ -9,11 +9,10 @@ from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.language_model import ModelConfig
 
-from .performance.answers import answers, regression_answers
+from .performance.answers import answers
 from .performance.hardware import ClusterConfig
 from .performance.memory import PRECISION_BYTES
 from .performance.planning import Job, Plan
-from .performance.regression import read_runs, regress
 from .performance.step_time import Synchronisation
 
 LANES, WINDOW = 256, 256  # of a GPU, as published
@@ -83,11 +82,19 @@ def make_plan(options: Options) -> dict[str, Any]:
         preemptions_per_day=options.preemptions_per_day,
     )
     if options.measured:
-        rate = cluster.nodes[0].operations_per_second
-        runs = [run for path in options.measured for run in read_runs(path, rate)]
-        result["regression"] = regression_answers(plan, runs, regress(runs))
+        result["regression"] = compare(plan, options.measured)
     given = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {**result, "settings": given, "origin": describe_origin()}
+
+
+def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
+    """Return what measured runs say; directories are of the cluster's first kind of GPU."""
+    from .performance.comparison import regression_answers  # with scikit-learn: a second
+    from .performance.regression import read_runs, regress
+
+    rate = plan.cluster.nodes[0].operations_per_second
+    runs = [run for path in measured for run in read_runs(path, rate)]
+    return regression_answers(plan, runs, regress(runs))
 
 
 def job_of(options: Options, gpus: int) -> Job:
