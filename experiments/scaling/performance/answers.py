@@ -1,5 +1,6 @@
 """A plan as a result: numbers for JSON, and lines for people."""
 
+import math
 from typing import Any
 
 from .hardware import Group
@@ -74,16 +75,17 @@ def lemma(plan: Plan) -> float | None:
 
 
 def offer_answers(offer: Offer | None) -> dict[str, Any] | None:
-    """Return an offer's numbers."""
+    """Return an offer's numbers; None for those of a job that never ends."""
     if offer is None:
         return None
     stops = offer.interruptions
+    ends = math.isfinite(offer.hours)
     return {
-        "hours": offer.hours,
-        "dollars": offer.dollars,
-        "slowdown": stops.slowdown,
+        "hours": offer.hours if ends else None,
+        "dollars": offer.dollars if ends else None,
+        "slowdown": stops.slowdown if ends else None,
         "hours_between_interruptions": stops.between / 3600,
-        "expected_interruptions": offer.expected_interruptions,
+        "expected_interruptions": offer.expected_interruptions if ends else None,
         "checkpoint_seconds": stops.checkpoint,
         "checkpoint_interval_seconds": stops.interval,
         "expected_loss_seconds": stops.expected_loss,
@@ -145,6 +147,8 @@ def offer_line(offer: dict[str, Any] | None) -> str:
     """Return hours, price and checkpoints."""
     if offer is None:
         return "no price"
+    if offer["hours"] is None:
+        return "never ends: it is interrupted again before it gets anywhere"
     dollars = "no price" if offer["dollars"] is None else f"{offer['dollars']:,.0f} dollars"
     return (
         f"{offer['hours']:.1f} h, {dollars}; {offer['expected_interruptions']:.1f} interruptions, "

@@ -57,6 +57,10 @@ def test_options_change_what_they_should():
     often = planned(*ISSUE, "--preemptions-per-day", 24)
     assert often["spot"]["hours_between_interruptions"] == 1 / 16
     assert often["on_demand"] == base["on_demand"]
+    never = planned(*ISSUE, "--preemptions-per-day", 1e7)
+    assert never["spot"]["hours"] is never["spot"]["dollars"] is None
+    assert "never ends" in "\n".join(lines(never))
+    json.dumps(never, allow_nan=False)
     bound = planned(*ISSUE, "--efficiency", 0.9)
     assert bound["most_gpus_with_these_lanes_each"] == 8
     assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
