@@ -20,10 +20,18 @@ Section = TypeVar("Section")
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read a TOML file; keys that it leaves out have their defaults.
+    """Read the config of a run; keys that it leaves out have their defaults.
+
+    Raises InputError as `read_toml` does.
+    """
+    return read_toml(path, RunConfig)
+
+
+def read_toml(path: Path, kind: type[Section]) -> Section:
+    """Read a TOML file into a dataclass of dataclasses.
 
     Raises InputError for a missing or malformed file, an unknown key (naming the nearest known
-    one), or a value of the wrong type or range.
+    one), a key that is missing, or a value of the wrong type or range.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -31,7 +39,7 @@ def load_config(path: Path) -> RunConfig:
         raise InputError(f"{path}: no such config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
-    return _fill(RunConfig, content, str(path), "")
+    return _fill(kind, content, str(path), "")
 
 
 def save_config(path: Path, config: RunConfig) -> None:
@@ -48,10 +56,18 @@ def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str)
         if name not in hints:
             raise InputError(f"{place}: unknown key {prefix}{key}{_suggestion(name, hints)}")
         values[name] = _convert(hints[name], value, place, f"{prefix}{key}")
+    _check_all_are_there(kind, values, place, prefix)
     try:
         return kind(**values)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def _check_all_are_there(kind: Any, values: dict[str, Any], place: str, prefix: str) -> None:
+    for item in dataclasses.fields(kind):
+        required = item.default is item.default_factory is dataclasses.MISSING
+        if required and item.name not in values:
+            raise InputError(f"{place}: {prefix}{item.name} is missing")
 
 
 def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
@@ -59,6 +75,11 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
         if not isinstance(value, dict):
             raise InputError(f"{place}: {key} is a section; write it as [{key}]")
         return _fill(hint, value, place, f"{key}.")
+    if (row := _row_of(hint)) and isinstance(value, list):
+        rows = (_convert(row, item, place, f"{key}[{n}]") for n, item in enumerate(value))
+        return tuple(rows)
+    if dataclasses.is_dataclass(section := _options(hint)[0]) and isinstance(value, dict):
+        return _convert(section, value, place, key)
     if Path in _options(hint) and isinstance(value, str):
         return Path(value)
     if isinstance(value, list) and any(typing.get_origin(o) is tuple for o in _options(hint)):
@@ -71,6 +92,13 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
     except TypeCheckError as error:
         wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
         raise InputError(f"{place}: {key} = {value!r} should be {wanted}") from error
+
+
+def _row_of(hint: Any) -> Any:
+    """Return the dataclass of which a tuple of any length is asked for, if it is."""
+    row, *rest = typing.get_args(hint) or (None,)
+    is_rows = typing.get_origin(hint) is tuple and rest == [...]
+    return row if is_rows and dataclasses.is_dataclass(row) else None
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

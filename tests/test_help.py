@@ -20,7 +20,7 @@ SCRIPTS = [
     "main.py", "scripts/transfer.py", "scripts/evaluate.py", "scripts/featurize.py",
     "scripts/classify.py", "scripts/generate.py", "scripts/heatmap.py",
     "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
-    "scripts/largest_batch.py",
+    "scripts/largest_batch.py", "scripts/plan.py",
 ]  # fmt: skip
 NETWORK = ["scripts/download_data.py"]
 ELSEWHERE = "torch.distributed.run"  # run by the tests of the README and of the launch

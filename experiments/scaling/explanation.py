@@ -1,0 +1,188 @@
+"""What explains the published scaling: the model, its rivals, and what each constant is worth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from . import readings
+from .performance.fitting import Fit, Values, fit
+from .performance.step_time import Fabric, Ring, Synchronisation, scaling, step_time, tokens_for
+
+Curves = dict[str, list[float]]
+EXTRAPOLATED_FROM = 3  # points of each curve: 8, 16 and 32 GPUs
+
+ETHERNET, SMALL_FABRIC, LARGE_FABRIC, OVERHEAD = (
+    "ethernet_bytes_per_second",
+    "infiniband_bytes_per_second_4096",
+    "infiniband_bytes_per_second_8192",
+    "overhead_seconds",
+)
+AS_IN_2018 = Synchronisation()  # one piece in fp16 after backward, as their code has it
+STARTS = {ETHERNET: 1e9, SMALL_FABRIC: 3e9, LARGE_FABRIC: 1e10, OVERHEAD: 0.02}
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is declared, not fitted; the same for all curves. `sensitivity` varies each."""
+
+    computing_seconds: float = readings.COMPUTING_SECONDS
+    """Of a step at 4,096 units."""
+    large_over_small: float = field(default_factory=lambda: operations_ratio())
+    """Computing at 8,192 units over that at 4,096, at the same lanes and operations per second."""
+    link_bytes_per_second: float = readings.NVLINK
+    ring: Ring = "gpus"
+    how: Synchronisation = AS_IN_2018
+
+
+def operations_ratio() -> float:
+    """Return the operations of 8,192 units over those of 4,096."""
+    return (
+        readings.workload(8192).operations_per_token / readings.workload(4096).operations_per_token
+    )
+
+
+def curve(
+    size: int,
+    constants: Constants,
+    network: float,
+    overhead: float,
+    *,
+    latency: float = 0.0,
+    jitter: float = 0.0,
+) -> list[float]:
+    """Return the scaling of a published model at 8 to 128 GPUs over a network of this bandwidth."""
+    factor = constants.large_over_small if size == 8192 else 1.0
+    fabric = Fabric(
+        gpus_per_node=readings.GPUS_PER_NODE,
+        link_bytes_per_second=constants.link_bytes_per_second,
+        network_bytes_per_second=network,
+        latency_seconds=latency,
+        ring=constants.ring,
+    )
+    computing, parameters = constants.computing_seconds * factor, readings.workload(size).parameters
+    costs = {"overhead": overhead, "jitter": jitter}
+    return [
+        scaling(p, step_time(computing, parameters, p, fabric, constants.how, **costs))
+        for p in readings.GPUS
+    ]
+
+
+def predict(values: Values, constants: Constants, **costs: float) -> Curves:
+    """Return all curves: a bandwidth for each network as each model saw it, one overhead.
+
+    costs: a latency or a jitter, the same for all.
+    """
+    bandwidths = (values[ETHERNET], values[SMALL_FABRIC], values[LARGE_FABRIC])
+    return {
+        name: curve(size, constants, network, values[OVERHEAD], **costs)
+        for (name, size), network in zip(readings.SIZES.items(), bandwidths, strict=True)
+    }
+
+
+Predict = Callable[[Values], Curves]
+
+
+def fit_curves(
+    predicting: Predict,
+    starts: Values,
+    *,
+    names: Sequence[str] = tuple(readings.SCALING),
+    points: int | None = None,
+) -> Fit:
+    """Fit to the first `points` of the named curves; absent, to all."""
+    observed = chain.from_iterable(readings.SCALING[name][:points] for name in names)
+
+    def flat(values: Values) -> list[float]:
+        curves = predicting(values)
+        return list(chain.from_iterable(curves[name][:points] for name in names))
+
+    return fit(flat, list(observed), starts)
+
+
+def fit_model(constants: Constants | None = None, points: int | None = None) -> Fit:
+    """Fit the model with its four parameters."""
+    settled = constants or Constants()
+    return fit_curves(lambda values: predict(values, settled), STARTS, points=points)
+
+
+def errors_of(curves: Mapping[str, Sequence[float]]) -> Curves:
+    """Return predicted / published - 1 for every point."""
+    return {
+        name: [p / o - 1 for p, o in zip(predicted, readings.SCALING[name], strict=True)]
+        for name, predicted in curves.items()
+    }
+
+
+def reading_deviations() -> np.ndarray:
+    """Return what a point may be misread by, relative, in the order of the fit."""
+    return readings.READING_ERROR / np.array(list(chain(*readings.SCALING.values())))
+
+
+def extrapolation() -> dict[str, Any]:
+    """Fit on 8 to 32 GPUs; return what that says of 64 and 128."""
+    short = fit_model(points=EXTRAPOLATED_FROM)
+    curves = predict(short.values, Constants())
+    beyond = {name: errors[EXTRAPOLATED_FROM:] for name, errors in errors_of(curves).items()}
+    return {
+        "fitted_on": list(readings.GPUS[:EXTRAPOLATED_FROM]),
+        "parameters": short.values,
+        "predicted": curves,
+        "errors_beyond": beyond,
+        "worst_beyond": max(abs(error) for error in chain(*beyond.values())),
+    }
+
+
+def sensitivity() -> list[dict[str, Any]]:
+    """Fit again with every declared constant changed; return what becomes of fit and parameters."""
+    base = Constants()
+    changed: dict[str, Constants] = {"as declared": base}
+    for factor in (0.5, 2.0):
+        link = base.link_bytes_per_second * factor
+        changed[f"NVLink x {factor:g}"] = replace(base, link_bytes_per_second=link)
+    for factor in (0.8, 1.25):
+        seconds, ratio = base.computing_seconds * factor, base.large_over_small * factor
+        changed[f"computing x {factor:g}"] = replace(base, computing_seconds=seconds)
+        changed[f"8,192 over 4,096 units x {factor:g}"] = replace(base, large_over_small=ratio)
+    changed |= {
+        "gradients in fp32": replace(base, how=Synchronisation(bytes_per_parameter=4)),
+        "a ring of nodes": replace(base, ring="nodes"),
+        "a tenth of computing overlapped, 5 chunks": replace(
+            base, how=Synchronisation(chunks=5, overlap=0.1)
+        ),
+    }
+    rows = []
+    for name, constants in changed.items():
+        fitted = fit_model(constants)
+        rows.append({"constant": name, "worst": fitted.worst, "rms": fitted.rms, **fitted.values})
+    return rows
+
+
+def size_alone(values: Values) -> dict[str, Any]:
+    """Return how 8,192 units would scale over the fabric that 4,096 saw, and how far that reaches.
+
+    With S = b P bytes and 6 P n operations the parameters P cancel from the ratio of exchange to
+    computing; only the overhead, which both pay once a window, weighs less on the larger model.
+    """
+    constants = Constants()
+    large = curve(8192, constants, values[SMALL_FABRIC], values[OVERHEAD])
+    small = curve(4096, constants, values[SMALL_FABRIC], values[OVERHEAD])
+    published = readings.SCALING[readings.LARGE][-1] - readings.SCALING[readings.SMALL][-1]
+    without = [curve(size, constants, values[SMALL_FABRIC], 0.0)[-1] for size in (4096, 8192)]
+    operations = readings.workload(4096).operations_per_token * readings.TOKENS_PER_GPU
+    rate = operations / constants.computing_seconds
+    return {
+        "infiniband_8192_over_the_fabric_of_4096": large,
+        "published_gain_at_128": published,
+        "gain_by_size_at_128": large[-1] - small[-1],
+        "part_explained": (large[-1] - small[-1]) / published,
+        "scaling_at_128_without_overhead": dict(zip(("4096", "8192"), without, strict=True)),
+        "bandwidth_needed_over_that_of_4096": values[LARGE_FABRIC] / values[SMALL_FABRIC],
+        "sustained_operations_per_second": rate,
+        "tokens_per_gpu_for_90_percent": {
+            name: tokens_for(0.9, rate, values[name])
+            for name in (ETHERNET, SMALL_FABRIC, LARGE_FABRIC)
+        },
+    }

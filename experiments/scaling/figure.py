@@ -1,0 +1,95 @@
+"""The published figure drawn again: points read off it, and the model's curves."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+
+from . import readings
+
+LOOKS = {
+    "infiniband_8192": ("#2166ac", "o", "8,192 units, InfiniBand"),
+    "infiniband_4096": ("#1b7837", "s", "4,096 units, InfiniBand"),
+    "ethernet_4096": ("#b2182b", "^", "4,096 units, 10 Gb/s Ethernet"),
+}
+GREY = "#777777"
+Curves = Mapping[str, Sequence[float]]
+
+
+def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[float]) -> None:
+    """Draw the speed and the efficiency, side by side.
+
+    extrapolated: the curves fitted on 8 to 32 GPUs; drawn beyond. size_alone: the scaling of the
+    large model over the fabric of the small one.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    left.plot(readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":")
+    for name, (color, marker, _) in LOOKS.items():
+        for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in readings.GPUS])):
+            draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
+    efficiency = [s / p for s, p in zip(size_alone, readings.GPUS, strict=True)]
+    right.plot(readings.GPUS, efficiency, color="#2166ac", linewidth=1.2, linestyle="-.")
+    label(left, right)
+    figure.legend(handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_curve(
+    axes: Any,
+    name: str,
+    fitted: Sequence[float],
+    extrapolated: Sequence[float],
+    scale: Sequence[float],
+    color: str,
+    marker: str,
+) -> None:
+    """Draw a curve's points with what they may be misread by, the fit, and the extrapolation."""
+    scaled = [[v * s for v, s in zip(row, scale, strict=True)] for row in (fitted, extrapolated)]
+    points = [v * s for v, s in zip(readings.SCALING[name], scale, strict=True)]
+    errors = [readings.READING_ERROR * s for s in scale]
+    axes.plot(readings.GPUS, scaled[0], color=color, linewidth=1.4)
+    axes.plot(readings.GPUS[2:], scaled[1][2:], color=color, linewidth=1.2, linestyle="--")
+    axes.errorbar(
+        readings.GPUS, points, errors, color=color, marker=marker, markersize=6, linestyle="none",
+        markerfacecolor="white", markeredgewidth=1.4, elinewidth=1, capsize=2,
+    )  # fmt: skip
+
+
+def label(left: Any, right: Any) -> None:
+    """Name the axes of both panels."""
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(readings.GPUS, [str(p) for p in readings.GPUS])
+        axes.set_xlabel("GPUs (V100, eight to a DGX-1V)")
+        axes.grid(color="#dddddd", linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+    left.set_yscale("log", base=2)
+    left.set_yticks(readings.GPUS, [str(p) for p in readings.GPUS])
+    left.set_ylabel("times the speed of one GPU")
+    right.set(ylim=(0.68, 1.005), ylabel="efficiency: speed over GPUs")
+
+
+def legend() -> list[Line2D]:
+    """Return what each kind of line and marker stands for."""
+    points: dict[str, Any] = {
+        "markerfacecolor": "white",
+        "markeredgewidth": 1.4,
+        "linestyle": "none",
+    }
+    return [
+        *(
+            Line2D([], [], color=color, marker=marker, label=name, **points)
+            for color, marker, name in LOOKS.values()
+        ),
+        Line2D([], [], color=GREY, linestyle=":", label="ideal"),
+        Line2D([], [], color="black", label="model, fitted to all 15 points"),
+        Line2D([], [], color="black", linestyle="--", label="fitted to 8, 16, 32 GPUs only"),
+        Line2D([], [], color="#2166ac", linestyle="-.", label="8,192 over the fabric of 4,096"),
+    ]

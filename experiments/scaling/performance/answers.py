@@ -1,0 +1,179 @@
+"""A plan as a result: numbers for JSON, and lines for people."""
+
+import math
+from typing import Any
+
+from .hardware import Group
+from .planning import Offer, Plan
+from .step_time import tokens_for
+
+NINETY = 0.9
+
+
+def answers(
+    plan: Plan, *, bound: float, headroom: float, preemptions_per_day: float | None
+) -> dict[str, Any]:
+    """Return what there is to say about a job on a cluster, before anything is bought.
+
+    bound: an efficiency. headroom: part of a GPU's memory to leave free. preemptions_per_day: of a
+    node at the spot price, in place of the cluster's.
+    """
+    job, timing, step = plan.job, plan.timing, plan.timing.step
+    node_hours = 24 / preemptions_per_day if preemptions_per_day else None
+    return {
+        "cluster": plan.cluster.name,
+        "gpus": job.gpus,
+        "hidden_size": job.model.hidden_size,
+        "parameters": plan.workload.parameters,
+        "lanes": round(job.lanes_per_gpu * job.gpus),
+        "step_seconds": step.seconds * job.how.windows,
+        "window": {**vars(step), "seconds": step.seconds},
+        "efficiency": timing.efficiency,
+        "characters_per_second": timing.characters_per_second,
+        "steps": plan.steps,
+        "hours": plan.seconds / 3600,
+        "groups": [group_answers(plan, group, headroom) for group in plan.groups],
+        "largest_lanes": plan.largest_lanes(headroom),
+        "efficiency_bound": bound,
+        "most_gpus_looked_at": plan.most_looked_at,
+        "most_gpus_with_these_lanes_each": plan.most_gpus(bound, whole_batch=False),
+        "most_gpus_with_this_batch": plan.most_gpus(bound, whole_batch=True),
+        "tokens_per_gpu": job.tokens_per_gpu,
+        "tokens_per_gpu_for_90_percent": plan.tokens_for(NINETY),
+        "lemma_tokens_for_90_percent": lemma(plan),
+        "on_demand": offer_answers(plan.offer(spot=False)),
+        "spot": offer_answers(plan.offer(spot=True, node_hours=node_hours)),
+        "prices_as_of": plan.cluster.prices_as_of,
+    }
+
+
+def group_answers(plan: Plan, group: Group, headroom: float) -> dict[str, Any]:
+    """Return what GPUs of one kind compute and hold."""
+    lanes, node = plan.lanes_of(group), group.node
+    needed = plan.memory.needed(lanes)
+    return {
+        "device": node.device,
+        "gpus": group.gpus,
+        "lanes_per_gpu": lanes,
+        "memory_bytes": needed.total,
+        "memory": vars(needed),
+        "available_bytes": node.memory_bytes,
+        "fits": needed.total <= node.memory_bytes * (1 - headroom),
+        "largest_lanes_per_gpu": plan.memory.largest_lanes(node.memory_bytes, headroom),
+    }
+
+
+def lemma(plan: Plan) -> float | None:
+    """Return n = b F e / (3 B (1 - e)): many GPUs, no overlap, no overhead; None in one node."""
+    fabric = plan.cluster.fabric(plan.groups)
+    if fabric.nodes(plan.job.gpus) == 1:
+        return None
+    rates = [group.node.operations_per_second for group in plan.groups]
+    mean = sum(r * g.gpus for r, g in zip(rates, plan.groups, strict=True)) / plan.job.gpus
+    bytes_each = plan.job.how.bytes_per_parameter / plan.job.how.windows
+    return tokens_for(NINETY, mean, fabric.network_bytes_per_second, bytes_each)
+
+
+def offer_answers(offer: Offer | None) -> dict[str, Any] | None:
+    """Return an offer's numbers; None for those of a job that never ends."""
+    if offer is None:
+        return None
+    stops = offer.interruptions
+    ends = math.isfinite(offer.hours)
+    return {
+        "hours": offer.hours if ends else None,
+        "dollars": offer.dollars if ends else None,
+        "slowdown": stops.slowdown if ends else None,
+        "hours_between_interruptions": stops.between / 3600,
+        "expected_interruptions": offer.expected_interruptions if ends else None,
+        "checkpoint_seconds": stops.checkpoint,
+        "checkpoint_interval_seconds": stops.interval,
+        "expected_loss_seconds": stops.expected_loss,
+    }
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    """Return the answers for people."""
+    window, bound = result["window"], result["efficiency_bound"]
+    said = [
+        f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
+        row("step", f"{result['step_seconds']:.3f} s; of a window: {parts(window)}"),
+        row("efficiency", f"{result['efficiency']:.1%}"),
+        row("speed", f"{result['characters_per_second']:,.0f} characters/s"),
+        row("time", f"{result['hours']:.1f} h, {result['steps']:,.0f} steps"),
+        *(row(group["device"], group_line(group)) for group in result["groups"]),
+        row("largest batch", f"{result['largest_lanes']:,} lanes"),
+        row(
+            f"GPUs for {bound:.0%}",
+            f"{count(result, 'these_lanes_each')} with these lanes each, "
+            f"{count(result, 'this_batch')} with this batch in all",
+        ),
+        row("tokens for 90 %", tokens_line(result)),
+        row("on demand", offer_line(result["on_demand"])),
+        row("spot", offer_line(result["spot"])),
+    ]
+    return [*said, *regression_lines(result.get("regression"))]
+
+
+def row(name: str, text: str) -> str:
+    """Return a line with its name in front."""
+    return f"  {name:<18}{text}"
+
+
+def parts(window: dict[str, float]) -> str:
+    """Return what a window's seconds go into."""
+    named = (f"{name} {window[name]:.3f}" for name in window if name != "seconds")
+    return ", ".join(named)
+
+
+def group_line(group: dict[str, Any]) -> str:
+    """Return what a kind of GPU holds, and whether it can."""
+    fits = "" if group["fits"] else ": TOO MANY"
+    return (
+        f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "
+        f"{group['available_bytes'] / 1e9:.1f} GB{fits}; {group['largest_lanes_per_gpu']} lanes fit"
+    )
+
+
+def tokens_line(result: dict[str, Any]) -> str:
+    """Return the tokens that 90 % take, beside those that there are."""
+    needed, given = result["tokens_per_gpu_for_90_percent"], result["tokens_per_gpu"]
+    if needed is None:
+        return "no number of them is enough"
+    return f"{needed:,.0f} per GPU and window; here {given:,.0f}"
+
+
+def offer_line(offer: dict[str, Any] | None) -> str:
+    """Return hours, price and checkpoints."""
+    if offer is None:
+        return "no price"
+    if offer["hours"] is None:
+        return "never ends: it is interrupted again before it gets anywhere"
+    dollars = "no price" if offer["dollars"] is None else f"{offer['dollars']:,.0f} dollars"
+    return (
+        f"{offer['hours']:.1f} h, {dollars}; {offer['expected_interruptions']:.1f} interruptions, "
+        f"a checkpoint every {offer['checkpoint_interval_seconds'] / 60:.1f} minutes"
+    )
+
+
+def regression_lines(regression: dict[str, Any] | None) -> list[str]:
+    """Return what measured runs say."""
+    if regression is None:
+        return []
+    said = [
+        row(
+            f"measured, {kind}",
+            f"{facts['step_seconds']:.3f} s a window; left out, a run is foretold to "
+            f"{facts['mean_absolute_percentage_error']:.0%}",
+        )
+        for kind, facts in regression["kinds"].items()
+    ]
+    if beyond := regression["outside_of_what_was_measured"]:
+        said.append(row("", f"beyond what was measured in {', '.join(beyond)}"))
+    return said
+
+
+def count(result: dict[str, Any], what: str) -> str:
+    """Return a number of GPUs; where a search has found no end, where it stopped looking."""
+    gpus = result[f"most_gpus_with_{what}"]
+    return f"at least {result['most_gpus_looked_at']}" if gpus is None else str(gpus)

@@ -1,0 +1,67 @@
+"""Least squares on relative errors, and how well the data determine what is fitted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+Values = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted values, and what is left."""
+
+    values: dict[str, float]
+    errors: np.ndarray  # [observations]: predicted / observed - 1
+    influence: np.ndarray  # [values, observations]: change of a value per relative change of each
+
+    @property
+    def worst(self) -> float:
+        """The largest relative error."""
+        return float(np.abs(self.errors).max())
+
+    @property
+    def rms(self) -> float:
+        """The root mean square of the relative errors."""
+        return float(np.sqrt(np.mean(self.errors**2)))
+
+    def deviations(self, reading: np.ndarray | None = None) -> dict[str, float]:
+        """Return each value's standard deviation, in its own unit.
+
+        reading: the standard deviation of each observation, relative; absent, what the errors
+        themselves say, for as many degrees of freedom as there are.
+        """
+        if reading is None:
+            freedom = max(len(self.errors) - len(self.values), 1)
+            reading = np.full(len(self.errors), np.sqrt(np.sum(self.errors**2) / freedom))
+        spread = np.sqrt(np.sum((self.influence * reading) ** 2, axis=1))
+        return dict(zip(self.values, spread.tolist(), strict=True))
+
+    def correlation(self, one: str, other: str) -> float:
+        """Return the correlation of two values' errors: near 1 or -1, one stands for the other."""
+        names = list(self.values)
+        a, b = self.influence[names.index(one)], self.influence[names.index(other)]
+        return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def fit(
+    predict: Callable[[Values], Sequence[float]], observed: Sequence[float], starts: Values
+) -> Fit:
+    """Find the positive values that minimise the squared relative errors.
+
+    predict: values by name to as many numbers as are observed. starts: where the search begins.
+    """
+    names, target = list(starts), np.asarray(observed)
+
+    def named(logarithms: np.ndarray) -> dict[str, float]:
+        return dict(zip(names, np.exp(logarithms).tolist(), strict=True))
+
+    def errors(logarithms: np.ndarray) -> np.ndarray:
+        return np.asarray(predict(named(logarithms))) / target - 1
+
+    # Logarithms: values stay positive, and a bandwidth weighs as much as a second.
+    solution = least_squares(errors, np.log(list(starts.values())), method="lm")
+    influence = np.linalg.pinv(solution.jac) * np.exp(solution.x)[:, None]
+    return Fit(named(solution.x), solution.fun, influence)

@@ -1,0 +1,156 @@
+"""Clusters as TOML files describe them: nodes, network, prices, how often they fail."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from model.errors import InputError
+
+from .step_time import RINGS, Fabric, Ring
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """Nodes of one kind."""
+
+    device: str
+    """What its GPUs are called."""
+    count: int = 1
+    gpus: int
+    """GPUs of a node."""
+    memory_bytes: float
+    """Of a GPU."""
+    operations_per_second: float
+    """That a GPU sustains in training, multiplications and additions."""
+    link_bytes_per_second: float
+    """Of an all-reduce between the GPUs of a node."""
+    dollars_per_gpu_hour: float | None = None
+    """On demand; absent, there is no price."""
+    spot_dollars_per_gpu_hour: float | None = None
+    """For GPUs that may be taken away at any moment."""
+
+    def __post_init__(self) -> None:
+        check_above_zero("nodes", self)
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of all its nodes."""
+        return self.count * self.gpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """What connects the nodes."""
+
+    name: str
+    bytes_per_second: float
+    """That a node sustains, in each direction."""
+    latency_seconds: float = 0.0
+    """Added to an all-reduce with every doubling of the nodes."""
+    ring: Ring = "gpus"
+    """gpus: one ring through all GPUs. nodes: within each node first."""
+
+    def __post_init__(self) -> None:
+        if self.ring not in RINGS:
+            raise InputError(f"network.ring is {self.ring!r}; known: {', '.join(RINGS)}")
+        if not self.bytes_per_second > 0 <= self.latency_seconds:
+            raise InputError("network: bytes_per_second is above zero, latency_seconds at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityConfig:
+    """How often training is interrupted, and what that costs."""
+
+    hours_between_failures: float = 2000.0
+    """Of a node on demand, on average."""
+    spot_hours_between_preemptions: float = 24.0
+    """Of a node at the spot price, on average."""
+    restart_seconds: float = 120.0
+    """From an interruption until training goes on, the steps lost not counted."""
+    checkpoint_bytes_per_second: float = 1e9
+    """At which rank 0 writes."""
+
+    def __post_init__(self) -> None:
+        check_above_zero("reliability", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterConfig:
+    """Nodes, in the order in which a job takes them, and what is between them."""
+
+    name: str
+    nodes: tuple[NodeConfig, ...]
+    network: NetworkConfig | None = None
+    """Absent where there is a single node."""
+    reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
+    prices_as_of: str = "unknown"
+    overhead_seconds: float = 0.0
+    """What several GPUs cost in every window whatever they send."""
+    jitter: float = 0.0
+    """Relative standard deviation of a GPU's computing from window to window."""
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise InputError("a cluster needs at least one [[nodes]]")
+        if self.network is None and sum(node.count for node in self.nodes) > 1:
+            raise InputError("a cluster of several nodes needs a [network]")
+        if not (self.overhead_seconds >= 0 <= self.jitter):
+            raise InputError("overhead_seconds and jitter must not be negative")
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of all nodes."""
+        return sum(node.total_gpus for node in self.nodes)
+
+    @property
+    def extensible(self) -> bool:
+        """Whether more nodes than there are can be asked about: where they have a network."""
+        return self.network is not None
+
+    def take(self, gpus: int) -> list["Group"]:
+        """Return the first `gpus` GPUs by kind; beyond the last node, more of its kind."""
+        if gpus < 1:
+            raise InputError(f"{gpus} GPUs: at least 1")
+        groups, left = [], gpus
+        for node in self.nodes:
+            is_last = node is self.nodes[-1] and self.extensible
+            taken = left if is_last else min(left, node.total_gpus)
+            if taken:
+                groups.append(Group(node, taken))
+            left -= taken
+        if left:
+            raise InputError(f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network")
+        return groups
+
+    def fabric(self, groups: list["Group"]) -> Fabric:
+        """Return what the GPUs of these groups exchange over, as fast as the slowest part."""
+        nodes, gpus = (sum(getattr(g, key) for g in groups) for key in ("nodes", "gpus"))
+        network = self.network
+        return Fabric(
+            # Of several kinds, the mean.
+            gpus_per_node=groups[0].node.gpus if len(groups) == 1 else -(-gpus // nodes),
+            link_bytes_per_second=min(group.node.link_bytes_per_second for group in groups),
+            network_bytes_per_second=network.bytes_per_second if network else float("inf"),
+            latency_seconds=network.latency_seconds if network else 0.0,
+            ring=network.ring if network else "gpus",
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """GPUs of one kind that take part in a job."""
+
+    node: NodeConfig
+    gpus: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that they fill, the last perhaps in part."""
+        return -(-self.gpus // self.node.gpus)
+
+
+def check_above_zero(section: str, config: Any) -> None:
+    """Raise InputError where a number of a section is not above zero."""
+    for item in fields(config):
+        value = getattr(config, item.name)
+        if isinstance(value, int | float) and not 0 < value < float("inf"):
+            raise InputError(f"{section}: {item.name} is {value}; it must be above zero")

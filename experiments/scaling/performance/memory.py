@@ -1,0 +1,92 @@
+"""What a GPU must hold to train one mLSTM layer, worked out from the code that trains it.
+
+Numbers of bytes per unit, lane and byte of the window are those of model/fused/cuda_graphs.py: a
+graph keeps its memory from window to window, so activations and their gradients are there together.
+scripts/largest_batch.py measures the same on a device.
+"""
+
+from dataclasses import dataclass
+
+from model.errors import InputError
+from model.language_model import ModelConfig
+
+from .workload import Workload
+
+FP32 = 4  # bytes
+PRECISION_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
+# Of a unit, lane and byte, in the products' dtype. Forward: h, W_mh h, four gates; backward: five
+# of dx, one each of d(W_mh h) and m, and the gradient of h from the decoder. And c, in fp32.
+IN_PRODUCT_DTYPE = 6 + 7 + 1
+IN_FP32 = 1
+OF_GRAPHS = 2  # in the products' dtype: h and its gradient once more, since a graph has its own
+RUNTIME_BYTES = 0.5e9  # CUDA's context and kernels, declared
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, by what they are for."""
+
+    weights: float  # fp32, and as the products read them
+    gradients: float
+    optimizer: float
+    passing: float  # of the weights' gradients on their way to fp32, or of the optimiser
+    exchange: float
+    activations: float
+    runtime: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(vars(self).values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel:
+    """A model in training, as far as its memory goes."""
+
+    model: ModelConfig
+    window: int
+    precision: str = "fp16"
+    lane_groups: int = 1
+    gradient_bytes: float = 2.0
+    """Of a parameter as it travels; without an exchange, 0."""
+    graphs: bool = True
+    runtime: float = RUNTIME_BYTES
+
+    def __post_init__(self) -> None:
+        if self.model.cell != "mlstm" or self.model.layers != 1 or self.model.segments != 1:
+            raise InputError("memory is modelled for one mLSTM layer in one segment")
+        if self.precision not in PRECISION_BYTES:
+            raise InputError(
+                f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"
+            )
+
+    @property
+    def bytes_per_lane(self) -> float:
+        """Bytes of a lane's activations over the window."""
+        H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
+        narrow = IN_PRODUCT_DTYPE + (OF_GRAPHS if self.graphs else 0)
+        chosen = self.model.symbols * s if self.graphs else 0  # one of V symbols, for the table
+        return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
+
+    def needed(self, lanes: int) -> Memory:
+        """Return what so many lanes take at the peak."""
+        P, H = Workload.of(self.model).parameters, self.model.hidden_size
+        s = PRECISION_BYTES[self.precision]
+        normed = FP32 if self.model.weight_norm else 0
+        exchanged = self.gradient_bytes > 0
+        return Memory(
+            weights=P * (FP32 + s + normed),
+            gradients=P * FP32 + (16 * H * H if exchanged else 0),  # joined of the four gates'
+            optimizer=P * OPTIMIZER_BYTES,
+            passing=P * max(s + normed, FP32),  # the latter a root of the second moments
+            exchange=P * self.gradient_bytes if self.gradient_bytes < FP32 else 0,
+            activations=self.bytes_per_lane * -(-lanes // self.lane_groups),
+            runtime=self.runtime,
+        )
+
+    def largest_lanes(self, memory_bytes: float, headroom: float) -> int:
+        """Return the most lanes that leave this part of the memory free; 0 where none fits."""
+        left = memory_bytes * (1 - headroom) - self.needed(0).total
+        return max(int(left / self.bytes_per_lane) * self.lane_groups, 0)

@@ -1,0 +1,234 @@
+"""A training job on a cluster: seconds of a step, and the questions that follow from them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from model.errors import InputError
+from model.language_model import ModelConfig
+
+from .hardware import ClusterConfig, Group
+from .memory import MemoryModel
+from .reliability import Interruptions, job_hours_between
+from .step_time import StepTime, Synchronisation, step_time
+from .workload import Workload
+
+MOST_GPUS = 4096  # that a search for an efficiency's end looks at
+MOST_TOKENS = 1e12  # per GPU and step
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is trained, on how many GPUs, and how they share the work."""
+
+    model: ModelConfig
+    characters: float
+    gpus: int
+    lanes_per_gpu: int = 256
+    window: int = 256
+    precision: str = "fp16"
+    lane_groups: int = 1
+    by_speed: bool = True
+    """Whether faster GPUs get more lanes; else all the same."""
+    how: Synchronisation = field(default_factory=Synchronisation)
+
+    def __post_init__(self) -> None:
+        for name in ("characters", "gpus", "lanes_per_gpu", "window", "lane_groups"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} is {getattr(self, name)}; it must be above zero")
+
+    @property
+    def tokens_per_gpu(self) -> float:
+        """Characters of a window, on average over GPUs."""
+        return float(self.lanes_per_gpu * self.window)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A window on some GPUs."""
+
+    gpus: int
+    tokens: float  # of all GPUs
+    step: StepTime
+    ideal_seconds: float  # if every GPU computed all the time
+
+    @property
+    def efficiency(self) -> float:
+        """The part of all GPUs' speed that is used."""
+        return self.ideal_seconds / self.step.seconds
+
+    @property
+    def characters_per_second(self) -> float:
+        """Of all GPUs together."""
+        return self.tokens / self.step.seconds
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A whole job at one price, interruptions and checkpoints included."""
+
+    hours: float
+    dollars: float | None  # None where nobody asks any
+    interruptions: Interruptions
+    expected_interruptions: float
+
+
+class Plan:
+    """Answers about a job on a cluster."""
+
+    def __init__(self, cluster: ClusterConfig, job: Job):
+        self.cluster, self.job = cluster, job
+        self.workload = Workload.of(job.model)
+        self.groups = cluster.take(job.gpus)
+        self.timing = self.timing_of(job.gpus, job.tokens_per_gpu)
+
+    def timing_of(self, gpus: int, tokens_per_gpu: float) -> Timing:
+        """Return a window's seconds on the first `gpus` GPUs."""
+        groups = self.cluster.take(gpus)
+        tokens, rates = tokens_per_gpu * gpus, [g.node.operations_per_second for g in groups]
+        together = sum(rate * group.gpus for rate, group in zip(rates, groups, strict=True))
+        ideal = self.workload.computing_seconds(tokens, together)
+        even = self.workload.computing_seconds(tokens_per_gpu, min(rates))
+        step = step_time(
+            ideal if self.job.by_speed else even,
+            self.workload.parameters,
+            gpus,
+            self.cluster.fabric(groups),
+            self.job.how,
+            overhead=self.cluster.overhead_seconds,
+            jitter=self.cluster.jitter,
+        )
+        return Timing(gpus, tokens, step, ideal)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole job, without an interruption."""
+        return self.job.characters / self.timing.characters_per_second
+
+    @property
+    def steps(self) -> float:
+        """Updates of the weights."""
+        return self.job.characters / (self.timing.tokens * self.job.how.windows)
+
+    def lanes_of(self, group: Group) -> int:
+        """Return the lanes of each GPU of a group."""
+        return round(self.job.lanes_per_gpu * self.job.gpus * self._share(group))
+
+    def _share(self, group: Group) -> float:
+        """Return the part of all lanes that a GPU of a group gets."""
+        if not self.job.by_speed:
+            return 1 / self.job.gpus
+        together = sum(g.node.operations_per_second * g.gpus for g in self.groups)
+        return group.node.operations_per_second / together
+
+    @property
+    def memory(self) -> MemoryModel:
+        """What a GPU holds."""
+        return MemoryModel(
+            model=self.job.model,
+            window=self.job.window,
+            precision=self.job.precision,
+            lane_groups=self.job.lane_groups,
+            gradient_bytes=self.job.how.bytes_per_parameter if self.job.gpus > 1 else 0.0,
+        )
+
+    def largest_lanes(self, headroom: float) -> int:
+        """Return the most lanes that fit into all GPUs, dealt as the job deals them."""
+        fitting = (
+            self.memory.largest_lanes(group.node.memory_bytes, headroom) / self._share(group)
+            for group in self.groups
+        )
+        return int(min(fitting))
+
+    def most_gpus(self, efficiency: float, *, whole_batch: bool) -> int | None:
+        """Return the number of GPUs beyond which efficiency is lower; None if not so far as looked.
+
+        whole_batch: the lanes of all GPUs stay what they are, not those of each. The operations
+        per second stay the same too, which few lanes may not allow. Of 1, nothing is asked.
+        """
+        counts = self._counts()
+        enough = [p for p in counts if self._efficiency_of(p, whole_batch) >= efficiency]
+        most = max(enough, default=1)
+        return None if most == counts[-1] else most
+
+    def _efficiency_of(self, gpus: int, whole_batch: bool) -> float:
+        part = self.job.gpus / gpus if whole_batch else 1
+        return self.timing_of(gpus, self.job.tokens_per_gpu * part).efficiency
+
+    @property
+    def most_looked_at(self) -> int:
+        """The GPUs at which a search ends: without a network, those that there are."""
+        return MOST_GPUS if self.cluster.extensible else self.cluster.total_gpus
+
+    def _counts(self) -> list[int]:
+        """Return the numbers of GPUs to look at: each within a node, then whole nodes."""
+        cluster, most = self.cluster, self.most_looked_at
+        counts = list(range(1, cluster.nodes[0].gpus + 1))
+        for node in cluster.nodes:
+            for number in range(node.count):
+                if node is not cluster.nodes[0] or number:
+                    counts.append(counts[-1] + node.gpus)
+        while counts[-1] < most:
+            counts.append(counts[-1] + cluster.nodes[-1].gpus)
+        return [count for count in counts if count <= most]
+
+    def tokens_for(self, efficiency: float) -> float | None:
+        """Return the tokens per GPU and window that an efficiency takes; None if no number does."""
+        return smallest(
+            lambda tokens: self.timing_of(self.job.gpus, tokens).efficiency >= efficiency,
+            MOST_TOKENS,
+        )
+
+    def offer(self, *, spot: bool, node_hours: float | None = None) -> Offer | None:
+        """Return what the job takes on demand or at the spot price; None where there is no such.
+
+        node_hours: between interruptions of a node, in place of the cluster's.
+        """
+        prices = [price_of(group, spot=spot) for group in self.groups]
+        if spot and None in prices:
+            return None
+        reliability = self.cluster.reliability
+        hours = node_hours or (
+            reliability.spot_hours_between_preemptions
+            if spot
+            else reliability.hours_between_failures
+        )
+        nodes = sum(group.nodes for group in self.groups)
+        interruptions = Interruptions(
+            between=job_hours_between(hours, nodes) * HOUR,
+            checkpoint=self.checkpoint_bytes / reliability.checkpoint_bytes_per_second,
+            restart=reliability.restart_seconds,
+        )
+        seconds = self.seconds * interruptions.slowdown
+        paid = [
+            price * group.gpus * seconds / HOUR
+            for price, group in zip(prices, self.groups, strict=True)
+            if price is not None
+        ]
+        dollars = sum(paid) if len(paid) == len(prices) else None
+        return Offer(seconds / HOUR, dollars, interruptions, seconds / interruptions.between)
+
+    @property
+    def checkpoint_bytes(self) -> float:
+        """Weights and Adam's moments in fp32, and h and c of every lane."""
+        lanes = sum(self.lanes_of(group) * group.gpus for group in self.groups)
+        state = lanes * self.job.model.hidden_size * (4 if self.job.precision == "fp32" else 2)
+        return 12.0 * self.workload.parameters + state + 4.0 * lanes * self.job.model.hidden_size
+
+
+def price_of(group: Group, *, spot: bool) -> float | None:
+    """Return the dollars of an hour of a group's GPU."""
+    return group.node.spot_dollars_per_gpu_hour if spot else group.node.dollars_per_gpu_hour
+
+
+def smallest(holds: Callable[[float], bool], most: float) -> float | None:
+    """Return the smallest number from 1 from which on something holds; None if not up to `most`."""
+    if not holds(most):
+        return None
+    if holds(1.0):
+        return 1.0
+    low, high = 1.0, most
+    while high / low > 1 + 1e-6:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

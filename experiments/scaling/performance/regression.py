@@ -1,0 +1,159 @@
+"""Step times from measured runs alone: regression on CM-DARE's features.
+
+Li et al. 2020 (arXiv:2004.03072) predict the seconds of a step from the model's operations and the
+GPU's speed; here the bytes that a rank sends and the number of ranks come with them. What such a
+model is worth is its error on runs that it has not seen: each is left out once.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+from configs.toml_file import load_config
+from model.errors import InputError
+from training.metrics import read_rows
+
+from .workload import Workload
+
+FEWEST_RUNS = 5
+RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRun:
+    """A run as the regression sees it."""
+
+    operations: float
+    """Of a step, on one GPU."""
+    operations_per_second: float
+    """Of that GPU: its peak or what it sustains, in the same way for all runs."""
+    bytes: float
+    """That a rank sends in a step."""
+    gpus: int
+    seconds: float
+    """Of a step: what is to be foretold."""
+
+    @property
+    def features(self) -> list[float]:
+        """Operations over speed (their Model/GPU ratio), bytes, ranks."""
+        return [self.operations / self.operations_per_second, self.bytes, float(self.gpus)]
+
+    @property
+    def logarithms(self) -> list[float]:
+        """The same for kinds that work on logarithms; a rank alone sends nothing."""
+        ratio, size, gpus = self.features
+        return [math.log(ratio), math.log1p(size), math.log(gpus)]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A fitted kind of regression and its error on runs left out."""
+
+    kind: str
+    mean_absolute_percentage_error: float
+    mean_absolute_error_seconds: float
+    estimator: Any
+
+    def seconds(self, run: MeasuredRun) -> float:
+        """Foretell a step's seconds; those of `run` are not looked at."""
+        number = float(self.estimator.predict(inputs(self.kind, [run]))[0])
+        return number if self.kind == LINEAR else math.exp(number)
+
+
+LINEAR = "linear"
+KINDS = (LINEAR, "power law", "svr")  # the latter two on logarithms
+
+
+def regress(runs: Sequence[MeasuredRun]) -> list[Regression]:
+    """Fit every kind to the runs; the one with the least error first."""
+    if len(runs) < FEWEST_RUNS:
+        raise InputError(
+            f"{len(runs)} measured runs are too few for a regression; give at least {FEWEST_RUNS}"
+        )
+    fitted = [fit_kind(kind, runs) for kind in KINDS]
+    return sorted(fitted, key=lambda regression: regression.mean_absolute_percentage_error)
+
+
+def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> Regression:
+    """Fit one kind, and find its error with every run left out once."""
+    estimator, x = make_estimator(kind), inputs(kind, runs)
+    seconds = np.array([run.seconds for run in runs])
+    targets = seconds if kind == LINEAR else np.log(seconds)
+    left_out = cross_val_predict(estimator, x, targets, cv=LeaveOneOut())
+    left_out = left_out if kind == LINEAR else np.exp(left_out)
+    return Regression(
+        kind,
+        float(np.mean(np.abs(left_out / seconds - 1))),
+        float(np.mean(np.abs(left_out - seconds))),
+        estimator.fit(x, targets),
+    )
+
+
+def inputs(kind: str, runs: Sequence[MeasuredRun]) -> np.ndarray:
+    """Return what a kind is fitted to, [runs, 3]."""
+    return np.array([run.features if kind == LINEAR else run.logarithms for run in runs])
+
+
+def make_estimator(kind: str) -> Any:
+    """Return an unfitted estimator: theirs had C from 10 to 100, radial basis functions."""
+    last = SVR(C=100, epsilon=RELATIVE_TUBE) if kind == "svr" else LinearRegression()
+    return make_pipeline(StandardScaler(), last)
+
+
+def read_runs(path: Path, operations_per_second: float) -> list[MeasuredRun]:
+    """Read measured runs: a run directory, or a JSON list of objects with MeasuredRun's keys.
+
+    operations_per_second: of the GPUs, where a run directory does not say.
+    """
+    if path.is_dir():
+        return [run_of_directory(path, operations_per_second)]
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file or run directory") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not JSON ({error})") from error
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: expected a list of runs, found {type(rows).__name__}")
+    return [run_of_row(row, f"{path}, run {number}") for number, row in enumerate(rows)]
+
+
+def run_of_row(row: Any, place: str) -> MeasuredRun:
+    """Check an object's keys and numbers."""
+    names = [item.name for item in fields(MeasuredRun)]
+    if not isinstance(row, dict) or set(row) != set(names):
+        raise InputError(f"{place}: expected an object with {', '.join(names)}")
+    for name, value in row.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < float("inf") or (name != "bytes" and not value):
+            raise InputError(f"{place}: {name} is {value!r}; it must be a number above zero")
+    return MeasuredRun(**row)
+
+
+def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
+    """Take the median over the rows of metrics, but for the first, in which much is made ready."""
+    config = load_config(path / "config.toml")
+    rows = read_rows(path / "metrics.jsonl")[1:]
+    if not rows or config.data.lanes is None:
+        raise InputError(f"{path}: too few rows of metrics to tell a step's seconds; train longer")
+    gpus = len(rows[-1].get("rank_characters_per_second", [None]))
+    symbols = config.data.lanes * config.data.window * config.parallel.windows_per_step
+    speed = statistics.median(row["characters_per_second"] for row in rows)
+    return MeasuredRun(
+        operations=Workload.of(config.model).operations_per_token * symbols / gpus,
+        operations_per_second=operations_per_second,
+        bytes=statistics.median(row.get("sent_bytes", 0.0) for row in rows),
+        gpus=gpus,
+        seconds=symbols / speed,
+    )

@@ -1,0 +1,155 @@
+"""Seconds of a data-parallel step: T = computing + stragglers + overhead + exposed exchange.
+
+Derived here from a ring all-reduce; nothing in it is specific to a model. p is the number of GPUs,
+S the bytes of the gradients, B a bandwidth, k the windows between two exchanges.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from model.errors import InputError
+
+Ring = Literal["gpus", "nodes"]
+RINGS = ("gpus", "nodes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fabric:
+    """What gradients travel over. Bandwidths are sustained ones, in one direction."""
+
+    gpus_per_node: int
+    link_bytes_per_second: float
+    """Between GPUs of a node."""
+    network_bytes_per_second: float
+    """Of a node, to the others."""
+    latency_seconds: float = 0.0
+    """Added with every doubling of the nodes."""
+    ring: Ring = "gpus"
+    """gpus: one ring through all GPUs. nodes: first within each node, then one ring of nodes."""
+
+    def nodes(self, gpus: int) -> int:
+        """Return how many nodes so many GPUs take."""
+        return math.ceil(gpus / self.gpus_per_node)
+
+    def all_reduce_seconds(self, size: float, gpus: int) -> float:
+        """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs."""
+        nodes = self.nodes(gpus)
+        if nodes == 1:
+            return ring_seconds(size, gpus, self.link_bytes_per_second)
+        latency = self.latency_seconds * math.log2(nodes)
+        if self.ring == "nodes":
+            within = ring_seconds(size, self.gpus_per_node, self.link_bytes_per_second)
+            return within + ring_seconds(size, nodes, self.network_bytes_per_second) + latency
+        slowest = min(self.link_bytes_per_second, self.network_bytes_per_second)
+        return ring_seconds(size, gpus, slowest) + latency
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synchronisation:
+    """How gradients are exchanged; the default is 2018's: one fp16 piece after backward."""
+
+    bytes_per_parameter: float = 2.0
+    chunks: int = 1
+    """m, equal pieces, each of which leaves when it is there."""
+    overlap: float = 0.0
+    """f, the part of the computing over which the pieces become ready, at equal distances."""
+    windows: int = 1
+    """k, windows between two exchanges."""
+
+    def __post_init__(self) -> None:
+        if self.chunks < 1 or self.windows < 1:
+            raise InputError("chunks and windows of a synchronisation are at least 1")
+        if not 0 <= self.overlap <= 1 or self.bytes_per_parameter < 0:
+            raise InputError("overlap is a part, 0 to 1; bytes are not negative")
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of one window, by what they go into."""
+
+    computing: float
+    straggling: float  # waiting for the slowest GPU
+    overhead: float  # what several GPUs cost beyond that, whatever travels
+    exposed: float  # of the exchange, what computing does not hide
+
+    @property
+    def seconds(self) -> float:
+        """The whole."""
+        return self.computing + self.straggling + self.overhead + self.exposed
+
+    @property
+    def efficiency(self) -> float:
+        """The part of the time that is computing: 1 for a GPU alone."""
+        return self.computing / self.seconds
+
+
+def ring_seconds(size: float, ranks: int, bytes_per_second: float) -> float:
+    """Return 2 (p - 1) / p S / B: every rank sends and receives that many bytes, both ways at once.
+
+    Patarasuk & Yuan 2009.
+    """
+    return 2 * (ranks - 1) / ranks * size / bytes_per_second
+
+
+def exposed_seconds(communication: float, computing: float, how: Synchronisation) -> float:
+    """Return what of an exchange's seconds computing does not hide, per window.
+
+    max(C / m, C - f T (1 - 1 / m)): the last of m chunks is ready when backward ends, so at least
+    its own seconds remain; the first leaves f T (1 - 1 / m) earlier.
+    """
+    m = how.chunks
+    window = how.overlap * computing * (1 - 1 / m)
+    return max(communication / m, communication - window) / how.windows
+
+
+def straggling_seconds(computing: float, gpus: int, jitter: float) -> float:
+    """Return by how much the slowest of p GPUs is expected to be late.
+
+    sigma T sqrt(2 ln p), which bounds the expected largest of p normal deviations from above.
+    jitter: sigma, the relative standard deviation of a GPU's computing from window to window.
+    """
+    return jitter * computing * math.sqrt(2 * math.log(gpus))
+
+
+def step_time(
+    computing: float,
+    parameters: int,
+    gpus: int,
+    fabric: Fabric,
+    how: Synchronisation = Synchronisation(),
+    *,
+    overhead: float = 0.0,
+    jitter: float = 0.0,
+) -> StepTime:
+    """Return the seconds of a window, given those of its computing on the slowest GPU.
+
+    overhead: seconds that several GPUs cost in every window whatever they send (flattening,
+    waiting for the device); a GPU alone has none of it.
+    """
+    if gpus == 1:
+        return StepTime(computing, 0.0, 0.0, 0.0)
+    communication = fabric.all_reduce_seconds(how.bytes_per_parameter * parameters, gpus)
+    return StepTime(
+        computing,
+        straggling_seconds(computing, gpus, jitter),
+        overhead,
+        exposed_seconds(communication, computing, how),
+    )
+
+
+def scaling(gpus: int, step: StepTime) -> float:
+    """Return how many GPUs' worth of work `gpus` do under weak scaling: p times the efficiency."""
+    return gpus * step.efficiency
+
+
+def tokens_for(
+    efficiency: float, operations_per_second: float, bytes_per_second: float, bytes_each: float = 2
+) -> float:
+    """Return the tokens per GPU and step without which an efficiency is out of reach.
+
+    For many GPUs, no overlap and no overhead: n >= b F e / (3 B (1 - e)). With 6 operations and b
+    bytes a parameter the number of parameters cancels.
+    """
+    ratio = efficiency / (1 - efficiency)
+    return bytes_each * operations_per_second * ratio / (3 * bytes_per_second)

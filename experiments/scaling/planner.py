@@ -1,0 +1,128 @@
+"""The planner's command line: from options to a plan and its answers."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from configs.toml_file import load_config, read_toml
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.language_model import ModelConfig
+
+from .performance.answers import answers
+from .performance.hardware import ClusterConfig
+from .performance.memory import PRECISION_BYTES
+from .performance.planning import Job, Plan
+from .performance.step_time import Synchronisation
+
+LANES, WINDOW = 256, 256  # of a GPU, as published
+# The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
+# to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
+OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
+FLAT = Synchronisation()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Answer what a training job takes, by the performance model of experiments/scaling."""
+
+    model: str
+    """Units of a published model, as 4096; or a run's TOML file, for its model, lanes and window.
+    """
+    cluster: Path
+    """A TOML file, as those in configs/clusters."""
+    characters: float = 38.3e9
+    """To train on; 38.3e9 is an epoch of the Amazon reviews."""
+    gpus: int | None = None
+    """Absent, all of the cluster; may be more than it has, where it has a network."""
+    lanes_per_gpu: int | None = None
+    """On average; absent, the TOML file's, or 256."""
+    window: int | None = None
+    """Characters of a lane and window; absent, the TOML file's, or 256."""
+    precision: Literal["fp16", "bf16", "fp32"] = "fp16"
+    """Of the products, as far as memory goes; the cluster says how fast they are."""
+    exchange: Literal["flat", "overlapped"] = "flat"
+    """flat: all gradients after backward, as in 2018. overlapped: gate by gate, during it."""
+    gradients: Literal["fp16", "bf16", "fp32"] = "fp16"
+    """What gradients travel as."""
+    windows_per_step: int = 1
+    """Windows between two exchanges."""
+    lane_groups: int = 1
+    """Groups of a GPU's lanes computed one after the other, in less memory."""
+    shares: Literal["speed", "even"] = "speed"
+    """How lanes are dealt to GPUs of unequal speed."""
+    efficiency: float = 0.8
+    """The bound below which more GPUs are not worth it."""
+    headroom: float = 0.1
+    """Part of the memory to leave free."""
+    preemptions_per_day: float | None = None
+    """Of a node at the spot price, on average; absent, the cluster's."""
+    measured: tuple[Path, ...] = ()
+    """Run directories, or JSON lists of runs, for a regression beside the model."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+    def __post_init__(self) -> None:
+        for name in ("efficiency", "headroom"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"--{name} {getattr(self, name)}: from 0 to below 1")
+        if self.preemptions_per_day is not None and not self.preemptions_per_day > 0:
+            raise InputError(f"--preemptions-per-day {self.preemptions_per_day}: above zero")
+
+
+def make_plan(options: Options) -> dict[str, Any]:
+    """Return the answers to the options, with their origin."""
+    cluster = read_toml(options.cluster, ClusterConfig)
+    gpus = cluster.total_gpus if options.gpus is None else options.gpus
+    plan = Plan(cluster, job_of(options, gpus))
+    result = answers(
+        plan,
+        bound=options.efficiency,
+        headroom=options.headroom,
+        preemptions_per_day=options.preemptions_per_day,
+    )
+    if options.measured:
+        result["regression"] = compare(plan, options.measured)
+    given = {key: str(value) for key, value in vars(options).items() if key != "output"}
+    return {**result, "settings": given, "origin": describe_origin()}
+
+
+def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
+    """Return what measured runs say; directories are of the cluster's first kind of GPU."""
+    from .performance.comparison import regression_answers  # with scikit-learn: a second
+    from .performance.regression import read_runs, regress
+
+    rate = plan.cluster.nodes[0].operations_per_second
+    runs = [run for path in measured for run in read_runs(path, rate)]
+    return regression_answers(plan, runs, regress(runs))
+
+
+def job_of(options: Options, gpus: int) -> Job:
+    """Settle what the options leave open."""
+    model, lanes, window = model_of(options.model, gpus)
+    return Job(
+        model=model,
+        characters=options.characters,
+        gpus=gpus,
+        lanes_per_gpu=lanes if options.lanes_per_gpu is None else options.lanes_per_gpu,
+        window=window if options.window is None else options.window,
+        precision=options.precision,
+        lane_groups=options.lane_groups,
+        by_speed=options.shares == "speed",
+        how=replace(
+            OVERLAPPED if options.exchange == "overlapped" else FLAT,
+            bytes_per_parameter=PRECISION_BYTES[options.gradients],
+            windows=options.windows_per_step,
+        ),
+    )
+
+
+def model_of(word: str, gpus: int) -> tuple[ModelConfig, int, int]:
+    """Return a model, the lanes of a GPU, and the window."""
+    if word.isdecimal():
+        return ModelConfig(hidden_size=int(word)), LANES, WINDOW
+    if not word.endswith(".toml"):
+        raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")
+    run = load_config(Path(word))
+    lanes = run.data.lanes_per_rank or max((run.data.lanes or LANES) // max(gpus, 1), 1)
+    return run.model, lanes, run.data.window

@@ -1,0 +1,97 @@
+"""Explain the published scaling figure by the performance model, and draw it again.
+
+python experiments/scaling/published.py --output experiments/scaling/results/published.json
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Fit the performance model to the 15 points of Puri et al.'s figure."""
+
+    output: Path | None = None
+    """JSON file for the result."""
+    figure: Path | None = None
+    """PNG to draw; absent, beside the JSON file and named as it is."""
+
+
+def main() -> None:
+    from configs import command
+
+    options = command.parse(Options, __doc__)
+    figure = options.figure or (options.output.with_suffix(".png") if options.output else None)
+    command.prepare_output(options.output, figure)
+
+    from experiments.scaling.explanation import Constants, fit_model, predict
+    from experiments.scaling.figure import draw
+    from experiments.scaling.tables import tables
+    from model.storage import write_json
+
+    fitted = fit_model()
+    curves = predict(fitted.values, Constants())
+    result = describe(fitted, curves)
+    print(tables(result))
+    if figure is not None:
+        alone = result["size_alone"]["infiniband_8192_over_the_fabric_of_4096"]
+        draw(figure, curves, result["extrapolation"]["predicted"], alone)
+    if options.output is not None:
+        write_json(options.output, result)
+
+
+def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
+    """Return everything there is to say about a fit."""
+    from data_utils.provenance import describe_origin
+    from experiments.scaling import explanation, readings
+    from experiments.scaling.rivals import rivals
+
+    return {
+        "gpus": list(readings.GPUS),
+        "published": readings.SCALING,
+        "predicted": curves,
+        "errors": explanation.errors_of(curves),
+        "worst_error": fitted.worst,
+        "rms_error": fitted.rms,
+        "fitted_parameters": len(fitted.values),
+        "parameters": fitted.values,
+        "deviations": fitted.deviations(),
+        "deviations_by_reading": fitted.deviations(explanation.reading_deviations()),
+        "declared": declared(),
+        "extrapolation": explanation.extrapolation(),
+        "sensitivity": explanation.sensitivity(),
+        "rivals": rivals(),
+        "size_alone": explanation.size_alone(fitted.values),
+        "origin": describe_origin(),
+    }
+
+
+def declared() -> dict[str, Any]:
+    """Return every constant that is not fitted; all of them are the same for all curves."""
+    from experiments.scaling import readings
+    from experiments.scaling.explanation import Constants
+
+    constants = Constants()
+    return {
+        "computing_seconds_4096": constants.computing_seconds,
+        "computing_8192_over_4096": constants.large_over_small,
+        "link_bytes_per_second": constants.link_bytes_per_second,
+        "ring": constants.ring,
+        **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
+        "parameters": {
+            str(size): readings.workload(size).parameters
+            for size in sorted(set(readings.SIZES.values()))
+        },
+        "tokens_per_gpu": readings.TOKENS_PER_GPU,
+    }
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # called as a file, Python looks only beside it
+    from configs.command import run
+
+    run(main)

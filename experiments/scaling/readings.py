@@ -1,0 +1,43 @@
+"""Puri et al.'s scaling figure as numbers, and what the same authors say of the runs in it.
+
+The 15 points were read off the pixels of figures/distributed_scalability.png of
+NVIDIA/sentiment-discovery, which prints no numbers: 2.3 pixels for each unit, so about 0.3 of a
+GPU either way. Markers at 8 GPUs overlap, those at 16 are partly hidden; another reading differs by
+up to 0.3.
+"""
+
+from model.language_model import ModelConfig
+
+from .performance.workload import Workload
+
+GPUS = (8, 16, 32, 64, 128)
+GPUS_PER_NODE = 8  # DGX-1V
+READING_ERROR = 0.3  # GPUs
+
+# How many GPUs' work so many GPUs do, at 256 lanes each.
+SCALING: dict[str, tuple[float, ...]] = {
+    "ethernet_4096": (7.7, 11.7, 23.5, 45.9, 92.6),
+    "infiniband_4096": (7.7, 13.4, 27.4, 55.4, 109.1),
+    "infiniband_8192": (7.9, 15.65, 31.3, 61.3, 120.9),
+}
+SIZES = {name: int(name.rsplit("_", 1)[1]) for name in SCALING}
+SMALL, LARGE = "infiniband_4096", "infiniband_8192"
+
+LANES_PER_GPU = 256
+WINDOW = 256
+TOKENS_PER_GPU = LANES_PER_GPU * WINDOW
+
+# Their text: an epoch of 73,000 steps on 8 GPUs took about 17 hours. A GPU alone computes for the
+# part of a step that the point at 8 GPUs says.
+HOURS_OF_AN_EPOCH, STEPS_OF_AN_EPOCH = 17.0, 73_000
+STEP_SECONDS_8 = HOURS_OF_AN_EPOCH * 3600 / STEPS_OF_AN_EPOCH
+COMPUTING_SECONDS = STEP_SECONDS_8 * SCALING[SMALL][0] / 8
+
+ETHERNET_WIRE = 1.25e9  # bytes per second: 10 Gb/s
+ETHERNET_GOODPUT = 0.94  # of it, after headers
+NVLINK = 60e9  # bytes per second of an all-reduce within a DGX-1V
+
+
+def workload(size: int) -> Workload:
+    """Return a published model's costs; the parameters agree with theirs to 0.03 %."""
+    return Workload.of(ModelConfig(hidden_size=size))

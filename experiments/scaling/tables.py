@@ -1,0 +1,101 @@
+"""The result of published.py as tables in Markdown, for the terminal and the README."""
+
+from collections.abc import Sequence
+from typing import Any
+
+UNITS = {"bytes_per_second": (1e9, "GB/s"), "seconds": (1e-3, "ms")}
+
+
+def tables(result: dict[str, Any]) -> str:
+    """Return points and parameters, extrapolation, constants, rivals, and the effect of size."""
+    worst = (
+        f"{result['fitted_parameters']} fitted parameters, worst error {result['worst_error']:.1%},"
+        f" rms {result['rms_error']:.1%}"
+    )
+    parts = (points(result), worst, parameters(result), beyond(result), constants(result))
+    return "\n\n".join((*parts, rivals(result), size(result)))
+
+
+def points(result: dict[str, Any]) -> str:
+    """Return the published points beside the model's."""
+    rows = []
+    for name, predicted in result["predicted"].items():
+        pairs = zip(result["published"][name], predicted, strict=True)
+        rows.append([words(name), *(f"{point:g} / {ours:.1f}" for point, ours in pairs)])
+    return markdown(["published / model", *map(str, result["gpus"])], rows)
+
+
+def parameters(result: dict[str, Any]) -> str:
+    """Return the fitted values with their deviations."""
+    rows = [
+        [
+            words(name),
+            quantity(name, value),
+            quantity(name, result["deviations"][name]),
+            quantity(name, result["deviations_by_reading"][name]),
+        ]
+        for name, value in result["parameters"].items()
+    ]
+    return markdown(["fitted", "value", "+-, by the errors", "+-, by the reading"], rows)
+
+
+def beyond(result: dict[str, Any]) -> str:
+    """Return the errors at 64 and 128 GPUs of the fit on 8 to 32."""
+    errors = result["extrapolation"]["errors_beyond"]
+    rows = [[words(name), *(f"{error:+.1%}" for error in row)] for name, row in errors.items()]
+    return markdown(["fitted on 8, 16, 32 GPUs: error at", "64", "128"], rows)
+
+
+def constants(result: dict[str, Any]) -> str:
+    """Return what becomes of the fit when a declared constant changes."""
+    names = list(result["parameters"])
+    rows = [
+        [row["constant"], f"{row['worst']:.1%}", *(quantity(name, row[name]) for name in names)]
+        for row in result["sensitivity"]
+    ]
+    return markdown(["constant", "worst error", *map(words, names)], rows)
+
+
+def rivals(result: dict[str, Any]) -> str:
+    """Return the other models."""
+    rows = [
+        [
+            row["name"],
+            str(row["fitted"]),
+            str(row["chosen_for_a_curve"]),
+            f"{row['worst']:.1%}",
+            row["note"],
+        ]
+        for row in result["rivals"]
+    ]
+    return markdown(["model", "fitted", "chosen for a curve", "worst error", ""], rows)
+
+
+def size(result: dict[str, Any]) -> str:
+    """Say how much of the larger model's scaling its size explains."""
+    facts = result["size_alone"]
+    return (
+        f"At 128 GPUs the figure has {facts['published_gain_at_128']:.1f} GPUs more for 8,192 units"
+        f" than for 4,096. Over the same fabric size alone gives {facts['gain_by_size_at_128']:.1f}"
+        f" of them ({facts['part_explained']:.0%}), all by the overhead; the rest needs"
+        f" {facts['bandwidth_needed_over_that_of_4096']:.1f} times the bandwidth."
+    )
+
+
+def words(name: str) -> str:
+    """Return a key as words."""
+    return name.replace("_bytes_per_second", "").replace("_seconds", "").replace("_", " ")
+
+
+def quantity(name: str, value: float) -> str:
+    """Return a value in a unit for people."""
+    for ending, (scale, unit) in UNITS.items():
+        if ending in name:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

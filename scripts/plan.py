@@ -1,0 +1,26 @@
+"""Plan a training job on a cluster: time, cost, memory, efficiency, checkpoints.
+
+python scripts/plan.py --model 4096 --cluster configs/clusters/dgx1v_infiniband.toml --gpus 64
+python scripts/plan.py --model 8192 --cluster configs/clusters/h200.toml --characters 38.3e9
+python scripts/plan.py --model configs/paper_4096.toml --cluster configs/clusters/mixed_lab.toml \\
+    --lanes-per-gpu 64 --exchange overlapped --output plan.json
+"""
+
+import command
+
+from experiments.scaling.performance.answers import lines
+from experiments.scaling.planner import Options, make_plan
+from model.storage import write_json
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    result = make_plan(options)
+    print("\n".join(lines(result)))
+    if options.output is not None:
+        write_json(options.output, result)
+
+
+if __name__ == "__main__":
+    command.run(main)

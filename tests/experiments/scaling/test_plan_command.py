@@ -1,0 +1,225 @@
+"""scripts/plan.py and the regression behind it, as a user meets them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from configs.command import parse
+from experiments.scaling import regressed
+from experiments.scaling.performance.answers import lines
+from experiments.scaling.performance.regression import (
+    LINEAR,
+    MeasuredRun,
+    read_runs,
+    regress,
+)
+from experiments.scaling.planner import Options, make_plan
+from model.errors import InputError
+from model.storage import read_json
+from tests.runs import ROOT, assert_refused, run
+
+CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
+FIXTURE = ROOT / "tests/fixtures/v1/run"
+ISSUE = ("--model", "4096", "--cluster", str(CLUSTER), "--characters", "38.3e9")
+
+
+def planned(*arguments):
+    return make_plan(parse(Options, arguments=list(map(str, arguments))))
+
+
+def test_the_command_answers_what_it_is_asked(tmp_path):
+    process = run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json")
+    assert process.returncode == 0, process.stderr
+    result = read_json(tmp_path / "plan.json")
+    assert result["gpus"] == 128
+    assert result["efficiency"] == pytest.approx(0.85, abs=0.01)
+    assert result["step_seconds"] == pytest.approx(0.95, abs=0.01)
+    assert result["hours"] == pytest.approx(38.3e9 / result["characters_per_second"] / 3600)
+    assert result["groups"][0]["fits"]
+    assert result["groups"][0]["largest_lanes_per_gpu"] >= 256
+    assert result["tokens_per_gpu_for_90_percent"] > result["lemma_tokens_for_90_percent"] > 65_536
+    assert result["spot"]["dollars"] < result["on_demand"]["dollars"]
+    assert result["spot"]["checkpoint_interval_seconds"] < 600
+    for words in ("efficiency", "largest batch", "tokens for 90 %", "spot", "dollars"):
+        assert words in process.stdout
+
+
+def test_options_change_what_they_should():
+    base = planned(*ISSUE)
+    overlapped = planned(*ISSUE, "--exchange", "overlapped")
+    assert overlapped["efficiency"] > base["efficiency"]
+    assert planned(*ISSUE, "--gradients", "fp32")["efficiency"] < base["efficiency"]
+    seldom = planned(*ISSUE, "--windows-per-step", 4)
+    assert seldom["step_seconds"] < 4 * base["step_seconds"]
+    assert seldom["steps"] == pytest.approx(base["steps"] / 4)
+    often = planned(*ISSUE, "--preemptions-per-day", 24)
+    assert often["spot"]["hours_between_interruptions"] == 1 / 16
+    assert often["on_demand"] == base["on_demand"]
+    never = planned(*ISSUE, "--preemptions-per-day", 1e7)
+    assert never["spot"]["hours"] is never["spot"]["dollars"] is None
+    assert "never ends" in "\n".join(lines(never))
+    json.dumps(never, allow_nan=False)
+    bound = planned(*ISSUE, "--efficiency", 0.9)
+    assert bound["most_gpus_with_these_lanes_each"] == 8
+    assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
+
+
+def test_a_runs_config_says_model_lanes_and_window():
+    of_config = planned("--model", ROOT / "configs/paper_8192.toml", *ISSUE[2:])
+    assert of_config["hidden_size"] == 8192
+    assert of_config["lanes"] == 96 * 128
+    assert of_config["tokens_per_gpu"] == 96 * 256
+
+
+def test_a_lab_without_prices():
+    cluster = ROOT / "configs/clusters/mixed_lab.toml"
+    result = planned("--model", 1024, "--cluster", cluster, "--lanes-per-gpu", 64)
+    assert result["spot"] is None
+    assert result["on_demand"]["dollars"] is None
+    fast, *_, slow = result["groups"]
+    assert fast["lanes_per_gpu"] > slow["lanes_per_gpu"]
+    assert "no price" in "\n".join(lines(result))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model", "big"), "neither a number of units nor"),
+        (("--model", "0"), "model.hidden_size"),
+        (("--model", "nowhere.toml"), "no such config"),
+        (("--cluster", "nowhere.toml"), "no such config"),
+        (("--characters", "0"), "characters"),
+        (("--gpus", "-8"), "gpus"),
+        (("--gpus", "0"), "gpus"),
+        (("--lanes-per-gpu", "0"), "lanes_per_gpu"),
+        (("--windows-per-step", "0"), "at least 1"),
+        (("--efficiency", "1"), "--efficiency"),
+        (("--headroom", "-1"), "--headroom"),
+        (("--preemptions-per-day", "0"), "--preemptions-per-day"),
+        (("--measured", "nowhere.json"), "no such file or run directory"),
+    ],
+)
+def test_nonsense_is_refused(arguments, words):
+    with pytest.raises(InputError, match=words):
+        planned(*ISSUE, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("gpus = 8", "gpu = 8", r"unknown key nodes\[0\].gpu; did you mean gpus"),
+        ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
+        ("gpus = 8", "gpus = 0", "gpus is 0; it must be above zero"),
+        ("gpus = 8", 'gpus = "many"', "should be int"),
+        ("2.97e9", "-1", "bytes_per_second is above zero"),
+        ("[network]", '[network]\nring = "tree"', "ring = 'tree' should be"),
+        ("[network]", "[net]", "unknown key net"),
+        ("0.0265", "-0.1", "must not be negative"),
+        ("[[nodes]]", "[nodes]", "nodes = "),
+    ],
+)
+def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
+    text = CLUSTER.read_text()
+    assert old in text
+    (tmp_path / "cluster.toml").write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=words):
+        planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
+
+
+def test_several_nodes_need_a_network(tmp_path):
+    text = CLUSTER.read_text()
+    start, end = text.index("[network]"), text.index("[reliability]")
+    (tmp_path / "cluster.toml").write_text(text[:start] + text[end:])
+    with pytest.raises(InputError, match="needs a \\[network\\]"):
+        planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
+
+
+def test_what_is_refused_ends_in_one_line():
+    assert_refused(run("scripts/plan.py", "--model", "big", "--cluster", CLUSTER), "--model big")
+
+
+def made_run(random, *, noise=0.0):
+    """Return a run whose seconds are linear in the features, but for noise."""
+    operations, gpus = random.uniform(1e12, 9e12), int(random.integers(2, 16))
+    size = random.uniform(1e6, 9e6)
+    seconds = operations / 1e12 * 0.1 + size / 1e7 + gpus / 100
+    seconds *= 1 + noise * random.standard_normal()
+    return MeasuredRun(
+        operations=operations, operations_per_second=1e12, bytes=size, gpus=gpus, seconds=seconds
+    )
+
+
+def test_regression_finds_what_is_linear():
+    random = np.random.default_rng(0)
+    runs = [made_run(random) for _ in range(12)]
+    best = regress(runs)[0]
+    assert best.kind == LINEAR
+    assert best.mean_absolute_percentage_error < 1e-9
+    unseen = made_run(random)
+    assert best.seconds(unseen) == pytest.approx(unseen.seconds)
+
+
+def test_the_error_is_that_of_runs_left_out():
+    random = np.random.default_rng(1)
+    runs = [made_run(random, noise=0.1) for _ in range(9)]
+    (linear,) = (kind for kind in regress(runs) if kind.kind == LINEAR)
+    x = np.array([[1.0, *run.features] for run in runs])
+    y = np.array([run.seconds for run in runs])
+    errors = []
+    for number in range(len(runs)):
+        rest = np.arange(len(runs)) != number
+        weights, *_ = np.linalg.lstsq(x[rest] / x.max(0), y[rest])
+        errors.append(abs(x[number] / x.max(0) @ weights / y[number] - 1))
+    assert linear.mean_absolute_percentage_error == pytest.approx(np.mean(errors), rel=1e-6)
+    assert linear.mean_absolute_percentage_error > 0.03
+
+
+def test_a_regression_beside_the_model(tmp_path):
+    random = np.random.default_rng(2)
+    rows = [vars(made_run(random, noise=0.05)) for _ in range(8)]
+    (tmp_path / "runs.json").write_text(json.dumps(rows))
+    result = planned(*ISSUE, "--measured", tmp_path / "runs.json", FIXTURE)
+    regression = result["regression"]
+    assert regression["runs"] == 9
+    assert set(regression["kinds"]) == {"linear", "power law", "svr"}
+    assert "gpus" in regression["outside_of_what_was_measured"]
+    assert "beyond what was measured" in "\n".join(lines(result))
+
+
+def test_a_run_directory_is_a_measured_run(tmp_path):
+    (measured,) = read_runs(FIXTURE, operations_per_second=1e9)
+    symbols = 4 * 32
+    assert measured.seconds == pytest.approx(symbols / 13339.7)  # the row after the first
+    assert (measured.gpus, measured.bytes) == (1, 0.0)
+    products = 5 * 8 * (4 + 8) + 8 * 256
+    assert measured.operations == 6 * products * symbols
+    shutil.copytree(FIXTURE, tmp_path / "run")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines()[0] + "\n")
+    with pytest.raises(InputError, match="too few rows"):
+        read_runs(tmp_path / "run", 1e9)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "0 measured runs are too few"),
+        ("{}", "expected a list"),
+        ("[1]", "run 0: expected an object with operations"),
+        ("no", "not JSON"),
+        (json.dumps([{**vars(made_run(np.random.default_rng(0))), "seconds": 0}]), "seconds is 0"),
+    ],
+)
+def test_measured_runs_that_are_none(tmp_path, content, words):
+    (tmp_path / "runs.json").write_text(content)
+    with pytest.raises(InputError, match=words):
+        planned(*ISSUE, "--measured", tmp_path / "runs.json")
+
+
+def test_recurrences_of_every_size_are_runs():
+    runs = regressed.runs_of(regressed.MEASURED)
+    assert len(runs) >= 10
+    assert all(run.gpus == 1 and run.seconds > 0 for run in runs)
+    assert min(kind.mean_absolute_percentage_error for kind in regress(runs)) < 0.5
