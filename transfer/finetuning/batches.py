@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-POOL = 50  # batches that are sorted together
+POOL = 100  # batches that are sorted together, at most
 
 
 def epoch_batches(
@@ -22,9 +22,11 @@ def epoch_batches(
     generator = np.random.default_rng((seed, epoch))
     known = np.asarray(lengths)
     order = generator.permutation(len(known))
+    total = batches_per_epoch(len(known), batch_size)
+    size = -(-total // -(-total // POOL)) * batch_size  # pools of equal size, as few as may be
     batches = []
-    for first in range(0, len(order), POOL * batch_size):
-        pool = order[first : first + POOL * batch_size]
+    for first in range(0, len(order), size):
+        pool = order[first : first + size]
         pool = pool[np.argsort(-known[pool], kind="stable")]
         batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     return [batches[place] for place in generator.permutation(len(batches))]
