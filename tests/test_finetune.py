@@ -143,15 +143,20 @@ def test_a_signal_stops_it_and_resume_ends_as_if_it_never_came(work):
         "scripts/finetune.py", "--model", work / "m", "--train", work / "train.csv",
         "--val", work / "val.csv", "--epochs", 40, "--batch-size", 2, "--output",
     ]  # fmt: skip
-    whole = start(*command, work / "whole")
-    assert whole.wait(300) == 0, whole.stdout.read()
+    assert finished(start(*command, work / "whole"))[0] == 0
     process = start(*command, work / "cut")
     wait_for(work / "cut/model/config.json", lambda text: text.endswith("}\n"))
     process.terminate()
-    assert process.wait(60) == 0
-    assert "--resume goes on" in process.stdout.read()
+    code, out = finished(process)
+    assert code == 0
+    assert "--resume goes on" in out
     assert not (work / "cut/results.json").exists()
-    process = start(*command, work / "cut", "--resume")
-    assert process.wait(300) == 0, process.stdout.read()
+    assert finished(start(*command, work / "cut", "--resume"))[0] == 0
     name = "model/model.safetensors"
     assert (work / "cut" / name).read_bytes() == (work / "whole" / name).read_bytes()
+
+
+def finished(process):
+    """Wait for a process; return its exit code and what it printed."""
+    out, _ = process.communicate(timeout=300)
+    return process.returncode, out
