@@ -1,5 +1,6 @@
-"""Labelled sets: texts of two or more classes."""
+"""Labelled sets: texts of two or more classes, of which each has one."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +11,27 @@ import numpy as np
 from model.errors import InputError
 
 from .records import Record, read_records
-from .texts import LABEL_KEYS, TEXT_KEYS, choose_key
+from .texts import LABEL_KEYS, TEXT_KEYS, choose_key, text_of
 
 MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
 
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """Texts and their classes, as indices into `classes`."""
+    """Texts and their classes."""
 
     texts: list[str]
-    labels: np.ndarray  # int64 [N]
+    labels: np.ndarray  # int64 [N], indices into classes; of several labels each [N, C], 0 or 1
     classes: tuple[str, ...]  # of two: the negative one, the positive one
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a text may have any number of the classes."""
+        return self.labels.ndim == 2
+
+    def subset(self, rows: np.ndarray) -> "LabelledSet":
+        """Return the examples of these indices."""
+        return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
 
 @dataclass(frozen=True)
@@ -32,15 +42,19 @@ class _Rows:
 
 
 def read_labelled_sets(
-    paths: Sequence[Path], text_key: str | None = None, label_key: str | None = None
+    paths: Sequence[Path],
+    text_key: str | None = None,
+    label_key: str | None = None,
+    *,
+    blank: bool = True,
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
 
     The classes are ordered as numbers where they are numbers, else as words; of two, the second
     is the positive one. Raises InputError where a label is missing or there are not two classes,
-    or more than 100.
+    or more than 100; and, unless `blank` ones may be, where a text is missing or empty.
     """
-    rows = [_read_rows(path, text_key, label_key) for path in paths]
+    rows = [_read_rows(path, text_key, label_key, blank) for path in paths]
     classes = _ordered_classes(rows[0])
     return [_with_classes(part, classes) for part in rows]
 
@@ -51,13 +65,13 @@ def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
     key = None
     for record in read_records(path, strict=True):
         key = key or choose_key(record, text_key, TEXT_KEYS, "--text-key")
-        texts.append(_text(record, key))
+        texts.append(read_text(record, key))
     if not texts:
         raise InputError(f"{path}: no records in it")
     return texts
 
 
-def _read_rows(path: Path, text_key: str | None, label_key: str | None) -> _Rows:
+def _read_rows(path: Path, text_key: str | None, label_key: str | None, blank: bool) -> _Rows:
     rows = _Rows([], [], path)
     keys = None
     for record in read_records(path, strict=True):
@@ -66,24 +80,27 @@ def _read_rows(path: Path, text_key: str | None, label_key: str | None) -> _Rows
                 choose_key(record, text_key, TEXT_KEYS, "--text-key"),
                 choose_key(record, label_key, LABEL_KEYS, "--label-key"),
             )
-        rows.texts.append(_text(record, keys[0]))
+        rows.texts.append(read_text(record, keys[0], blank=blank))
         rows.labels.append(_label(record, keys[1]))
     if not rows.texts:
         raise InputError(f"{path}: no records in it")
     return rows
 
 
-def _text(record: Record, key: str) -> str:
-    text = record.get(key)
-    return "" if text is None else str(text)
+def read_text(record: Record, key: str, *, blank: bool = True) -> str:
+    """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
+    text = text_of(record.get(key)) or ""
+    if not blank and not text.strip():
+        raise InputError(f"{record.place}: no text under {key!r}; remove the row or mend it")
+    return text
 
 
 def _label(record: Record, key: str) -> str:
-    label = record.get(key)
-    if label is None or not str(label).strip():
+    label = text_of(record.get(key)) or ""
+    number = _number(label)
+    if not label.strip() or (number is not None and math.isnan(number)):
         raise InputError(f"{record.place}: no label under {key!r}; remove the row or label it")
-    number = _number(str(label))
-    return str(label).strip() if number is None else f"{number:g}"
+    return label.strip() if number is None else f"{number:g}"
 
 
 def _number(label: str) -> float | None:

@@ -1,7 +1,7 @@
 """A fitted classifier on a model's features: weights as safetensors, the rest as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,9 +11,9 @@ import torch
 from .errors import InputError
 from .storage import check_format_version, read_json, write_json
 from .weights import CLASSIFIER_FILE as CONFIG_FILE
-from .weights import LoadedModel, check_shapes, load_tensors, model_digest, save_tensors
+from .weights import check_shapes, load_tensors, save_tensors
 
-FORMAT_VERSION = 2  # 1: two classes; 2: more
+FORMAT_VERSION = 2  # 1: two classes; 2: more; 3 are fine-tuned heads
 WEIGHTS_FILE = "classifier.safetensors"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
@@ -39,6 +39,15 @@ class Classifier:
     def is_binary(self) -> bool:
         """Whether there are two classes."""
         return len(self.classes) == 2
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a text may have any number of the classes: never, here."""
+        return False
+
+    def with_threshold(self, threshold: float) -> "Classifier":
+        """Return the same regression with another threshold."""
+        return replace(self, threshold=threshold)
 
     def decide(self, features: np.ndarray) -> np.ndarray:
         """Return a score per row of features [N, H], float64: log-odds [N], or [N, C]."""
@@ -86,30 +95,6 @@ def save_classifier(folder: Path, classifier: Classifier) -> None:
     write_json(folder / CONFIG_FILE, description)
 
 
-def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
-    """Return the folder of a classifier, None where there is none.
-
-    given: that folder, the one that scripts/transfer.py wrote, or the run that it lies in. Absent:
-    the one that travels with the model, else what was transferred into the folder of its run.
-    """
-    if given is not None:
-        run = Path(given)
-        places = [run, run / FOLDER]
-    else:
-        run = loaded.folder.parent
-        places = [loaded.folder / FOLDER]
-    places.append(run / TRANSFER_FOLDER / FOLDER)
-    return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
-
-
-def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Classifier:
-    """Load a classifier of this very model; InputError, with how to mend it, for another's."""
-    digest = read_json(folder / CONFIG_FILE).get("model_digest")
-    if digest != model_digest(loaded.model):
-        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
-    return load_classifier(folder, loaded.model.config.hidden_size)
-
-
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:
     """Read a classifier for features of `hidden_size`; InputError where it is none or damaged."""
     path = folder / CONFIG_FILE
@@ -147,11 +132,19 @@ def checked_threshold(value: Any) -> float:
     return float(value)
 
 
-def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
-    classes = tuple(map(str, description["classes"]))
-    if isinstance(description["classes"], str) or len(set(classes)) != len(classes):
+def checked_classes(given: Any) -> tuple[str, ...]:
+    """Return the names of classes; InputError where they are not a list of two or more."""
+    classes = tuple(map(str, given))
+    if isinstance(given, str) or len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
-    if len(classes) < 2 or (len(classes) > 2) != (description["format_version"] == 2):
+    if len(classes) < 2:
+        raise InputError(f"it has {len(classes)} of them")
+    return classes
+
+
+def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
+    classes = checked_classes(description["classes"])
+    if (len(classes) > 2) != (description["format_version"] == 2):
         raise InputError(f"it has {len(classes)} of them")
     return classes
 

@@ -1,7 +1,8 @@
 """The neuron that a model's own classifier leans on."""
 
-from .classifier import FOLDER, Classifier, find_classifier, load_fitted
+from .classifier import FOLDER, Classifier
 from .errors import InputError
+from .fitted import find_classifier, load_fitted
 from .weights import LoadedModel
 
 
@@ -9,7 +10,7 @@ def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier:
     """Load the classifier that lies with a model, for its neuron in a layer.
 
     Raises InputError, which names --neuron, where there is none, it belongs to other weights, or
-    another layer than the last is wanted, of which it knows nothing.
+    another layer than the last is wanted, of which it knows nothing, or it is fine-tuned heads.
     """
     if layer not in (-1, loaded.model.config.layers - 1):
         raise InputError(
@@ -22,4 +23,9 @@ def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier:
             "--neuron (scripts/transfer.py finds it)"
         )
     mend = "name a unit with --neuron, or fit it again with scripts/transfer.py"
-    return load_fitted(loaded, folder, mend)
+    found = load_fitted(loaded, folder, mend)
+    if not isinstance(found, Classifier):
+        raise InputError(
+            f"{folder}: fine-tuned heads, which lean on no single unit; name one with --neuron"
+        )
+    return found

@@ -1,23 +1,16 @@
 """A model with the classifier fitted on it: texts to labels, probabilities, neuron values."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from .classifier import (
-    CONFIG_FILE,
-    FOLDER,
-    Classifier,
-    checked_threshold,
-    find_classifier,
-    load_fitted,
-)
+from .classifier import CONFIG_FILE, FOLDER, checked_threshold
 from .errors import InputError
 from .features import features_in_order
+from .fitted import Fitted, find_classifier, load_fitted
 from .text import checked_texts
 from .weights import LoadedModel, load_model
 
@@ -25,13 +18,13 @@ from .weights import LoadedModel, load_model
 class Verdicts(NamedTuple):
     """What was found about N texts in one reading."""
 
-    choices: np.ndarray  # int64 [N], indices into the classes
+    choices: np.ndarray  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
     probabilities: np.ndarray  # float64 [N, C]
-    neuron: np.ndarray  # float32 [N]
+    neuron: np.ndarray | None  # float32 [N]; of fine-tuned heads None
 
 
 class SentimentClassifier:
-    """Logistic regression on what a model has read, in fp32 on the CPU.
+    """Logistic regression, or fine-tuned heads, on what a model has read, in fp32 on the CPU.
 
     Texts are a list of strings; results are in their order, and independent of `batch_size`.
     """
@@ -39,7 +32,7 @@ class SentimentClassifier:
     def __init__(
         self,
         loaded: LoadedModel,
-        classifier: Classifier,
+        classifier: Fitted,
         *,
         batch_size: int = 128,
         advance: Callable[[int], object] | None = None,
@@ -80,11 +73,12 @@ class SentimentClassifier:
         found = load_fitted(loaded, folder, mend)
         if threshold is not None:
             if not found.is_binary:
+                how = "each has its own" if found.is_multilabel else "the likeliest is taken"
                 raise InputError(
-                    f"threshold {threshold}: {folder} tells {len(found.classes)} classes, of which "
-                    "the likeliest is taken; a threshold is for two"
+                    f"threshold {threshold}: {folder} tells {len(found.classes)} classes, {how}; "
+                    "a threshold is for two"
                 )
-            found = replace(found, threshold=checked_threshold(threshold))
+            found = found.with_threshold(checked_threshold(threshold))
         return cls(loaded, found, batch_size=batch_size, advance=advance)
 
     @property
@@ -93,11 +87,15 @@ class SentimentClassifier:
         return self.classifier.classes
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text, str [N]."""
-        return np.array(self.classes)[self.read(texts).choices]
+        """Return a label per text, str [N]; of several labels each, int64 [N, C], 0 or 1."""
+        choices = self.read(texts).choices
+        return choices if self.classifier.is_multilabel else np.array(self.classes)[choices]
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the probability of each class, float64 [N, C]."""
+        """Return the probability of each class, float64 [N, C].
+
+        A row sums to 1 unless a text may have several labels.
+        """
         return self.read(texts).probabilities
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
@@ -105,7 +103,12 @@ class SentimentClassifier:
         return self.classifier.decide(self._features(texts))
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the value of the unit of largest weight after each text, float32 [N]."""
+        """Return the value of the unit of largest weight after each text, float32 [N].
+
+        Raises InputError for fine-tuned heads, which lean on no single unit.
+        """
+        if self.classifier.neuron is None:
+            raise InputError(f"{self.loaded.folder}: fine-tuned heads lean on no single unit")
         return self._features(texts)[:, self.classifier.neuron]
 
     def read(self, texts: Iterable[str]) -> Verdicts:
@@ -115,7 +118,8 @@ class SentimentClassifier:
         choices = self.classifier.choose(probabilities)
         if self.classifier.is_binary:
             probabilities = np.stack([1 - probabilities, probabilities], axis=1)
-        return Verdicts(choices, probabilities, features[:, self.classifier.neuron])
+        unit = self.classifier.neuron
+        return Verdicts(choices, probabilities, None if unit is None else features[:, unit])
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
         sequences = [self.loaded.tokens(text) for text in checked_texts(texts)]

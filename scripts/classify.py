@@ -26,8 +26,9 @@ class Options:
 
     To each row are added `label`; `probability`, of the positive one of two classes, of the label
     where there are more (then also `probability_CLASS` each); `neuron`, the value of the unit of
-    largest weight. A column of the input under such a name becomes `input_NAME`. A row without
-    text keeps its place, with nothing found; an empty text is a text.
+    largest weight, unless the classifier is fine-tuned heads. Where a text may have several labels:
+    `labels`, a list, and `probability_CLASS` each. A column of the input under such a name becomes
+    `input_NAME`. A row without text keeps its place, with nothing found; an empty text is a text.
     """
 
     model: str

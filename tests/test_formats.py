@@ -7,10 +7,12 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from data_utils.corpus import open_corpus
+from model import SentimentClassifier
 from model.weights import load_model
 from tests.runs import rows_of, run
 from training.evaluation import score_split
@@ -70,3 +72,11 @@ def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
     process = run("main.py", "--resume", tmp_path / "run", "--train.steps", "12")
     assert process.returncode == 2
     assert "format_version 4 is newer" in process.stderr
+
+
+def test_heads_of_version_3_tell_what_they_told():
+    told = json.loads((V1 / "finetuned/told.json").read_text())
+    classifier = SentimentClassifier.from_pretrained(V1 / "finetuned")
+    found = classifier.read(told["texts"])
+    np.testing.assert_allclose(found.probabilities, told["probabilities"], atol=1e-5)
+    assert found.choices.tolist() == told["labels"]

@@ -1,5 +1,7 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -11,12 +13,18 @@ from model.fused.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.recurrence import fused_mlstm, reference_mlstm
 from model.state import State
+from model.text import text_profile
+from model.weights import LoadedModel
 from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
+from tests.transfer.finetuning.tasks import several
 from training.feeding import as_batch
 from training.objective import Objective
+from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.experiment import make_finetuner
+from transfer.finetuning.task import make_task
 
 pytestmark = pytest.mark.gpu
 
@@ -153,3 +161,21 @@ def test_a_large_model_fits_and_learns():
     logits, _ = model(tokens, model.initial_state(64))
     logits.square().mean().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(small_model, tmp_path):
+    known = {}
+    for device in ("cpu", "cuda"):
+        model = copy.deepcopy(small_model)
+        loaded = LoadedModel(model, text_profile("openai"), tmp_path)
+        task = make_task(loaded, several(24), several(12, seed=50))
+        config = FinetuningConfig(dropout=0.0, lm_weight=0.1, batch_size=8, warmup=0.0)
+        tuner = make_finetuner(loaded, task, config, torch.device(device), tmp_path)
+        tuner.standardize()
+        cells = tuner.encoder.encode(task.train, np.arange(8)).cells
+        tuner.step(np.arange(8))
+        known[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
+        tuned, _ = tuner.evaluate()
+        assert tuned.heads.center.device.type == "cpu"
+    torch.testing.assert_close(known["cuda"][0], known["cpu"][0], rtol=1e-4, atol=1e-4)
+    assert known["cuda"][1:] == pytest.approx(known["cpu"][1:], rel=1e-4)

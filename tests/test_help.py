@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 
+from data_utils.synthetic import synthetic_reviews
 from tests.checkouts import make_checkout, shortened
 from tests.model.published.layouts import draw, nvidia_language_model
 from tests.runs import ROOT, run, run_shell
@@ -17,7 +18,8 @@ from tests.runs import ROOT, run, run_shell
 # In an order in which each finds what it needs.
 SCRIPTS = [
     "scripts/synthesize_reviews.py", "scripts/prepare_corpus.py", "scripts/describe_corpus.py",
-    "main.py", "scripts/transfer.py", "scripts/evaluate.py", "scripts/featurize.py",
+    "main.py", "scripts/transfer.py", "scripts/finetune.py", "scripts/evaluate.py",
+    "scripts/featurize.py",
     "scripts/classify.py", "scripts/generate.py", "scripts/heatmap.py",
     "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
     "scripts/largest_batch.py", "scripts/plan.py",
@@ -40,6 +42,10 @@ def prepared(script, folder):
         )
     elif script == "main.py":
         shutil.copytree(folder / "data/reviews", folder / "data/amazon")
+    elif script == "scripts/finetune.py":
+        rows = [(r.label, r.text) for r in synthetic_reviews(40, seed=2)]
+        cells = [f'"{text}",{label},{1 - label},{n % 2}' for n, (label, text) in enumerate(rows)]
+        (folder / "emotions.csv").write_text("\n".join(["text,joy,anger,fear", *cells]) + "\n")
     elif script == "scripts/classify.py":
         shutil.copytree(folder / "runs/tour/transfer", folder / "stars")
         (folder / "texts.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n')

@@ -38,8 +38,10 @@ def classify_batches(
     """Yield every batch with what was found added to its rows.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
-    also probability_CLASS each; neuron: the unit of largest weight after the text. All are None
-    where a row has no text. A row's own value under such a name moves to input_NAME.
+    also probability_CLASS each; neuron: the unit of largest weight after the text, unless the
+    classifier is fine-tuned heads. Where a text may have several labels: labels, a list, and
+    probability_CLASS each. All are None where a row has no text. A row's own value under such a
+    name moves to input_NAME.
     """
     key = None
     wanted = TEXT_KEYS if text_key is None else (text_key,)
@@ -63,8 +65,12 @@ def classify_batches(
 
 def added_names(classifier: SentimentClassifier) -> list[str]:
     """Return the names of what is added to a row."""
-    each = [] if classifier.classifier.is_binary else classifier.classes
-    return ["label", "probability", "neuron", *(f"probability_{name}" for name in each)]
+    fitted = classifier.classifier
+    each = [] if fitted.is_binary else [f"probability_{name}" for name in classifier.classes]
+    if fitted.is_multilabel:
+        return ["labels", *each]
+    neuron = [] if fitted.neuron is None else ["neuron"]
+    return ["label", "probability", *neuron, *each]
 
 
 def _with_findings(classifier: SentimentClassifier, batch: list[Record], key: str) -> list[Record]:
@@ -82,13 +88,18 @@ def _with_findings(classifier: SentimentClassifier, batch: list[Record], key: st
 
 
 def _findings(classifier: SentimentClassifier, texts: list[str]) -> Iterator[dict[str, Any]]:
-    verdicts = classifier.read(texts)
+    choices, probabilities, neuron = classifier.read(texts)
     names = added_names(classifier)
-    for choice, probabilities, neuron in zip(*verdicts, strict=True):
-        told = 1 if classifier.classifier.is_binary else choice
-        each = [] if classifier.classifier.is_binary else probabilities.tolist()
-        values = [classifier.classes[choice], float(probabilities[told]), float(neuron), *each]
-        yield dict(zip(names, values, strict=True))
+    for row, choice in enumerate(choices):
+        each = [] if classifier.classifier.is_binary else probabilities[row].tolist()
+        values: list[Any]
+        if classifier.classifier.is_multilabel:
+            values = [[n for n, c in zip(classifier.classes, choice, strict=True) if c]]
+        else:
+            told = 1 if classifier.classifier.is_binary else choice
+            values = [classifier.classes[choice], float(probabilities[row, told])]
+        unit = [] if neuron is None else [float(neuron[row])]
+        yield dict(zip(names, [*values, *unit, *each], strict=True))
 
 
 def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:

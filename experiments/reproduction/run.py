@@ -19,7 +19,7 @@ from transfer.features import FeatureCache
 from transfer.plots import neuron_histogram, plot_neuron
 from transfer.regression import Examples, Neuron, accuracy_interval, find_neuron, fit_regression
 
-from .tasks import TASKS, Fold, Task, subset
+from .tasks import TASKS, Fold, Task
 
 HERE = Path(__file__).resolve().parent
 
@@ -94,7 +94,7 @@ def choose(examples: Examples, rows: np.ndarray) -> Examples:
 
 def bag_of_words(task: Task, fold: Fold) -> float:
     """Return the accuracy of TF-IDF and logistic regression on a fold."""
-    return tfidf_accuracy(*(subset(task.texts, r) for r in (fold.train, fold.val, fold.test)))
+    return tfidf_accuracy(*(task.texts.subset(r) for r in (fold.train, fold.val, fold.test)))
 
 
 def accuracy(value: float, tested: int) -> dict[str, Any]:

@@ -89,9 +89,3 @@ def joined(parts: list[LabelledSet]) -> LabelledSet:
     """Return sets one after the other."""
     texts = [text for part in parts for text in part.texts]
     return LabelledSet(texts, np.concatenate([p.labels for p in parts]), parts[0].classes)
-
-
-def subset(texts: LabelledSet, indices: np.ndarray) -> LabelledSet:
-    """Return the examples of these indices."""
-    chosen = [texts.texts[index] for index in indices]
-    return LabelledSet(chosen, texts.labels[indices], texts.classes)

@@ -13,8 +13,9 @@ from model.text import text_profile
 from model.weights import load_model
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
-from training.checkpoint import Checkpoints, flatten_optimizers
+from training.checkpoint import Checkpoints
 from training.feeding import as_batch
+from training.optimizer_state import flatten_optimizers
 
 PROFILE = text_profile("openai")
 

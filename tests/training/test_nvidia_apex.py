@@ -8,8 +8,8 @@ import torch
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training import nvidia_apex
-from training.checkpoint import flatten_optimizers, load_optimizers
 from training.optim import OptimConfig, make_optimizers
+from training.optimizer_state import flatten_optimizers, load_optimizers
 
 APPLIER = """
 class multi_tensor_applier:

@@ -1,0 +1,136 @@
+"""Labelled sets of which a text may have any number of the classes.
+
+Two ways to say them: a column of 0 and 1 for every class, or one column that lists the classes a
+text has.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.errors import InputError
+
+from .labelled import MOST_CLASSES, LabelledSet, read_text
+from .records import Record, read_records
+from .texts import LABEL_KEYS, TEXT_KEYS, choose_key, text_of
+
+NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
+
+
+def read_label_columns(
+    paths: Sequence[Path], text_key: str | None, label_keys: Sequence[str]
+) -> list[LabelledSet]:
+    """Read sets with a column of 0 and 1 for each class, which the column's name is.
+
+    Raises InputError where a column or a text is missing, or a value is neither 0 nor 1.
+    """
+    classes = tuple(label_keys)
+    if len(set(classes)) < len(classes):
+        raise InputError(f"label keys {', '.join(classes)}: name each once")
+    if len(classes) < 2:
+        raise InputError(
+            f"label keys {', '.join(classes)}: a single column of 0 and 1 tells two classes that "
+            "exclude each other; give it as --label-key"
+        )
+
+    def row_of(record: Record) -> list[int]:
+        return [_zero_or_one(record, key) for key in classes]
+
+    sets = []
+    for path in paths:
+        texts, rows = _read(path, text_key, row_of)
+        sets.append(LabelledSet(texts, np.array(rows, dtype=np.int64), classes))
+    return sets
+
+
+def read_label_lists(
+    paths: Sequence[Path], text_key: str | None, label_key: str | None, delimiter: str
+) -> list[LabelledSet]:
+    """Read sets with one column of labels: a list, or text with a delimiter between the labels.
+
+    Empty, a text has none of the classes. The first set, train, defines them, in alphabetical
+    order. Raises InputError where a text or a label is missing, or a class is new to train.
+    """
+    if not delimiter:
+        raise InputError("the label delimiter is empty; name what stands between two labels")
+    key = None
+
+    def row_of(record: Record) -> list[str]:
+        nonlocal key
+        key = key or choose_key(record, label_key, LABEL_KEYS, "--label-key")
+        return _listed(record, key, delimiter)
+
+    parts = [_read(path, text_key, row_of) for path in paths]
+    classes = tuple(sorted({name for row in parts[0][1] for name in row}))
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        raise InputError(
+            f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "
+            f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} what stands between two labels?"
+        )
+    return [
+        LabelledSet(texts, _indicators(rows, classes, path), classes)
+        for path, (texts, rows) in zip(paths, parts, strict=True)
+    ]
+
+
+def _read(
+    path: Path, text_key: str | None, row_of: Callable[[Record], Any]
+) -> tuple[list[str], list[Any]]:
+    texts, rows = [], []
+    for record, key in _records(path, text_key):
+        texts.append(read_text(record, key, blank=False))
+        rows.append(row_of(record))
+    if not texts:
+        raise InputError(f"{path}: no records in it")
+    return texts, rows
+
+
+def _records(path: Path, text_key: str | None) -> Iterator[tuple[Record, str]]:
+    key = None
+    for record in read_records(path, strict=True):
+        key = key or choose_key(record, text_key, TEXT_KEYS, "--text-key")
+        yield record, key
+
+
+def _zero_or_one(record: Record, key: str) -> int:
+    if key not in record:
+        present = ", ".join(map(repr, record)) or "none"
+        raise InputError(f"{record.place}: no key {key!r}; present: {present} (--label-keys)")
+    value = text_of(record[key])
+    word = "" if value is None else value.strip().lower()
+    if word not in (*NO, *YES):
+        told = "nothing" if not word else repr(value)
+        raise InputError(f"{record.place}: {key!r} is {told}; a label is 0 or 1")
+    return int(word in YES)
+
+
+def _listed(record: Record, key: str, delimiter: str) -> list[str]:
+    value = record.get(key)
+    if isinstance(value, list):
+        names = [str(item).strip() for item in value]
+    else:
+        text = text_of(value)
+        if text is None:
+            raise InputError(
+                f"{record.place}: no labels under {key!r}; an empty list or text says that there "
+                "are none"
+            )
+        names = [name.strip() for name in text.split(delimiter)]
+    return [name for name in names if name]
+
+
+def _indicators(rows: list[list[str]], classes: tuple[str, ...], path: Path) -> np.ndarray:
+    """Return int64 [N, C]."""
+    places = {name: place for place, name in enumerate(classes)}
+    labels = np.zeros((len(rows), len(classes)), dtype=np.int64)
+    for number, row in enumerate(rows):
+        for name in row:
+            if name not in places:
+                raise InputError(
+                    f"{path}: class {name!r} does not occur in the training set, which has "
+                    f"{', '.join(map(repr, classes))}"
+                )
+            labels[number, places[name]] = 1
+    return labels

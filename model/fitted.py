@@ -1,0 +1,38 @@
+"""Which classifier goes with a model: found on disk and loaded, whatever its kind."""
+
+from pathlib import Path
+
+from .classifier import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, Classifier, load_classifier
+from .errors import InputError
+from .fine_tuned import FORMAT_VERSION, FineTuned, load_fine_tuned
+from .storage import check_format_version, read_json
+from .weights import LoadedModel, model_digest
+
+Fitted = Classifier | FineTuned
+
+
+def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
+    """Return the folder of a classifier, None where there is none.
+
+    given: that folder, the one that scripts/transfer.py wrote, or the run that it lies in. Absent:
+    the one that travels with the model, else what was transferred into the folder of its run.
+    """
+    if given is not None:
+        run = Path(given)
+        places = [run, run / FOLDER]
+    else:
+        run = loaded.folder.parent
+        places = [loaded.folder / FOLDER]
+    places.append(run / TRANSFER_FOLDER / FOLDER)
+    return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
+
+
+def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
+    """Load a classifier of this very model; InputError, with how to mend it, for another's."""
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    if description.get("model_digest") != model_digest(loaded.model):
+        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
+    load = load_fine_tuned if description["format_version"] == FORMAT_VERSION else load_classifier
+    return load(folder, loaded.model.config.hidden_size)

@@ -1,0 +1,143 @@
+"""Fine-tune a model on labelled texts: one label each or several, the model learning too.
+
+python scripts/finetune.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
+    --output runs/stars --epochs 3
+python scripts/finetune.py --model runs/tour --train emotions.csv --label-keys joy anger fear \\
+    --output runs/emotions --hidden-layers 32 --heads-per-class 4 --lm-weight 0.02 --epochs 2
+python scripts/finetune.py --model runs/tour --train train.csv --output runs/frozen --freeze
+python scripts/classify.py --model runs/stars --text "I like it."
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import command
+
+from model.errors import InputError
+from transfer.finetuning.config import FinetuningConfig
+
+if TYPE_CHECKING:
+    from data_utils.labelled import LabelledSet
+
+PER_CLASS = ("f1", "precision", "recall", "mcc")
+METRICS = ("accuracy", "subset_accuracy", "f1_micro", "f1_macro", "mcc", "mcc_macro")
+METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(FinetuningConfig):
+    """Fine-tune a model on labelled texts: one label each or several, the model learning too."""
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    train: Path
+    """Labelled texts to learn from: CSV, TSV, JSON lines or Parquet, also compressed."""
+    val: Path | None = None
+    """Labelled texts to choose the thresholds and the best epoch on; absent, --val-share of
+    train."""
+    test: Path | None = None
+    """Labelled texts to report on; absent, there is a report on val alone."""
+    output: Path
+    """Folder for model/ with the heads in it, results.json and the checkpoint; classify takes it
+    as --model."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    label_key: str | None = None
+    """Key of the label; absent, the first present of label, sentiment, overall."""
+    label_keys: tuple[str, ...] = ()
+    """Keys of 0 and 1, a class each, where a text may have several of them."""
+    label_delimiter: str | None = None
+    """What stands between labels where the one key lists several."""
+    val_share: float = 0.1
+    """Share of train that is held out where there is no --val, drawn by the seed."""
+    resume: bool = False
+    """Go on where the same command was interrupted."""
+    save_minutes: float = 10.0
+    """Minutes between checkpoints within an epoch; there is one after every epoch as well."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto: a GPU where there is one."""
+
+
+def main() -> int:
+    options = command.parse(Options, __doc__)
+
+    import torch
+
+    from model.weights import load_model
+    from training.distributed import choose_device
+    from training.signals import StopRequest
+    from transfer.finetuning.experiment import run_finetuning
+
+    device = choose_device(options.device)
+    stop = StopRequest()
+    results = run_finetuning(
+        load_model(options.model, compute_dtype=torch.float32),
+        read_sets(options),
+        options.output,
+        FinetuningConfig.of(options),
+        device=device,
+        resume=options.resume,
+        save_seconds=60 * options.save_minutes,
+        stop=stop,
+    )
+    if results is None:
+        print(f"stopped; the same command with --resume goes on in {options.output}")
+        return stop.exit_code
+    print_tables(results)
+    print(f"written to {options.output}")
+    return 0
+
+
+def read_sets(options: Options) -> list["LabelledSet"]:
+    """Read train, val, and test if there is one; val is a part of train where no file is named."""
+    from data_utils.labelled import read_labelled_sets
+    from data_utils.multilabel import read_label_columns, read_label_lists
+    from transfer.finetuning.task import hold_out
+
+    check_keys(options)
+    paths = [path for path in (options.train, options.val, options.test) if path is not None]
+    if options.label_keys:
+        sets = read_label_columns(paths, options.text_key, options.label_keys)
+    elif options.label_delimiter is not None:
+        key, delimiter = options.label_key, options.label_delimiter
+        sets = read_label_lists(paths, options.text_key, key, delimiter)
+    else:
+        sets = read_labelled_sets(paths, options.text_key, options.label_key, blank=False)
+    if options.val is None:
+        sets[:1] = hold_out(sets[0], options.val_share, options.seed)
+    return sets
+
+
+def check_keys(options: Options) -> None:
+    """Refuse two ways of giving the labels at once."""
+    if options.label_keys and (options.label_key or options.label_delimiter):
+        raise InputError(
+            "--label-keys are columns of 0 and 1; --label-key and --label-delimiter another way of "
+            "giving labels: give one of the two"
+        )
+
+
+def print_tables(results: dict[str, Any]) -> None:
+    """Print the metrics on each set, then those of each class on the last one."""
+    names = [name for name in ("val", "test") if name in results]
+    heads = (f"{name} ({results[name]['examples']:,})" for name in names)
+    print(f"{'metric':<18}" + "".join(f"{head:>14}" for head in heads) + "   95 % interval")
+    for metric in METRICS:
+        if metric in results[names[0]]:
+            cells = (f"{results[name][metric]:>14.4f}" for name in names)
+            print(f"{metric:<18}" + "".join(cells) + interval_of(results[names[-1]], metric))
+    print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *PER_CLASS)))
+    for name, row in results[names[-1]]["per_class"].items():
+        cells = (f"{row[key]:>11.3f}" for key in PER_CLASS)
+        print(f"{name:<18}{row['positives']:>11}" + "".join(cells))
+
+
+def interval_of(scores: dict[str, Any], metric: str) -> str:
+    """Return the 95 % interval of a metric of the last set, where there is one."""
+    interval = scores.get(f"{metric}_interval")
+    return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"
+
+
+if __name__ == "__main__":
+    command.run(main)

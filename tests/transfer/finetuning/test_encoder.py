@@ -1,0 +1,85 @@
+"""Texts to cell states with a gradient: what a text gives is its own, whatever stands beside it."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.features import features_in_order
+from model.language_model import ModelConfig, build_model
+from model.scoring import token_costs
+from tests.conftest import emphatic
+from transfer.finetuning.encoder import encode
+
+LENGTHS = (9, 0, 31, 1, 9, 17, 2)
+
+
+@pytest.fixture
+def sequences():
+    generator = np.random.default_rng(0)
+    return [generator.integers(0, 256, size=n).astype(np.uint8) for n in LENGTHS]
+
+
+@pytest.fixture
+def wide_model():
+    """A model in fp64, of two layers, computed by the equations under autograd."""
+    config = ModelConfig(hidden_size=6, embedding_size=4, layers=2, backend="reference")
+    return emphatic(build_model(config, seed=3)).double()
+
+
+def alone(model, sequence, window):
+    """Read one text symbol by symbol; return its last c and the nats of its window's symbols."""
+    state = model.initial_state(1)
+    nats = torch.zeros((), dtype=torch.float64)
+    start = max(len(sequence) - window, 0)
+    for place, symbol in enumerate(sequence.astype(np.int64)):
+        if place == start:
+            state = state.detach()
+        logits, state = model.step(torch.tensor([symbol]), state)
+        if start <= place < len(sequence) - 1:
+            nats = nats - logits.log_softmax(-1)[0, int(sequence[place + 1])]
+    return state.c[-1, 0], nats
+
+
+def gradients(model, loss):
+    model.zero_grad(set_to_none=True)
+    loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("window", [100, 8])
+def test_cells_nats_and_gradients_are_those_of_each_text_alone(wide_model, sequences, window):
+    encoded = encode(sequences, wide_model, window, predicts=True)
+    each = [alone(wide_model, sequence, window) for sequence in sequences]
+    cells = torch.stack([cell for cell, _ in each])
+    nats = torch.stack([n for _, n in each]).sum()
+    torch.testing.assert_close(encoded.cells, cells, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(encoded.nats, nats, rtol=1e-12, atol=1e-12)
+    assert encoded.symbols == sum(max(min(n, window) - 1, 0) for n in LENGTHS)
+    weights = torch.randn(cells.shape, generator=torch.Generator().manual_seed(0)).double()
+    found = gradients(wide_model, (encoded.cells * weights).sum() + encoded.nats)
+    expected = gradients(wide_model, (cells * weights).sum() + nats)
+    assert set(found) == set(expected) == {name for name, _ in wide_model.named_parameters()}
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-11, msg=name)
+
+
+@pytest.mark.parametrize("window", [100, 8])
+def test_features_are_those_that_classify_reads(small_model, sequences, window):
+    cells = encode(sequences, small_model, window, predicts=False).cells.detach().numpy()
+    features = features_in_order(small_model, sequences)
+    np.testing.assert_allclose(cells, features, rtol=0, atol=1e-5 * np.abs(features).max())
+
+
+def test_the_language_models_loss_is_that_of_scoring(small_model, sequences):
+    encoded = encode(sequences, small_model, 100, predicts=True)
+    bits = 0.0
+    for _, costs in token_costs(small_model, sequences, batch_size=2):
+        bits += sum(float(cost[1:].astype(np.float64).sum()) for cost in costs)
+    assert float(encoded.nats.detach()) / np.log(2) == pytest.approx(bits, rel=1e-5)
+
+
+def test_the_order_of_a_batch_changes_nothing(small_model, sequences):
+    order = np.random.default_rng(1).permutation(len(sequences))
+    there = encode([sequences[row] for row in order], small_model, 8, predicts=False).cells
+    here = encode(sequences, small_model, 8, predicts=False).cells
+    torch.testing.assert_close(there, here[torch.from_numpy(order)], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,194 @@
+"""Fine-tuning from end to end on a tiny model: learned, kept, resumed, refused."""
+
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+from data_utils.labelled import LabelledSet
+from model import SentimentClassifier, load_model, save_model
+from model.errors import InputError
+from model.text import text_profile
+from tests.transfer.finetuning.tasks import CLASSES, several, single
+from training.signals import StopRequest
+from transfer.finetuning import experiment
+from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.experiment import run_finetuning
+from transfer.finetuning.task import hold_out
+
+SETTINGS = {"epochs": 6, "batch_size": 16, "head_lr": 0.05, "hidden_layers": (6,)}
+SEVERAL = [several(64), several(32, seed=300), several(32, seed=600)]
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {"made": "here"})
+    return tmp_path / "m"
+
+
+def run(folder, output, sets=SEVERAL, resume=False, stop=None, **settings):
+    config = FinetuningConfig(**{**SETTINGS, **settings})
+    return run_finetuning(load_model(folder), sets, output, config, resume=resume, stop=stop)
+
+
+class StopAfter(StopRequest):
+    """A signal that comes when it has been asked for so many times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.left = times
+
+    @property
+    def requested(self):
+        self.left -= 1
+        return self.left < 0
+
+
+def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
+    results = run(folder, tmp_path / "out", heads_per_class=3, lm_weight=0.02, window=8)
+    assert json.loads((tmp_path / "out/results.json").read_text()) == json.loads(
+        json.dumps(results)
+    )
+    assert results["test"]["f1_macro"] > 0.9
+    assert results["examples"] == {"train": 64, "val": 32, "test": 32}
+    history = results["history"]
+    values = [row["val_f1_macro"] for row in history]
+    assert results["best_epoch"] == 1 + int(np.argmax(values))
+    assert results["thresholds"] == history[results["best_epoch"] - 1]["thresholds"]
+    assert history[-1]["train_loss"] < history[0]["train_loss"]
+    assert 0 < history[0]["train_bits_per_symbol"] < 16
+    classifier = SentimentClassifier.from_pretrained(tmp_path / "out", batch_size=7)
+    told = classifier.predict(SEVERAL[2].texts)
+    whole = (told == SEVERAL[2].labels).all(1).mean()
+    assert whole == results["test"]["subset_accuracy"]
+    assert classifier.classes == CLASSES
+    provenance = load_model(tmp_path / "out").provenance
+    assert provenance["finetuned_from"] == {"made": "here"}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
+    sets = [single(count, seed, classes) for count, seed in ((96, 0), (40, 300))]
+    results = run(folder, tmp_path / "out", sets, freeze=True, class_weights="balanced")
+    assert results["val"]["accuracy"] > 0.85
+    assert len(results["thresholds"]) == (1 if classes == 2 else 0)
+    tuned, source = (load_model(path).model.state_dict() for path in (tmp_path / "out", folder))
+    assert all((tuned[name] == tensor).all() for name, tensor in source.items())
+    classifier = SentimentClassifier.from_pretrained(tmp_path / "out")
+    told = classifier.predict(sets[1].texts)
+    expected = np.array(sets[1].classes)[sets[1].labels]
+    assert (told == expected).mean() == results["val"]["accuracy"]
+    np.testing.assert_allclose(classifier.predict_proba(["so!!"]).sum(1), 1)
+
+
+def bytes_of(folder):
+    """What two runs have to agree on, but for the clock."""
+    names = ("model/model.safetensors", "model/classifier/classifier.safetensors")
+    found = {name: (folder / name).read_bytes() for name in names}
+    results = json.loads((folder / "results.json").read_text())
+    kept = ("val", "test", "history", "thresholds", "best_epoch")
+    return found, {name: results[name] for name in kept}
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze):
+    learning = {"freeze": True} if freeze else {"lm_weight": 0.02, "unfreeze_epochs": 1}
+    settings = {"epochs": 3, "dropout": 0.3, "heads_per_class": 2, **learning}
+    run(folder, tmp_path / "whole", **settings)
+    assert run(folder, tmp_path / "cut", stop=StopAfter(4), **settings) is None
+    assert not (tmp_path / "cut/results.json").exists()
+    assert run(folder, tmp_path / "cut", resume=True, stop=StopAfter(7), **settings) is None
+    run(folder, tmp_path / "cut", resume=True, **settings)
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+    run(folder, tmp_path / "cut", resume=True, **settings)  # there is nothing left to learn
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_killed_between_an_epoch_and_its_checkpoint_it_goes_on(folder, tmp_path, monkeypatch):
+    run(folder, tmp_path / "whole", epochs=2)
+
+    class Killed(Exception):
+        """Ends the process, in a test."""
+
+    def kill(self, tuner):
+        if len(tuner.progress.history) == 2:
+            raise Killed
+        save(self, tuner)
+
+    save = experiment.Checkpoints.save
+    monkeypatch.setattr(experiment.Checkpoints, "save", kill)
+    with pytest.raises(Killed):
+        run(folder, tmp_path / "cut", epochs=2)
+    monkeypatch.setattr(experiment.Checkpoints, "save", save)
+    run(folder, tmp_path / "cut", epochs=2, resume=True)
+    assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_it_ends_when_no_better_epoch_comes(folder, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    results = run(folder, tmp_path / "out", head_lr=1e-9, patience=2)
+    assert results["best_epoch"] == 1
+    assert len(results["history"]) == 3
+    assert "epoch 1 of 6" in caplog.text
+    assert caplog.text.count("the best so far") == 1
+
+
+def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
+    run(folder, tmp_path / "out", epochs=1)
+    with pytest.raises(InputError, match="out: exists already; go on with --resume"):
+        run(folder, tmp_path / "out", epochs=1)
+    with pytest.raises(InputError, match=r"was begun with epochs 1, head_lr 0\.05; set the same"):
+        run(folder, tmp_path / "out", epochs=2, head_lr=0.1, resume=True)
+    with pytest.raises(InputError, match="was begun with other texts or labels"):
+        run(folder, tmp_path / "out", [SEVERAL[1], SEVERAL[0]], epochs=1, resume=True)
+    small_model.decoder.bias.data += 1
+    save_model(tmp_path / "other", small_model, text_profile("openai"), {})
+    with pytest.raises(InputError, match="was begun with another model"):
+        run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
+
+
+@pytest.mark.parametrize("part", ["finetuning.json", "checkpoint/step-00000004/progress.json"])
+def test_a_newer_version_is_refused_by_name(folder, tmp_path, part):
+    run(folder, tmp_path / "out", epochs=1)
+    path = tmp_path / "out" / part
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 9}))
+    with pytest.raises(InputError, match="format_version 9 is newer"):
+        run(folder, tmp_path / "out", epochs=1, resume=True)
+
+
+def test_classes_that_cannot_be_learned_are_refused_before_anything_is_written(folder, tmp_path):
+    labels = SEVERAL[0].labels.copy()
+    labels[:, 1] = 0
+    constant = LabelledSet(SEVERAL[0].texts, labels, CLASSES)
+    with pytest.raises(InputError, match="class 'asking': none of the 64 training texts has it"):
+        run(folder, tmp_path / "out", [constant, SEVERAL[1]])
+    one = single(20, classes=3)
+    alone = LabelledSet(one.texts, np.zeros(20, dtype=np.int64), one.classes)
+    with pytest.raises(InputError, match="a single class"):
+        run(folder, tmp_path / "out", [alone, one])
+    assert not (tmp_path / "out").exists()
+
+
+def test_holding_out_splits_by_the_seed():
+    train, val = hold_out(SEVERAL[0], 0.25, seed=1)
+    assert sorted(train.texts + val.texts) == sorted(SEVERAL[0].texts)
+    assert len(val.texts) == 16
+    assert (
+        hold_out(SEVERAL[0], 0.25, seed=1)[1].texts
+        == val.texts
+        != hold_out(SEVERAL[0], 0.25, seed=2)[1].texts
+    )
+    for share in (0.0, 1.0):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            hold_out(SEVERAL[0], share, seed=1)
+
+
+def test_the_run_is_found_wherever_it_is_moved(folder, tmp_path):
+    run(folder, tmp_path / "out", epochs=1)
+    shutil.move(tmp_path / "out", tmp_path / "elsewhere")
+    assert SentimentClassifier.from_pretrained(tmp_path / "elsewhere").predict(["a"]).shape == (
+        1,
+        2,
+    )

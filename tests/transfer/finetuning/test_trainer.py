@@ -1,0 +1,114 @@
+"""What learns, how fast, and nothing else."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.text import text_profile
+from model.weights import LoadedModel
+from tests.transfer.finetuning.tasks import several, single
+from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.experiment import make_finetuner
+from transfer.finetuning.task import make_task
+
+
+def finetuner(model, folder, parts=None, **settings):
+    loaded = LoadedModel(model, text_profile("openai"), folder)
+    task = make_task(loaded, *(parts or (several(24), several(12, seed=50))))
+    config = FinetuningConfig(**{"batch_size": 8, "warmup": 0.0, **settings})
+    tuner = make_finetuner(loaded, task, config, torch.device("cpu"), folder)
+    tuner.standardize()
+    return tuner
+
+
+def changes(tuner, steps=1):
+    """Take steps from the first on; return by how much each parameter moved at most."""
+    modules = {"model": tuner.model, "heads": tuner.heads}
+    named = {f"{m}.{n}": p for m, module in modules.items() for n, p in module.named_parameters()}
+    before = {name: parameter.detach().clone() for name, parameter in named.items()}
+    for _ in range(steps):
+        tuner.step(np.arange(8))
+    return {name: float((p.detach() - before[name]).abs().max()) for name, p in named.items()}
+
+
+def test_frozen_only_the_heads_learn(small_model, tmp_path):
+    moved = changes(finetuner(small_model, tmp_path, freeze=True, hidden_layers=(5,)))
+    assert {name for name, change in moved.items() if change} == {
+        name for name in moved if name.startswith("heads.")
+    }
+
+
+@pytest.mark.parametrize("lm_weight", [0.0, 0.02])
+def test_the_decoder_learns_only_from_the_language_models_loss(small_model, tmp_path, lm_weight):
+    tuner = finetuner(small_model, tmp_path, lm_weight=lm_weight)
+    tuner.run_epoch(lambda: False)  # a step
+    moved = changes(tuner)
+    still = {name for name, change in moved.items() if not change}
+    assert still == (set() if lm_weight else {"model.decoder.weight", "model.decoder.bias"})
+
+
+def test_rates_differ_by_layer(small_model, tmp_path):
+    """The first step of Adam moves every parameter by its rate, whatever its gradient."""
+    tuner = finetuner(
+        small_model, tmp_path, head_lr=1e-2, encoder_factor=0.1, layer_factor=0.25, clip_norm=1e9
+    )
+    moved = changes(tuner)
+    assert moved["heads.heads.weight"] == pytest.approx(1e-2, rel=1e-3)
+    assert moved["model.layers.0.w_h"] == pytest.approx(1e-3, rel=1e-2)
+    assert moved["model.embedding.weight"] == pytest.approx(2.5e-4, rel=1e-2)
+
+
+def test_layers_begin_to_learn_one_by_one(small_model, tmp_path):
+    tuner = finetuner(small_model, tmp_path, unfreeze_epochs=1, epochs=3)
+    learning = []
+    for _ in range(3):
+        before = tuner.model.embedding.weight.clone(), tuner.model.layers[0].w_h.clone()
+        tuner.run_epoch(lambda: True)
+        after = tuner.model.embedding.weight, tuner.model.layers[0].w_h
+        learning.append([bool((a != b).any()) for a, b in zip(before, after, strict=True)])
+    assert learning == [[False, False], [False, True], [True, True]]
+
+
+def test_frozen_and_learning_read_the_same(small_model, tmp_path):
+    frozen = finetuner(small_model, tmp_path, freeze=True, dropout=0.0)
+    learning = finetuner(small_model, tmp_path, dropout=0.0)
+    rows = np.array([3, 0, 7])
+    ours, theirs = (t.encoder.encode(t.task.train, rows).cells for t in (frozen, learning))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(frozen.heads.center, learning.heads.center, rtol=1e-5, atol=1e-5)
+
+
+def test_the_statistics_are_those_of_the_training_set(small_model, tmp_path):
+    tuner = finetuner(small_model, tmp_path, freeze=True)
+    features = tuner.encoder.features("train", tuner.task.train).astype(np.float64)
+    np.testing.assert_allclose(tuner.heads.center, features.mean(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tuner.heads.scale, features.std(0), rtol=1e-3)
+
+
+def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
+    tuner = finetuner(small_model, tmp_path, parts=(single(24), single(12, seed=50)))
+    with torch.no_grad():
+        tuner.heads.heads.bias.fill_(float("nan"))
+    with pytest.raises(InputError, match=r"step 1: .* not finite; try a lower --head-lr"):
+        tuner.step(np.arange(8))
+    assert torch.isfinite(tuner.model.embedding.weight).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0; at least 1"),
+        ({"head_lr": 0.0}, "head_lr is 0.0; it must be above zero"),
+        ({"lm_weight": -1.0}, "must not be negative"),
+        ({"freeze": True, "lm_weight": 0.1}, "freeze leaves nothing"),
+        ({"seed": -1}, "seed is -1"),
+        ({"warmup": 1.5}, "warmup is 1.5"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"hidden_layers": (0,)}, r"hidden layers are \[0\]"),
+        ({"heads_per_class": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        FinetuningConfig(**settings)

@@ -1,0 +1,78 @@
+"""Metrics against counting by hand."""
+
+import numpy as np
+import pytest
+
+from transfer.metrics import describe_choices
+
+GENERATOR = np.random.default_rng(0)
+TRUTH = (GENERATOR.random((30, 3)) > 0.6).astype(np.int64)
+TOLD = np.where(GENERATOR.random((30, 3)) > 0.3, TRUTH, 1 - TRUTH)
+TRUTH[:2], TOLD[:1] = 0, 0  # one text with no label and none told
+CLASSES = ("a", "b", "c")
+
+
+def counts(truth, told):
+    pairs = list(zip(truth.tolist(), told.tolist(), strict=True))
+    return [pairs.count(pair) for pair in ((1, 1), (0, 1), (1, 0), (0, 0))]
+
+
+def scores(tp, fp, fn, tn):
+    return {
+        "f1": 2 * tp / (2 * tp + fp + fn),
+        "precision": tp / (tp + fp),
+        "recall": tp / (tp + fn),
+        "jaccard": tp / (tp + fp + fn),
+        "accuracy": (tp + tn) / (tp + fp + fn + tn),
+        "mcc": (tp * tn - fp * fn) / ((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)) ** 0.5,
+    }
+
+
+def test_several_labels():
+    found = describe_choices(TRUTH, TOLD, CLASSES)
+    columns = [counts(TRUTH[:, c], TOLD[:, c]) for c in range(3)]
+    each = [scores(*column) for column in columns]
+    pooled = scores(*map(sum, zip(*columns, strict=True)))
+    for name in ("f1", "precision", "recall", "jaccard"):
+        assert found[f"{name}_macro"] == pytest.approx(np.mean([s[name] for s in each]))
+        assert found[f"{name}_micro"] == pytest.approx(pooled[name])
+    assert found["accuracy"] == pytest.approx(pooled["accuracy"])
+    assert found["mcc"] == pytest.approx(pooled["mcc"])
+    assert found["mcc_macro"] == pytest.approx(np.mean([s["mcc"] for s in each]))
+    for name, column in zip(CLASSES, each, strict=True):
+        row = found["per_class"][name]
+        assert {key: row[key] for key in column} == pytest.approx(column)
+        assert row["accuracy_interval"][0] < row["accuracy"] < row["accuracy_interval"][1]
+    sets = [[set(np.flatnonzero(row)) for row in part] for part in (TRUTH, TOLD)]
+    jaccard = [len(t & c) / len(t | c) if t | c else 1.0 for t, c in zip(*sets, strict=True)]
+    assert found["jaccard_samples"] == pytest.approx(np.mean(jaccard))
+    whole = [t == c for t, c in zip(*sets, strict=True)]
+    assert found["subset_accuracy"] == pytest.approx(np.mean(whole))
+
+
+def test_one_label_each():
+    truth, told = TRUTH.argmax(1), TOLD.argmax(1)
+    found = describe_choices(truth, told, CLASSES)
+    assert found["accuracy"] == found["f1_micro"] == np.mean(truth == told)
+    each = [scores(*counts(truth == c, told == c))["f1"] for c in range(3)]
+    assert found["f1_macro"] == pytest.approx(np.mean(each))
+    assert "jaccard_samples" not in found
+
+
+def test_intervals_hold_the_value_and_shrink_with_texts():
+    widths = []
+    for times in (1, 16):
+        truth, told = (np.tile(part, (times, 1)) for part in (TRUTH, TOLD))
+        found = describe_choices(truth, told, CLASSES)
+        for name in ("accuracy", "f1_micro", "f1_macro", "jaccard_samples", "subset_accuracy"):
+            low, high = found[f"{name}_interval"]
+            assert low < found[name] < high
+        low, high = found["f1_micro_interval"]
+        widths.append(high - low)
+    assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
+
+
+def test_a_class_that_is_neither_there_nor_told_is_zero_not_a_warning():
+    found = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
+    assert found["per_class"]["c"]["f1"] == 0
+    assert found["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)

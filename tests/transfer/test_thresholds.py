@@ -1,0 +1,56 @@
+"""Thresholds against trying every cut there is, by scikit-learn's metrics."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, jaccard_score, matthews_corrcoef
+
+from transfer.calibration import calibrate_threshold
+from transfer.thresholds import choose_threshold, choose_thresholds
+
+SCORES = {
+    "f1": lambda truth, told: f1_score(truth, told, zero_division=0.0),
+    "jaccard": lambda truth, told: jaccard_score(truth, told, zero_division=0.0),
+    "mcc": matthews_corrcoef,
+}
+
+
+def draw(seed, count=40):
+    """Probabilities, some of them equal, that lean on labels of which few are positive."""
+    generator = np.random.default_rng(seed)
+    labels = (generator.random(count) < 0.25).astype(np.int64)
+    return np.round((0.5 * labels + generator.random(count)) / 1.5, 1), labels
+
+
+@pytest.mark.parametrize("metric", SCORES)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_cut_is_better(metric, seed):
+    probabilities, labels = draw(seed)
+    score = SCORES[metric]
+    cuts = np.linspace(-0.05, 1.05, 12)  # one between any two probabilities, one beyond each end
+    best = max(score(labels, (probabilities > cut).astype(int)) for cut in cuts)
+    chosen = choose_threshold(probabilities, labels, metric)
+    found = score(labels, (probabilities > chosen).astype(int))
+    assert found == pytest.approx(best, abs=1e-12)
+    assert 0 <= chosen <= 1
+
+
+def test_each_class_has_its_own():
+    columns = [draw(seed) for seed in range(3)]
+    probabilities, labels = (np.stack(part, axis=1) for part in zip(*columns, strict=True))
+    each = tuple(choose_threshold(p, truth, "f1") for p, truth in columns)
+    assert choose_thresholds(probabilities, labels, "f1") == each
+    assert len(set(each)) > 1
+
+
+def test_a_half_where_nothing_speaks_for_another():
+    perfect = np.array([0.1, 0.2, 0.8, 0.9])
+    assert choose_threshold(perfect, np.array([0, 0, 1, 1]), "f1") == 0.5
+    for labels in (np.zeros(4, dtype=int), np.ones(4, dtype=int)):
+        assert choose_threshold(perfect, labels, "f1") == 0.5
+
+
+def test_by_accuracy_a_cut_has_to_be_surely_better():
+    probabilities, labels = draw(5)
+    assert choose_threshold(probabilities, labels, "accuracy") == calibrate_threshold(
+        probabilities, labels
+    )

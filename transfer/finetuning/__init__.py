@@ -1,0 +1,1 @@
+"""Fine-tuning: heads on a model's features, and the model under them, learned from labels."""

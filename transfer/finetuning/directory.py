@@ -1,0 +1,105 @@
+"""The folder of a fine-tuning: what it was asked for, the best model so far, results."""
+
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from data_utils.provenance import describe_origin
+from model.classifier import FOLDER
+from model.errors import InputError
+from model.fine_tuned import FineTuned, save_fine_tuned
+from model.storage import check_format_version, read_json, write_json
+from model.weights import LoadedModel, model_digest, save_model
+
+from .config import FinetuningConfig
+from .task import Task
+from .trainer import Finetuner
+
+FORMAT_VERSION = 1
+REQUEST_FILE = "finetuning.json"
+OTHER_MODEL, OTHER_TEXTS = "model_digest", "task_digest"
+
+
+class Directory:
+    """`finetuning.json`, `checkpoint/`, `model/` with `classifier/` inside, `results.json`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.origin = describe_origin()  # once: asking git takes as long as many steps
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folders to go on from."""
+        return self.folder / "checkpoint"
+
+    @property
+    def model(self) -> Path:
+        """The model and heads of the best epoch so far, as classify reads them."""
+        return self.folder / "model"
+
+    @property
+    def results(self) -> Path:
+        """What it is worth."""
+        return self.folder / "results.json"
+
+    def begin(
+        self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
+    ) -> None:
+        """Note what is asked for; on resume, refuse to go on with anything else."""
+        request = as_request(loaded, task, config)
+        path = self.folder / REQUEST_FILE
+        if resume:
+            if not path.is_file():
+                raise InputError(
+                    f"{self.folder}: no fine-tuning was begun there; leave out --resume"
+                )
+            return check_same_request(read_json(path), request, path)
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise InputError(
+                f"{self.folder}: exists already; go on with --resume, or name another --output"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, request)
+
+    def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
+        """Put the model as it is now, and these heads, in the place of the best ones before."""
+        partial, old = (self.folder / f".model.{name}" for name in ("partial", "old"))
+        for leftover in (partial, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        provenance = {
+            "finetuned_from": dict(source.provenance),
+            "epoch": tuner.progress.best_epoch,
+            **self.origin,
+        }
+        save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
+        save_fine_tuned(partial / FOLDER, replace(tuned, model_digest=model_digest(tuner.model)))
+        if self.model.exists():
+            self.model.rename(old)
+        partial.rename(self.model)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def as_request(loaded: LoadedModel, task: Task, config: FinetuningConfig) -> dict[str, Any]:
+    """Return what decides the outcome."""
+    settings = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(config).items()}
+    return {
+        "format_version": FORMAT_VERSION,
+        OTHER_MODEL: model_digest(loaded.model),
+        OTHER_TEXTS: task.digest,
+        "classes": list(task.classes),
+        "config": settings,
+    }
+
+
+def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) -> None:
+    """Refuse to go on with another model, other texts or labels, or other settings."""
+    check_format_version(before, FORMAT_VERSION, path)
+    for key, what in ((OTHER_MODEL, "another model"), (OTHER_TEXTS, "other texts or labels")):
+        if before.get(key) != now[key]:
+            raise InputError(f"{path}: was begun with {what}; give the same, or start anew")
+    earlier = before.get("config", {})
+    changed = [key for key, value in now["config"].items() if earlier.get(key) != value]
+    if changed:
+        settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)
+        raise InputError(f"{path}: was begun with {settings}; set the same, or start anew")

@@ -1,0 +1,171 @@
+"""A fine-tuning from end to end: texts and labels in, a model that classifies out, results."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from data_utils.labelled import LabelledSet
+from model.classifier import FOLDER
+from model.features import features_in_order
+from model.fine_tuned import FineTuned
+from model.fitted import load_fitted
+from model.heads import build_heads
+from model.storage import write_json
+from model.weights import LoadedModel, load_model
+from training.signals import StopRequest
+
+from ..experiment import SPLITS
+from ..features import FeatureCache
+from ..metrics import describe_choices
+from .checkpoint import Checkpoints
+from .config import FinetuningConfig
+from .directory import Directory
+from .encoder import FrozenEncoder, LearningEncoder
+from .task import Task, make_task
+from .trainer import Finetuner
+
+CPU = torch.device("cpu")
+
+log = logging.getLogger(__name__)
+
+
+def run_finetuning(
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    output: Path,
+    config: FinetuningConfig,
+    *,
+    device: torch.device = CPU,
+    resume: bool = False,
+    save_seconds: float = 600.0,
+    stop: StopRequest | None = None,
+) -> dict[str, Any] | None:
+    """Fine-tune a model on train, choose on val, report on val and, if there is one, test.
+
+    sets: train, val, and test if there is one. Everything is written to `output`. Returns what
+    `results.json` holds, or None where SIGINT or SIGTERM, noted in `stop`, ended it early: `resume`
+    goes on from there.
+    """
+    task = make_task(loaded, *sets[:2])
+    directory = Directory(output)
+    directory.begin(loaded, task, config, resume=resume)
+    checkpoints = Checkpoints(directory.checkpoints)
+    tuner = make_finetuner(loaded, task, config, device, output)
+    if checkpoints.complete():
+        checkpoints.restore(tuner)
+    else:
+        tuner.standardize()
+    with stop or StopRequest() as stop:
+        learn(tuner, directory, checkpoints, loaded, stop, save_seconds)
+        if not tuner.is_done:
+            return None
+    results = describe(tuner, directory, sets, loaded, device)
+    write_json(directory.results, results)
+    return results
+
+
+def make_finetuner(
+    loaded: LoadedModel, task: Task, config: FinetuningConfig, device: torch.device, output: Path
+) -> Finetuner:
+    """Build what learns, on its device, from a seed."""
+    model = loaded.model.to(device)
+    sizes = model.config.hidden_size, len(task.classes)
+    heads = build_heads(config.heads(), *sizes, config.seed).to(device)
+    encoder: FrozenEncoder | LearningEncoder
+    if config.freeze:
+        cache = FeatureCache(output / "features")
+        encoder = FrozenEncoder(lambda name, texts: cache.features(model, texts, name), device)
+        for name, texts in (("train", task.train), ("val", task.val)):
+            encoder.features(name, texts)
+    else:
+        encoder = LearningEncoder(model, config.window, predicts=config.lm_weight > 0)
+    return Finetuner(model, heads, encoder, task, config)
+
+
+def learn(
+    tuner: Finetuner,
+    directory: Directory,
+    checkpoints: Checkpoints,
+    source: LoadedModel,
+    stop: StopRequest,
+    save_seconds: float,
+) -> None:
+    """Take all epochs that are left, saving now and then; end after a step where asked to stop."""
+    saved_at = time.monotonic()
+    steps = tuner.config.epochs * tuner.epoch_steps
+    bar = tqdm(total=steps, initial=tuner.progress.step, desc="fine-tuning", disable=None)
+
+    def after_step() -> bool:
+        nonlocal saved_at
+        bar.update(tuner.progress.step - bar.n)
+        if time.monotonic() - saved_at > save_seconds:
+            checkpoints.save(tuner)
+            saved_at = time.monotonic()
+        return not stop.requested
+
+    with bar:
+        while not tuner.is_done and not stop.requested:
+            finished = len(tuner.progress.history)
+            best = tuner.run_epoch(after_step)
+            if best is not None:
+                directory.publish(best, tuner, source)
+            checkpoints.save(tuner)
+            saved_at = time.monotonic()
+            if len(tuner.progress.history) > finished:
+                log.info("%s", line_of(tuner))
+
+
+def line_of(tuner: Finetuner) -> str:
+    """Return the epoch that has just ended in one line."""
+    row = tuner.progress.history[-1]
+    best = ", the best so far" if tuner.progress.best_epoch == row["epoch"] else ""
+    return (
+        f"epoch {row['epoch']} of {tuner.config.epochs}: loss {row['train_loss']:.4f}; val "
+        f"{tuner.metric} {row[f'val_{tuner.metric}']:.4f}{best}"
+    )
+
+
+def describe(
+    tuner: Finetuner,
+    directory: Directory,
+    sets: Sequence[LabelledSet],
+    source: LoadedModel,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Score what lies in model/ on all sets but train; return all that a reader needs."""
+    best = load_model(directory.model, compute_dtype=torch.float32)
+    fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
+    assert isinstance(fitted, FineTuned)
+    best.model.to(device)
+    named = dict(zip(SPLITS, sets, strict=False))
+    return {
+        "classes": list(fitted.classes),
+        "multilabel": fitted.is_multilabel,
+        "examples": {name: len(part.texts) for name, part in named.items()},
+        "thresholds": list(fitted.thresholds),
+        "best_epoch": tuner.progress.best_epoch,
+        "chosen_by": tuner.metric,
+        **{name: score(best, fitted, part) for name, part in named.items() if name != "train"},
+        "history": tuner.progress.history,
+        "seconds": tuner.progress.seconds,
+        "symbols_per_epoch": sum(tuner.lengths),
+        "config": asdict(tuner.config),
+        "model": {
+            "architecture": source.model.config.architecture(),
+            "provenance": dict(source.provenance),
+        },
+        "origin": directory.origin,
+    }
+
+
+def score(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet) -> dict[str, Any]:
+    """Return the metrics of a classifier's labels on a set."""
+    features = features_in_order(loaded.model, list(map(loaded.tokens, part.texts)))
+    choices = fitted.choose(fitted.probabilities(features))
+    return describe_choices(part.labels, choices, part.classes)

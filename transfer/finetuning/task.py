@@ -1,0 +1,69 @@
+"""What is to be learned: texts to train and to choose on, as the model reads them, and labels."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from data_utils.labelled import LabelledSet
+from model.errors import InputError
+from model.weights import LoadedModel
+
+from ..regression import check_classes
+
+
+@dataclass(frozen=True)
+class Task:
+    """Texts in symbols, and their labels."""
+
+    train: list[np.ndarray]  # symbols [n] each
+    val: list[np.ndarray]
+    train_labels: np.ndarray  # int64 [N], or [N, C] of 0 and 1
+    val_labels: np.ndarray
+    classes: tuple[str, ...]
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a text may have any number of the classes."""
+        return self.train_labels.ndim == 2
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all of it, by which a resume knows the task again."""
+        digest = hashlib.sha256(repr(self.classes).encode())
+        for sequences, labels in ((self.train, self.train_labels), (self.val, self.val_labels)):
+            digest.update(labels.tobytes())
+            for sequence in sequences:
+                digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
+        return digest.hexdigest()
+
+
+def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task:
+    """Encode the texts; InputError where some class could not be learned."""
+    check_learnable(train)
+    train_sequences, val_sequences = (list(map(loaded.tokens, p.texts)) for p in (train, val))
+    return Task(train_sequences, val_sequences, train.labels, val.labels, train.classes)
+
+
+def check_learnable(train: LabelledSet) -> None:
+    """Refuse a class that every training text has, or none."""
+    if not train.is_multilabel:
+        return check_classes(train.labels)
+    counts = train.labels.sum(0)
+    for name, count in zip(train.classes, counts, strict=True):
+        if count in (0, len(train.labels)):
+            share = "none" if count == 0 else "every one"
+            raise InputError(
+                f"class {name!r}: {share} of the {len(train.labels)} training texts has it, from "
+                "which nothing can be learned; leave it out"
+            )
+
+
+def hold_out(train: LabelledSet, share: float, seed: int) -> tuple[LabelledSet, LabelledSet]:
+    """Split a training set into one to learn from and one to choose on, drawn by the seed."""
+    if not 0 < share < 1:
+        raise InputError(f"the share held out is {share}; it must be between 0 and 1")
+    count = max(round(len(train.texts) * share), 1)
+    order = np.random.default_rng(seed).permutation(len(train.texts))
+    return train.subset(np.sort(order[count:])), train.subset(np.sort(order[:count]))

@@ -1,0 +1,209 @@
+"""The loop of fine-tuning: steps over batches of texts, an evaluation after every epoch."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.errors import InputError
+from model.fine_tuned import FineTuned, untuned_thresholds
+from model.heads import Heads
+from model.language_model import LanguageModel
+from training.optim import OptimConfig
+
+from ..metrics import metrics_of
+from ..thresholds import choose_threshold, choose_thresholds
+from .batches import batches_per_epoch, epoch_batches
+from .config import FinetuningConfig
+from .encoder import FrozenEncoder, LearningEncoder
+from .groups import groups_of, let_learn, make_optimizer
+from .losses import balancing_weights, head_loss
+from .task import Task
+
+STATISTICS_TEXTS = 2048  # of the training set, from which features are standardised
+
+
+@dataclass
+class Progress:
+    """How far it is; a checkpoint keeps it."""
+
+    step: int = 0
+    best_epoch: int = 0  # counted from 1; 0: none yet
+    best_value: float = 0.0  # of the metric that decides
+    head_loss: float = 0.0  # over the epoch's steps so far, summed
+    nats: float = 0.0  # of the language model's loss, over the epoch so far
+    symbols: int = 0  # that those are of
+    seconds: float = 0.0  # of steps and evaluations, of every process that took part
+    history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
+
+
+class Finetuner:
+    """A model and heads that learn a task together."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        heads: Heads,
+        encoder: LearningEncoder | FrozenEncoder,
+        task: Task,
+        config: FinetuningConfig,
+    ):
+        self.model, self.heads, self.encoder = model.eval(), heads, encoder
+        self.task, self.config = task, config
+        self.device = model.embedding.weight.device
+        self.groups = groups_of(model, heads, config)
+        self.optimizer = make_optimizer(self.groups, config.weight_decay)
+        self.schedule = OptimConfig(lr=config.head_lr, warmup=config.warmup)
+        self.weights = None
+        if config.class_weights == "balanced":
+            weights = balancing_weights(task.train_labels, len(task.classes))
+            self.weights = weights.to(self.device)
+        self.labels = torch.from_numpy(task.train_labels).to(self.device)
+        self.lengths = [len(sequence) for sequence in task.train]
+        self.epoch_steps = batches_per_epoch(len(self.lengths), config.batch_size)
+        self.progress = Progress()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next step, counted from 0."""
+        return self.progress.step // self.epoch_steps
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs are over, or no better one has come for long enough."""
+        waited = len(self.progress.history) - self.progress.best_epoch
+        tired = self.config.patience and waited >= self.config.patience
+        return bool(tired) or self.epoch >= self.config.epochs
+
+    def standardize(self) -> None:
+        """Take the features' statistics from training texts, before the first step."""
+        order = np.random.default_rng(self.config.seed).permutation(len(self.task.train))
+        rows = order[:STATISTICS_TEXTS]
+        if isinstance(self.encoder, FrozenEncoder):
+            features = self.encoder.features("train", self.task.train)[rows]
+        else:
+            features = self.encoder.features("train", [self.task.train[row] for row in rows])
+        self.heads.standardize_by(torch.from_numpy(features).to(self.device))
+
+    def run_epoch(self, after_step: Callable[[], bool]) -> FineTuned | None:
+        """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
+
+        after_step, called between steps, says whether to go on; an epoch that it ends early is not
+        evaluated.
+        """
+        epoch, begun = self.epoch, self.progress.step % self.epoch_steps
+        let_learn(self.model, self.groups, self.config, epoch)
+        batches = epoch_batches(
+            self.lengths, self.config.batch_size, seed=self.config.seed, epoch=epoch
+        )
+        for rows in batches[begun:]:
+            with self._clocked():
+                self.step(rows)
+            if self.progress.step % self.epoch_steps and not after_step():
+                return None
+        with self._clocked():
+            return self.conclude_epoch()
+
+    @contextmanager
+    def _clocked(self) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.progress.seconds += time.perf_counter() - begin
+
+    def step(self, rows: np.ndarray) -> None:
+        """Learn from the training texts of these indices."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate() * group["factor"]
+        self.optimizer.zero_grad(set_to_none=True)
+        encoded = self.encoder.encode(self.task.train, rows)
+        with dropout_of(self.config.seed, self.progress.step):
+            logits = self.heads.train()(encoded.cells)  # [B, K, C]
+        loss = head_loss(logits, self.labels[torch.from_numpy(rows)], self.weights)
+        total = loss
+        if encoded.symbols:
+            total = loss + self.config.lm_weight * encoded.nats / encoded.symbols
+        total.backward()
+        self._update()
+        progress = self.progress
+        progress.head_loss += loss.item()
+        progress.nats += encoded.nats.item()
+        progress.symbols += encoded.symbols
+        progress.step += 1
+
+    def _update(self) -> None:
+        learning = [p for g in self.groups for p in g.parameters if p.grad is not None]
+        norm = torch.nn.utils.clip_grad_norm_(learning, self.config.clip_norm)
+        if not torch.isfinite(norm):
+            raise InputError(
+                f"step {self.progress.step + 1}: the loss or its gradient is not finite; try a "
+                f"lower --head-lr than {self.config.head_lr:g}"
+            )
+        self.optimizer.step()
+
+    def learning_rate(self) -> float:
+        """Return the heads' rate of the next step."""
+        steps = self.config.epochs * self.epoch_steps
+        return self.schedule.learning_rate(self.progress.step, steps, lanes=1)
+
+    def conclude_epoch(self) -> FineTuned | None:
+        """Evaluate, add a row to the history; return the heads if no epoch before was as good."""
+        tuned, metrics = self.evaluate()
+        progress = self.progress
+        value = metrics[self.metric]
+        row: dict[str, Any] = {"epoch": len(progress.history) + 1, "step": progress.step}
+        row["train_loss"] = progress.head_loss / self.epoch_steps
+        if progress.symbols:
+            row["train_bits_per_symbol"] = progress.nats / progress.symbols / float(np.log(2))
+        row |= {f"val_{name}": metrics[name] for name in metrics}
+        row["thresholds"] = list(tuned.thresholds)
+        progress.history.append(row)
+        progress.head_loss, progress.nats, progress.symbols = 0.0, 0.0, 0
+        is_best = not progress.best_epoch or value > progress.best_value
+        if is_best:
+            progress.best_epoch, progress.best_value = len(progress.history), value
+        return tuned if is_best else None
+
+    @property
+    def metric(self) -> str:
+        """What the best epoch is best in."""
+        return self.config.metric or ("f1_macro" if self.task.is_multilabel else "accuracy")
+
+    def evaluate(self) -> tuple[FineTuned, dict[str, float]]:
+        """Choose thresholds on the validation set; return the heads with them, and metrics."""
+        features = self.encoder.features("val", self.task.val)
+        tuned = self.tuned()
+        probabilities = tuned.probabilities(features)
+        thresholds = self._thresholds(tuned, probabilities)
+        tuned = self.tuned(thresholds)
+        choices = tuned.choose(probabilities)
+        return tuned, metrics_of(self.task.val_labels, choices, len(self.task.classes))
+
+    def tuned(self, thresholds: tuple[float, ...] | None = None, digest: str = "") -> FineTuned:
+        """Return the heads as they are now, copied to the CPU."""
+        heads = Heads(self.heads.config, len(self.heads.center), self.heads.classes)
+        heads.load_state_dict(self.heads.state_dict())
+        exclusive = not self.task.is_multilabel
+        if thresholds is None:
+            thresholds = untuned_thresholds(len(self.task.classes), exclusive=exclusive)
+        return FineTuned(heads.eval(), self.task.classes, exclusive, thresholds, digest)
+
+    def _thresholds(self, tuned: FineTuned, probabilities: np.ndarray) -> tuple[float, ...]:
+        labels, metric = self.task.val_labels, self.config.threshold_metric
+        if tuned.is_multilabel:
+            return choose_thresholds(probabilities, labels, metric or "f1")
+        if tuned.is_binary:
+            return (choose_threshold(probabilities, labels, metric or "accuracy"),)
+        return ()
+
+
+@contextmanager
+def dropout_of(seed: int, step: int) -> Iterator[None]:
+    """Draw what is drawn from a generator of this step's own, so that none needs to be kept."""
+    devices = range(torch.cuda.device_count())
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1)[0]))
+        yield

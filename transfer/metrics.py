@@ -1,0 +1,122 @@
+"""What a classifier's labels are worth: scikit-learn's metrics, with 95 % intervals.
+
+F1, precision, recall and Jaccard of a class that is neither there nor told are 0. A text that has
+no label and is told none is right: 1 in `jaccard_samples`, which is SemEval's "accuracy".
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    jaccard_score,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+)
+
+from .regression import CONFIDENCE, accuracy_interval
+
+Metric = Literal["accuracy", "f1_macro", "f1_micro", "jaccard_macro", "mcc"]
+RESAMPLES = 1000
+AVERAGED = {
+    "f1": f1_score,
+    "precision": precision_score,
+    "recall": recall_score,
+    "jaccard": jaccard_score,
+}
+
+
+def describe_choices(
+    labels: np.ndarray, choices: np.ndarray, classes: tuple[str, ...], seed: int = 0
+) -> dict[str, Any]:
+    """Return every metric of choices against labels: int64 [N], or [N, C] of 0 and 1.
+
+    Where a text may have several labels, `accuracy` and `mcc` are over all N x C decisions, and
+    `subset_accuracy` counts the texts that are right in every class. Intervals of counts over texts
+    are Wilson's, the others a bootstrap over texts.
+    """
+    result: dict[str, Any] = {
+        "examples": len(labels),
+        **metrics_of(labels, choices, len(classes)),
+    }
+    truth, told = (as_indicators(values, len(classes)) for values in (labels, choices))
+    result |= bootstrap_intervals(truth, told, seed)
+    if labels.ndim == 1:
+        del result["jaccard_samples_interval"]  # of one label each it is the accuracy
+        result["accuracy_interval"] = accuracy_interval(result["accuracy"], len(labels))
+    else:
+        pairs = zip(labels.T, choices.T, strict=True)
+        result["mcc_macro"] = float(np.mean([correlation(t, c) for t, c in pairs]))
+        result["subset_accuracy"] = float(accuracy_score(labels, choices))
+        result["subset_accuracy_interval"] = accuracy_interval(
+            result["subset_accuracy"], len(labels)
+        )
+        result["jaccard_samples"] = float(
+            jaccard_score(labels, choices, average="samples", zero_division=1.0)
+        )
+    result["per_class"] = {
+        name: describe_class(truth[:, place], told[:, place]) for place, name in enumerate(classes)
+    }
+    return result
+
+
+def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[str, float]:
+    """Return the metrics that are one number for any kind of labels; macro is over all classes."""
+    result = {
+        "accuracy": float(np.mean(labels == choices)),
+        "mcc": correlation(labels.ravel(), choices.ravel()),
+    }
+    truth, told = (as_indicators(values, classes) for values in (labels, choices))
+    for name, score in AVERAGED.items():
+        for average in ("micro", "macro"):
+            value = score(truth, told, average=average, zero_division=0.0)
+            result[f"{name}_{average}"] = float(value)
+    return result
+
+
+def describe_class(truth: np.ndarray, told: np.ndarray) -> dict[str, Any]:
+    """Return the metrics of one class against the rest: truth and told [N], 0 or 1."""
+    accuracy = float(accuracy_score(truth, told))
+    scores = {name: float(s(truth, told, zero_division=0.0)) for name, s in AVERAGED.items()}
+    return {
+        "positives": int(truth.sum()),
+        "accuracy": accuracy,
+        "accuracy_interval": accuracy_interval(accuracy, len(truth)),
+        **scores,
+        "mcc": correlation(truth, told),
+    }
+
+
+def correlation(truth: np.ndarray, told: np.ndarray) -> float:
+    """Return Matthews' correlation coefficient [-1, 1]; 0 where it is not defined."""
+    if len(np.union1d(truth, told)) < 2:
+        return 0.0
+    return float(matthews_corrcoef(truth, told))
+
+
+def as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
+    """Return int64 [N, C], 0 or 1, for labels [N] or [N, C]."""
+    return labels if labels.ndim == 2 else np.eye(classes, dtype=np.int64)[labels]
+
+
+def bootstrap_intervals(truth: np.ndarray, told: np.ndarray, seed: int) -> dict[str, list[float]]:
+    """Return 95 % intervals of what is pooled over texts, from RESAMPLES draws of texts.
+
+    truth and told: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
+    """
+    N = len(truth)
+    weights = np.random.default_rng(seed).multinomial(N, np.full(N, 1 / N), size=RESAMPLES)
+    tp = weights @ (truth * told)  # [R, C]
+    wrong = weights @ (truth != told).astype(np.int64)  # [R, C]
+    union = (truth | told).sum(1)
+    jaccard = np.where(union > 0, (truth & told).sum(1) / np.maximum(union, 1), 1.0)  # [N]
+    draws = {
+        "f1_micro": 2 * tp.sum(1) / np.maximum((2 * tp + wrong).sum(1), 1),
+        "f1_macro": (2 * tp / np.maximum(2 * tp + wrong, 1)).mean(1),
+        "jaccard_samples": weights @ jaccard / N,
+        "accuracy": 1 - wrong.mean(1) / N,
+    }
+    tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    return {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
