@@ -16,7 +16,7 @@ from model.storage import write_json
 from model.weights import LoadedModel, load_model, model_digest
 from transfer.baselines import tfidf_accuracy
 from transfer.features import FeatureCache
-from transfer.plots import neuron_histogram, plot_neuron
+from transfer.plots import draw_histogram, save_png, unit_histogram
 from transfer.regression import Examples, Neuron, accuracy_interval, find_neuron, fit_regression
 
 from .tasks import TASKS, Fold, Task, subset
@@ -104,9 +104,10 @@ def accuracy(value: float, tested: int) -> dict[str, Any]:
 
 def draw(neuron: Neuron, test: Examples, path: Path) -> None:
     """Write the histogram of the unit by label, as numbers and as a picture."""
-    histogram = neuron_histogram(neuron, test)
+    histogram = unit_histogram(neuron.index, test)
     write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
-    plot_neuron(histogram, neuron, path.with_name(f"{path.name}_neuron.png"))
+    picture = draw_histogram(histogram, neuron.index)
+    save_png(picture, path.with_name(f"{path.name}_neuron.png"))
 
 
 if __name__ == "__main__":
