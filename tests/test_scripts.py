@@ -151,7 +151,7 @@ def neuron(work, output, *options):
 
 
 def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tmp_path):
-    shutil.copytree(work / "transfer", tmp_path / "out")
+    assert transfer(work, tmp_path / "out").returncode == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
     process = neuron(work, tmp_path / "out", "--neuron", "5")
     assert process.returncode == 0, process.stderr

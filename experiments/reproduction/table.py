@@ -57,10 +57,7 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
                 "task": task,
                 "row": row,
                 "measure": "accuracy" if task != "semeval" else "F1 over Plutchik's eight",
-                "published": [
-                    {"units": p["units"], "value": p["value"], "source": p["source"]}
-                    for p in published if (p["task"], p["row"]) == (task, row)
-                ],
+                "published": [p for p in published if (p["task"], p["row"]) == (task, row)],
                 "ours": number(result[row]),
                 **others,
                 "examples": result["examples"],
@@ -81,9 +78,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     lines = [about(any_result), "", HEAD, "|---|---|---|---|---|---|---|---|"]
     for row in rows:
         floor = row[FLOOR[row["task"]]]
-        values = ", ".join(
-            f"{100 * p['value']:.1f} ({p['units']:,}, {p['source']})" for p in row["published"]
-        )
+        values = ", ".join(map(quoted, row["published"]))
         sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
         cells = [TITLES[row["task"]], ROWS[row["row"]], values or "-", percent(row["ours"])]
         cells += [percent(row["tfidf"]), percent(row["untrained"]), percent(floor), sizes]
@@ -91,8 +86,16 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", NOTES])
 
 
+def quoted(published: dict[str, Any]) -> str:
+    """Return a published value with its units, source, and whether the source was at hand."""
+    doubt = ", recalled" if published.get("recalled") else ""
+    units = f"{published['units']:,}"
+    return f"{100 * published['value']:.1f} ({units}, {published['source']}{doubt})"
+
+
 NOTES = """\
-Per cent, with 95 % intervals; published: (units, source). Accuracies: Wilson. SemEval: F1 over
+Per cent, with 95 % intervals; published: (units, source; recalled where the paper's own table was
+not at hand). Accuracies: Wilson. SemEval: F1 over
 Plutchik's eight emotions on the validation set, intervals by resampling tweets, "majority" is every
 emotion always; the published one is of a language model fine-tuned on the task, ours of frozen
 features. Untrained: mean over seeds.
