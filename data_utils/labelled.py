@@ -110,6 +110,19 @@ def _number(label: str) -> float | None:
         return None
 
 
+def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:
+    """Return the sets with two classes: one of theirs, the positive one, and all the others.
+
+    Raises InputError for a class that they do not have.
+    """
+    classes = sets[0].classes
+    if positive not in classes:
+        raise InputError(f"class {positive!r} is none of {', '.join(map(repr, classes))}")
+    names = (f"not {positive}", positive)
+    place = classes.index(positive)
+    return [LabelledSet(s.texts, (s.labels == place).astype(np.int64), names) for s in sets]
+
+
 def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
     counts = Counter(rows.labels)
     if not 2 <= len(counts) <= MOST_CLASSES:

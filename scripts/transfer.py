@@ -34,12 +34,16 @@ class Options:
     """Key of the label; absent, the first present of label, sentiment, overall."""
     seed: int = 0
     """Seeds the regressions and the untrained baseline."""
+    untrained: int = 1
+    """Seeds of the untrained baseline; each reads all the texts once more."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     if not 0 <= options.seed < 2**32:
         raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
+    if options.untrained < 1:
+        raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
 
     import torch
 
@@ -50,7 +54,8 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32)
     paths = [options.train, options.val, options.test]
     sets = read_labelled_sets(paths, options.text_key, options.label_key)
-    print_table(run_transfer(loaded, sets, options.output, seed=options.seed))
+    seeds = {"seed": options.seed, "untrained": options.untrained}
+    print_table(run_transfer(loaded, sets, options.output, **seeds))
     print(f"written to {options.output}")
 
 

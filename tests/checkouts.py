@@ -37,6 +37,7 @@ def make_checkout(folder):
     return folder
 
 
+SHORT_STUDY = " --labels 10 --draws 1 --untrained 1"
 SMALL_VOCABULARY = " --vocabulary-size 400"
 
 
@@ -53,6 +54,8 @@ def shortened(command):
         )
     if "benchmark.py" in command:
         return command + SHORT_BENCHMARK
+    if "neuron.py" in command:
+        return command + SHORT_STUDY
     if "--tokenizer" in command and "--vocabulary-size" not in command:
         return command + SMALL_VOCABULARY
     return command + SHORT_RUN if "main.py" in command else command

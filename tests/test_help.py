@@ -18,9 +18,9 @@ from tests.runs import ROOT, run, run_shell
 # In an order in which each finds what it needs.
 SCRIPTS = [
     "scripts/synthesize_reviews.py", "scripts/prepare_corpus.py", "scripts/describe_corpus.py",
-    "main.py", "scripts/transfer.py", "scripts/finetune.py", "scripts/evaluate.py",
-    "scripts/featurize.py",
-    "scripts/classify.py", "scripts/generate.py", "scripts/heatmap.py",
+    "main.py", "scripts/transfer.py", "scripts/finetune.py", "scripts/neuron.py",
+    "scripts/evaluate.py", "scripts/featurize.py", "scripts/classify.py", "scripts/generate.py",
+    "scripts/heatmap.py",
     "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
     "scripts/largest_batch.py", "scripts/plan.py",
 ]  # fmt: skip
@@ -79,7 +79,14 @@ def test_every_example_runs(tmp_path, monkeypatch, here, capfd):
                 assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
             else:
                 assert here(shortened(command)) == 0, f"{command}\n{capfd.readouterr()}"
-    for name in ("labelled.csv", "unit7.npy", "heatmap.html", "weights/14.npy", "reviews.png"):
+    for name in (
+        "labelled.csv",
+        "unit7.npy",
+        "heatmap.html",
+        "runs/tour/neuron/neuron.html",
+        "weights/14.npy",
+        "reviews.png",
+    ):
         assert (folder / name).stat().st_size > 0
 
 

@@ -142,6 +142,43 @@ def test_three_classes_are_transferred_and_classified(work, tmp_path):
         assert sum(each) == pytest.approx(1)
 
 
+def neuron(work, output, *options):
+    return run(
+        "scripts/neuron.py", "--model", work / "run", "--train", work / "train.csv",
+        "--val", work / "val.csv", "--test", work / "test.csv", "--output", output,
+        "--labels", "10", "--draws", "1", "--untrained", "1", *options,
+    )  # fmt: skip
+
+
+def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tmp_path):
+    assert transfer(work, tmp_path / "out").returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
+    process = neuron(work, tmp_path / "out", "--neuron", "5")
+    assert process.returncode == 0, process.stderr
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
+    assert before == after  # the untrained model's too, of the same seed
+    results = json.loads((tmp_path / "out/neuron.json").read_text())
+    transferred = json.loads((tmp_path / "out/results.json").read_text())
+    assert results["all_units"]["test_accuracy"] == transferred["test_accuracy"]
+    assert results["baselines"] == transferred["baselines"]
+    assert results["neuron"]["index"] == 5
+    for words in ("unit 5 alone, one cut", "all units but 5", "TF-IDF", "neuron.html"):
+        assert words in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--neuron", "16"], ["unit 16", "0 to 15"]),
+        (["--positive", "five"], ["'five'", "'0', '1'"]),
+        (["--seed", "-1"], ["--seed -1"]),
+    ],
+)
+def test_neuron_refuses(work, tmp_path, options, words):
+    assert_refused(neuron(work, tmp_path / "out", *options), *words)
+    assert not (tmp_path / "out/neuron.json").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -20,12 +20,19 @@ def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> f
 
     C is chosen on val, as it is for the model's features.
     """
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    vectorizer = bag_of_words()
     train_features = vectorizer.fit_transform(train.texts)
     val_features = vectorizer.transform(val.texts)
-    classifiers = [
-        LogisticRegression(C=c, max_iter=1000).fit(train_features, train.labels)
-        for c in TFIDF_C_GRID
-    ]
+    classifiers = [tfidf_regression(c).fit(train_features, train.labels) for c in TFIDF_C_GRID]
     best = max(classifiers, key=lambda fitted: fitted.score(val_features, val.labels))
     return float(best.score(vectorizer.transform(test.texts), test.labels))
+
+
+def bag_of_words() -> TfidfVectorizer:
+    """Return TF-IDF of words and word pairs, yet to be fitted."""
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+
+
+def tfidf_regression(c: float) -> LogisticRegression:
+    """Return the regression on it, yet to be fitted."""
+    return LogisticRegression(C=c, max_iter=1000)

@@ -16,7 +16,15 @@ from model.weights import LoadedModel, model_digest
 from .baselines import majority_accuracy, tfidf_accuracy
 from .calibration import calibrate_threshold
 from .features import FeatureCache
-from .plots import legend, neuron_histogram, plot_neuron, plot_weights, weight_contributions
+from .intervals import over_draws
+from .plots import (
+    draw_histogram,
+    draw_weights,
+    legend,
+    save_png,
+    unit_histogram,
+    weight_contributions,
+)
 from .regression import (
     Examples,
     Neuron,
@@ -40,11 +48,17 @@ class Transfer:
 
 
 def run_transfer(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, *, seed: int = 0
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    output: Path,
+    *,
+    seed: int = 0,
+    untrained: int = 1,
 ) -> dict[str, Any]:
     """Transfer a model to a labelled task and write everything to `output`.
 
-    sets: train, val, test. Returns what `results.json` holds.
+    sets: train, val, test; untrained: how many seeds that baseline has. Returns what
+    `results.json` holds.
     """
     check_classes(sets[0].labels)
     if not any(text.strip() for text in sets[0].texts):
@@ -55,19 +69,24 @@ def run_transfer(
     results = _accuracies(transfer)
     if classifier.is_binary:
         results["threshold"] = _at_threshold(classifier, transfer)
-    results["baselines"] = _baselines(loaded, sets, cache, seed)
+    results["baselines"] = measure_baselines(loaded, sets, cache, seed, untrained)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
     results["classes"] = list(sets[0].classes)
     results["seed"] = seed
-    results["model"] = {
-        "architecture": loaded.model.config.architecture(),
-        "provenance": dict(loaded.provenance),
-    }
+    results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
     _write_figures(transfer, sets[0].classes, output)
     save_classifier(output / "classifier", classifier)
     write_json(output / "results.json", results)
     return results
+
+
+def describe_model(loaded: LoadedModel) -> dict[str, Any]:
+    """Return the model's shape and where it comes from."""
+    return {
+        "architecture": loaded.model.config.architecture(),
+        "provenance": dict(loaded.provenance),
+    }
 
 
 def fit_transfer(
@@ -111,22 +130,29 @@ def featurize_sets(
 
 
 def _accuracies(transfer: Transfer) -> dict[str, Any]:
-    results: dict[str, Any] = {}
-    for name, examples in zip(SPLITS, transfer.examples, strict=True):
-        results |= _accuracy(name, transfer.regression.accuracy(examples), examples)
     neuron, test = transfer.neuron, transfer.examples[2]
     return {
-        **results,
-        "c": transfer.regression.c,
-        "converged": transfer.regression.converged,
-        "nonzero": int((transfer.regression.coefficients != 0).sum()),
+        **describe_regression(transfer),
         "neuron": {
             "index": neuron.index,
             "polarity": neuron.polarity,
             "weight": float(transfer.regression.last_class()[neuron.index]),
             "val_accuracy": neuron.regression.val_accuracy,
-            **_accuracy("test", neuron.regression.accuracy(neuron.column(test)), test),
+            **accuracy_on("test", neuron.regression, neuron.column(test)),
         },
+    }
+
+
+def describe_regression(transfer: Transfer) -> dict[str, Any]:
+    """Return what the regression on all units is and what it is worth on every set."""
+    results: dict[str, Any] = {}
+    for name, examples in zip(SPLITS, transfer.examples, strict=True):
+        results |= accuracy_on(name, transfer.regression, examples)
+    return {
+        **results,
+        "c": transfer.regression.c,
+        "converged": transfer.regression.converged,
+        "nonzero": int((transfer.regression.coefficients != 0).sum()),
     }
 
 
@@ -135,33 +161,55 @@ def _at_threshold(classifier: Classifier, transfer: Transfer) -> dict[str, Any]:
     results: dict[str, Any] = {"value": classifier.threshold}
     for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
         chosen = classifier.choose(classifier.probabilities(examples.features))
-        results |= _accuracy(name, float((chosen == examples.labels).mean()), examples)
+        right = float((chosen == examples.labels).mean())
+        results |= _with_interval(name, right, len(examples.labels))
     return results
 
 
-def _accuracy(name: str, accuracy: float, examples: Examples) -> dict[str, Any]:
-    interval = accuracy_interval(accuracy, len(examples.labels))
+def accuracy_on(name: str, regression: Regression, examples: Examples) -> dict[str, Any]:
+    """Return NAME_accuracy and its 95 % interval, NAME_interval."""
+    return _with_interval(name, regression.accuracy(examples), len(examples.labels))
+
+
+def _with_interval(name: str, accuracy: float, count: int) -> dict[str, Any]:
+    interval = accuracy_interval(accuracy, count)
     return {f"{name}_accuracy": accuracy, f"{name}_interval": interval}
 
 
-def _baselines(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
+def measure_baselines(
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    cache: FeatureCache,
+    seed: int = 0,
+    untrained: int = 1,
 ) -> dict[str, Any]:
+    """Return what the accuracies on test have to be held against, each with its interval.
+
+    sets: train, val, test. `untrained` models of the same architecture, of as many seeds, read all
+    the texts; their accuracy is a mean over the seeds.
+    """
     train, val, test = sets
-    untrained = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
-    blank = featurize_sets(untrained, loaded, sets, cache)
-    accuracies = {
-        "majority": majority_accuracy(train, test),
-        "tfidf": tfidf_accuracy(train, val, test),
-        "untrained": fit_regression(blank[0], blank[1], seed).accuracy(blank[2]),
+    tested = len(test.labels)
+    by_seed = [_untrained(loaded, sets, cache, seed + draw) for draw in range(untrained)]
+    return {
+        "majority": _with_interval("test", majority_accuracy(train, test), tested),
+        "tfidf": _with_interval("test", tfidf_accuracy(train, val, test), tested),
+        "untrained": over_draws(by_seed, tested),
     }
-    return {name: _accuracy("test", accuracy, blank[2]) for name, accuracy in accuracies.items()}
+
+
+def _untrained(
+    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
+) -> float:
+    model = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
+    train, val, test = featurize_sets(model, loaded, sets, cache)
+    return fit_regression(train, val, seed).accuracy(test)
 
 
 def _write_figures(transfer: Transfer, classes: tuple[str, ...], output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
-    histogram = neuron_histogram(transfer.neuron, transfer.examples[2], legend(classes))
-    plot_weights(contributions, output / "weights.png")
-    plot_neuron(histogram, transfer.neuron, output / "neuron.png")
+    histogram = unit_histogram(transfer.neuron.index, transfer.examples[2], legend(classes))
+    save_png(draw_weights(contributions), output / "weights.png")
+    save_png(draw_histogram(histogram, transfer.neuron.index), output / "neuron.png")
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
     write_json(output / "figures.json", figures)

@@ -16,6 +16,7 @@ from model.errors import InputError
 from model.storage import write_atomically, write_json
 
 from .glyphs import glyph
+from .page import fill, page_style, shade
 from .readings import Reading, Readings
 from .scale import background
 
@@ -60,6 +61,7 @@ def as_html(readings: Readings) -> str:
     template = TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(readings.ranges()))
     content = {
+        "style": page_style(),
         "script_digest": _script_digest(template),
         "about": html.escape(_about(readings)),
         "units": "".join(
@@ -75,8 +77,7 @@ def as_html(readings: Readings) -> str:
         ),
         "data": _script_safe(_page_data(readings)),
     }
-    # One pass: a text that looks like a placeholder is not one.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
+    return fill(template, content)
 
 
 def _about(readings: Readings) -> str:
@@ -105,12 +106,11 @@ def _text(reading: Reading, number: int, limit: float) -> str:
 
 def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
     """Return one character; its place is in the attributes, so that it shows without a script."""
-    share = max(-1.0, min(value / limit, 1.0))
     place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
     return (
         f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
         f'data-place="{place}" title="{value:+.4f} {place}" '
-        f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}">'
+        f"{shade(value, limit)}>"
         f"{html.escape(glyph(character))}</span>"
     )
 

@@ -1,21 +1,29 @@
-"""Two figures: how much each unit weighs, and how the top one is spread by label."""
+"""Figures for files and pages: the weight of each unit, the spread of one by label."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure  # without pyplot: no display, nothing to close
 
-from .regression import Examples, Neuron, Regression
+from .regression import Examples, Regression
 
 BINS = 25
-COLORS = {"negative": "#b2182b", "positive": "#2166ac"}
+COLORS = {"negative": "#d6604d", "positive": "#4393c3"}  # on light ground and on dark
 SIZE = (7.0, 3.6)  # inches
+INK = "#16181b"  # axes and letters: matplotlib's own black is left to the data
+STYLE: Any = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # letters stay letters
+    "svg.hashsalt": "figure",  # the same file every time
+}
 
 
 def weight_contributions(regression: Regression) -> np.ndarray:
@@ -33,11 +41,11 @@ def legend(classes: Sequence[str]) -> list[str]:
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
-def neuron_histogram(
-    neuron: Neuron, examples: Examples, names: Sequence[str] = tuple(COLORS)
+def unit_histogram(
+    unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
     """Count a unit's values by label, in bins that all labels share; names: one per label."""
-    values = examples.features[:, neuron.index]
+    values = examples.features[:, unit]
     edges = np.histogram_bin_edges(values, BINS)
     counts = {
         name: np.histogram(values[examples.labels == label], edges)[0].tolist()
@@ -46,35 +54,55 @@ def neuron_histogram(
     return {"edges": edges.tolist(), **counts}
 
 
-def plot_weights(contributions: np.ndarray, path: Path) -> None:
+@mpl.rc_context(STYLE)
+def draw_weights(contributions: np.ndarray) -> Figure:
     """Draw the contribution of every unit; the sentiment neuron stands out."""
-    figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
+    axes = figure.subplots()
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
     top = int(np.argmax(np.abs(contributions)))
     axes.annotate(f"unit {top}", (top, contributions[top]), fontsize=9, color=COLORS["negative"])
     axes.axhline(0, linewidth=0.5, color="black")
     axes.set(xlabel="unit", ylabel="share of the weights (L2)", title="Weight by unit")
-    _finish(figure, path)
+    return figure
 
 
-def plot_neuron(histogram: dict[str, Any], neuron: Neuron, path: Path) -> None:
-    """Draw the spread of the unit's value for every label."""
-    figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
+@mpl.rc_context(STYLE)
+def draw_histogram(histogram: dict[str, Any], unit: int, size: tuple = SIZE) -> Figure:
+    """Draw the spread of a unit's value for every label."""
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
     edges = np.array(histogram["edges"])
     for name in (name for name in histogram if name != "edges"):
         color = COLORS.get(name)  # absent, the next one of matplotlib's cycle
         axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=name)
     axes.set(
-        xlabel=f"cell state of unit {neuron.index} after the text",
+        xlabel=f"cell state of unit {unit} after the text",
         ylabel="texts of the test set",
-        title="The top unit by label",
+        title="The unit by label",
     )
     axes.legend()
-    _finish(figure, path)
+    return figure
 
 
-def _finish(figure: plt.Figure, path: Path) -> None:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+def save_png(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, on white."""
+    with mpl.rc_context(STYLE):
+        figure.savefig(path, dpi=150, facecolor="white")
+
+
+def as_svg(figure: Figure) -> str:
+    """Return a figure as SVG on no ground, its ink dark on light pages and light on dark ones."""
+    file = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    svg = file.getvalue().decode()
+    start = svg.index("<svg")
+    head = svg.index(">", start) + 1
+    return svg[start:head] + SCHEME + svg[head:].replace(INK, "currentColor")
+
+
+SCHEME = (
+    f"<style>svg {{ color: {INK}; }}\n"
+    "@media (prefers-color-scheme: dark) { svg { color: #f2f3f4; } }</style>"
+)

@@ -24,6 +24,7 @@ class Reading:
     text: str  # C characters, as shown
     offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
     values: np.ndarray  # float32 [C, U], after the character's last byte
+    before: np.ndarray  # float32 [U], after the frame that precedes the first character
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def _reading(profile: TextProfile, text: str, shown: str, values: np.ndarray) ->
     frame = len(profile.prefix.encode())
     sizes = [len(character.encode()) for character in _as_read(profile, text)]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Reading(shown, offsets, values[frame + offsets[1:] - 1])
+    before = values[frame - 1] if frame else np.zeros_like(values[0])
+    return Reading(shown, offsets, values[frame + offsets[1:] - 1], before)
 
 
 def _as_read(profile: TextProfile, text: str) -> str:

@@ -43,11 +43,15 @@ class Regression:
         """Return log-odds: [N] of the positive one of two classes, [N, C] of each of more."""
         return features @ self.coefficients.T + self.intercept
 
-    def accuracy(self, examples: Examples) -> float:
-        """Return the fraction of examples classified rightly."""
+    def right(self, examples: Examples) -> np.ndarray:
+        """Return which examples are classified rightly: bool [N]."""
         scores = self.decide(examples.features)
         choices = scores > 0 if scores.ndim == 1 else scores.argmax(1)
-        return float((choices == examples.labels).mean())
+        return choices == examples.labels
+
+    def accuracy(self, examples: Examples) -> float:
+        """Return the fraction of examples classified rightly."""
+        return float(self.right(examples).mean())
 
     def importance(self) -> np.ndarray:
         """Return each unit's largest absolute weight in any class: [F]."""
@@ -84,13 +88,16 @@ def check_classes(labels: np.ndarray) -> None:
         raise InputError("the training labels hold a single class; two are needed")
 
 
-def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
+def l1_regression(c: float, seed: int = 0) -> LogisticRegression:
+    """Return an L1 logistic regression between two classes, yet to be fitted."""
     # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
-    model = OneVsRestClassifier(  # of two classes it fits one regression
-        LogisticRegression(
-            l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
-        )
+    return LogisticRegression(
+        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
     )
+
+
+def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
+    model = OneVsRestClassifier(l1_regression(c, seed))  # of two classes it fits one regression
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged`
         model.fit(train.features, train.labels)
@@ -111,7 +118,13 @@ def find_neuron(regression: Regression, train: Examples, val: Examples, seed: in
     importance = regression.importance()
     if not importance.any():
         importance = np.abs(_correlations(train))
-    index = int(np.argmax(importance))
+    return regress_on_unit(int(np.argmax(importance)), regression, train, val, seed)
+
+
+def regress_on_unit(
+    index: int, regression: Regression, train: Examples, val: Examples, seed: int = 0
+) -> Neuron:
+    """Regress on one unit alone, with a C search of its own; the polarity is its weight's sign."""
     alone = fit_regression(_column(train, index), _column(val, index), seed)
     sign = regression.last_class()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)

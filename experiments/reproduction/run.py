@@ -1,4 +1,4 @@
-"""The published transfer table, for one model: SST, IMDB and MR, all units and one.
+"""The published transfer table, for one model: SST, MR, IMDB and SemEval.
 
 python -m experiments.reproduction.run --model default --data DATA --work runs/reproduction
 """
@@ -7,37 +7,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
 from model.storage import write_json
 from model.weights import LoadedModel, load_model, model_digest
-from transfer.baselines import tfidf_accuracy
+from transfer.experiment import describe_model
 from transfer.features import FeatureCache
-from transfer.plots import neuron_histogram, plot_neuron
-from transfer.regression import Examples, Neuron, accuracy_interval, find_neuron, fit_regression
 
-from .tasks import TASKS, Fold, Task
+from .accuracy import measure_accuracy
+from .emotions import semeval
+from .f1 import measure_f1
+from .table import write_table
+from .tasks import TASKS
 
 HERE = Path(__file__).resolve().parent
+Name = Literal["sst", "mr", "imdb", "semeval"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure one model on the published transfer tasks, into results/<name>/."""
+    """Measure one model on the published transfer tasks, into results/<name>/; draw the table."""
 
     model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     name: str | None = None
     """What the results are filed under; absent, what --model says."""
     data: Path
-    """The folder that holds sst/, imdb/ and mr/."""
+    """The folder that holds sst/, mr/, imdb/ and semeval/."""
     work: Path = Path("runs/reproduction")
     """Where features are kept, so that an interrupted run goes on."""
-    tasks: tuple[Literal["sst", "imdb", "mr"], ...] = ("sst", "mr", "imdb")
+    tasks: tuple[Name, ...] = ("sst", "mr", "imdb", "semeval")
     """Which of them."""
+    untrained: int = 3
+    """Seeds of the untrained baseline; each reads all the texts once more."""
 
 
 def main() -> None:
@@ -46,67 +50,37 @@ def main() -> None:
     folder = HERE / "results" / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks:
-        task = TASKS[name](options.data / name)
-        result = measure(task, loaded, FeatureCache(options.work), folder)
-        write_json(folder / f"{name}.json", result)
+        result = measure(name, options, loaded, folder)
+        write_json(folder / f"{name}.json", {**result, **about(loaded)})
         print(line(result), flush=True)
+    print(write_table(folder))
+
+
+def measure(name: Name, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
+    """Return what a task's file holds, but for the model; its figures are drawn beside it."""
+    cache = FeatureCache(options.work)
+    if name == "semeval":
+        return measure_f1(semeval(options.data / name), loaded, cache, options.untrained)
+    task = TASKS[name](options.data / name)
+    return measure_accuracy(task, loaded, cache, folder, options.untrained)
+
+
+def about(loaded: LoadedModel) -> dict[str, Any]:
+    """Return which model it was, its size, and how the file was made."""
+    parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
+    model = {"digest": model_digest(loaded.model), "parameters": parameters}
+    return {"model": model | describe_model(loaded), "origin": describe_origin()}
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return the accuracies of a result in one line."""
-    columns = ("all_units", "one_unit", "tfidf")
-    cells = (f"{name} {result[name]['test_accuracy']:.4f}" for name in columns)
-    return f"{result['task']:<5} {', '.join(cells)}; unit {result['neurons']}"
-
-
-def measure(task: Task, loaded: LoadedModel, cache: FeatureCache, folder: Path) -> dict[str, Any]:
-    """Fit and test on every fold; return the accuracies over all that was tested."""
-    sequences = list(map(loaded.tokens, task.texts.texts))
-    features = cache.features(loaded.model, sequences, task.name)
-    examples = Examples(features, task.texts.labels)
-    right: dict[str, float] = {"all_units": 0.0, "one_unit": 0.0, "tfidf": 0.0}
-    neurons: list[Neuron] = []
-    for fold in task.folds:
-        train, val, test = (choose(examples, rows) for rows in (fold.train, fold.val, fold.test))
-        regression = fit_regression(train, val)
-        neurons.append(find_neuron(regression, train, val))
-        alone = neurons[-1].column(test)
-        right["all_units"] += regression.accuracy(test) * len(fold.test)
-        right["one_unit"] += neurons[-1].regression.accuracy(alone) * len(fold.test)
-        right["tfidf"] += bag_of_words(task, fold) * len(fold.test)
-    draw(neurons[0], choose(examples, task.folds[0].test), folder / task.name)
-    tested = sum(len(fold.test) for fold in task.folds)
-    return {
-        "task": task.name,
-        "folds": len(task.folds),
-        "tested": tested,
-        **{name: accuracy(count / tested, tested) for name, count in right.items()},
-        "neurons": sorted({neuron.index for neuron in neurons}),
-        "model": {"digest": model_digest(loaded.model), "provenance": dict(loaded.provenance)},
-        "origin": describe_origin(),
-    }
-
-
-def choose(examples: Examples, rows: np.ndarray) -> Examples:
-    """Return the examples of these rows."""
-    return Examples(examples.features[rows], examples.labels[rows])
-
-
-def bag_of_words(task: Task, fold: Fold) -> float:
-    """Return the accuracy of TF-IDF and logistic regression on a fold."""
-    return tfidf_accuracy(*(task.texts.subset(r) for r in (fold.train, fold.val, fold.test)))
-
-
-def accuracy(value: float, tested: int) -> dict[str, Any]:
-    """Return an accuracy with its interval."""
-    return {"test_accuracy": value, "test_interval": accuracy_interval(value, tested)}
-
-
-def draw(neuron: Neuron, test: Examples, path: Path) -> None:
-    """Write the histogram of the unit by label, as numbers and as a picture."""
-    histogram = neuron_histogram(neuron, test)
-    write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
-    plot_neuron(histogram, neuron, path.with_name(f"{path.name}_neuron.png"))
+    """Return a task's main numbers in one line."""
+    if "one_unit" in result:
+        columns = ("all_units", "one_unit", "tfidf", "untrained", "majority")
+        cells = [f"{name} {result[name]['test_accuracy']:.4f}" for name in columns]
+    else:
+        columns = ("all_units", "tfidf", "untrained", "always")
+        cells = [f"{name} {result[name]['plutchik_f1']['value']:.4f}" for name in columns]
+    return f"{result['task']:<8} {', '.join(cells)}"
 
 
 if __name__ == "__main__":

@@ -85,6 +85,11 @@ def cross_validation(count: int) -> Iterator[Fold]:
         yield Fold(train, val, test)
 
 
+def sizes(fold: Fold) -> dict[str, int]:
+    """Return how many examples are fitted on, chosen on and tested on."""
+    return {"train": len(fold.train), "val": len(fold.val), "test": len(fold.test)}
+
+
 def joined(parts: list[LabelledSet]) -> LabelledSet:
     """Return sets one after the other."""
     texts = [text for part in parts for text in part.texts]

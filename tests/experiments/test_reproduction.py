@@ -1,13 +1,17 @@
-"""The published transfer table: its folds, its readers, and one run on small data."""
+"""The published transfer table: its folds, its readers, its measures, and a run on small data."""
 
 import gzip
 import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score, jaccard_score
 
 from data_utils.synthetic import synthetic_reviews
+from experiments.reproduction import emotions
 from experiments.reproduction import run as reproduction
+from experiments.reproduction.emotions import EMOTIONS, scores_of, semeval
+from experiments.reproduction.table import write_table
 from experiments.reproduction.tasks import FOLDS, cross_validation, imdb, mr, sst
 from model.errors import InputError
 from model.text import text_profile
@@ -18,11 +22,24 @@ def jsonl(count, seed):
     return "\n".join(json.dumps(r._asdict()) for r in synthetic_reviews(count, seed)) + "\n"
 
 
+def tweets(count):
+    """Reviews for tweets: joy where they are positive, anger where not, love never."""
+    lines = [",".join(("ID", "Tweet", *EMOTIONS))]
+    for number, review in enumerate(synthetic_reviews(count, seed=count)):
+        flags = dict.fromkeys(EMOTIONS, number % 3 == 0)
+        flags |= {"joy": review.label == 1, "anger": review.label == 0, "love": number == 0}
+        cells = ",".join(str(int(flag)) for flag in flags.values())
+        lines.append(f'{number},"{review.text}",{cells}')
+    return "\n".join(lines) + "\n"
+
+
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """Small sets in the places and formats of the real ones."""
-    for name in ("sst", "imdb", "mr"):
+    for name in ("sst", "imdb", "mr", "semeval"):
         (tmp_path / name).mkdir()
+    for name, count in (("train", 200), ("val", 60)):
+        (tmp_path / f"semeval/{name}.csv").write_text(tweets(count))
     for name, count in (("train", 60), ("val", 20), ("test", 30)):
         rows = [f'{r.label},"{r.text}"' for r in synthetic_reviews(count, seed=count)]
         (tmp_path / f"sst/{name}.csv").write_text("\n".join(["label,sentence", *rows]) + "\n")
@@ -65,18 +82,86 @@ def test_movie_reviews_are_read_in_their_old_encoding(data):
         mr(data)
 
 
-def test_a_model_is_measured_on_all_three(data, small_model, tmp_path, monkeypatch, capsys):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+def test_emotions_are_read_and_split(data, monkeypatch):
+    found = semeval(data / "semeval")
+    assert found.texts.labels.shape == (260, 11)
+    fold = found.fold
+    assert [len(part) for part in (fold.train, fold.val, fold.test)] == [180, 20, 60]
+    assert sorted([*fold.train, *fold.val]) == list(range(200))
+    assert fold.test.tolist() == list(range(200, 260))
+    path = data / "semeval/val.csv"
+    path.write_text(path.read_text().replace(",0,", ",2,", 1))
+    with pytest.raises(InputError, match=r"val\.csv, row 2: .* a label is 0 or 1"):
+        semeval(data / "semeval")
+
+
+def test_the_measures_of_emotions_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    labels, said = (rng.integers(0, 2, (40, 11)) * rng.integers(0, 2, (40, 1)) for _ in range(2))
+    labels[:, 3] = said[:, 3] = 0
+    found = scores_of(labels, said)
+    eight = [EMOTIONS.index(name) for name in emotions.PLUTCHIK]
+    f1 = f1_score(labels, said, average=None, zero_division=0)
+    expected = {
+        "jaccard": jaccard_score(labels, said, average="samples", zero_division=1),
+        "micro_f1": f1_score(labels, said, average="micro"),
+        "macro_f1": f1.mean(),
+        "plutchik_f1": f1[eight].mean(),
+    }
+    for name, value in expected.items():
+        assert found[name]["value"] == pytest.approx(value)
+        low, high = found[name]["interval"]
+        assert low < value < high
+
+
+def test_resampling_gives_the_spread_of_a_mean(monkeypatch):
+    """Of one emotion alike in all tweets, micro F1 is a known function of a binomial share."""
+    labels = np.zeros((400, 11), dtype=np.int64)
+    labels[:100, 4] = 1
+    said = np.zeros_like(labels)
+    said[:, 4] = 1
+    draws = np.random.default_rng(9).binomial(400, 0.25, 200_000) / 400
+    expected = np.percentile(2 * draws / (1 + draws), [2.5, 97.5])
+    np.testing.assert_allclose(scores_of(labels, said)["micro_f1"]["interval"], expected, atol=0.01)
+
+
+def test_a_model_is_measured_on_all_four(data, small_model, tmp_path, monkeypatch, capsys):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
     monkeypatch.setattr(reproduction, "HERE", tmp_path)
     argv = ["run", "--model", str(tmp_path / "model"), "--name", "mine", "--data", str(data)]
+    argv += ["--untrained", "2"]
     monkeypatch.setattr("sys.argv", [*argv, "--work", str(tmp_path / "features")])
     reproduction.main()
+    folder = tmp_path / "results/mine"
     for name, tested in (("sst", 30), ("imdb", 80), ("mr", 152)):
-        result = json.loads((tmp_path / f"results/mine/{name}.json").read_text())
+        result = json.loads((folder / f"{name}.json").read_text())
         assert result["tested"] == tested
-        for row in ("all_units", "one_unit", "tfidf"):
+        for row in ("all_units", "one_unit", "tfidf", "untrained", "majority"):
             low, high = result[row]["test_interval"]
             assert 0 <= low <= result[row]["test_accuracy"] <= high <= 1
         assert result["tfidf"]["test_accuracy"] > 0.8  # the grammar's words give it away
-        assert (tmp_path / f"results/mine/{name}_neuron.png").exists()
-    assert "sst   all_units" in capsys.readouterr().out
+        assert len(result["all_units"]["by_fold"]) == result["folds"] == len(result["neurons"])
+        assert len(result["untrained"]["accuracies"]) == 2
+        assert (folder / f"{name}_neuron.png").exists()
+    f1 = json.loads((folder / "semeval.json").read_text())
+    assert f1["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
+    assert "sst      all_units" in capsys.readouterr().out
+    the_table_says_it(folder)
+
+
+def the_table_says_it(folder):
+    table = (folder / "table.md").read_text()
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(lines) == 1 + 7  # the head; three tasks with two rows, one with one
+    assert "12 units" in table
+    assert "4,321 characters read in training" in table
+    sst = json.loads((folder / "sst.json").read_text())
+    assert f"{100 * sst['one_unit']['test_accuracy']:.1f} (" in lines[2]
+    assert "91.8 (4,096, radford)" in lines[1]
+    assert "86.9 (4,096, radford, recalled)" in table
+    before = (folder / "table.png").read_bytes()
+    (folder / "imdb.json").unlink()
+    assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 2
+    assert (folder / "table.png").read_bytes() != before
+    with pytest.raises(InputError, match="no results"):
+        write_table(folder.parent)

@@ -188,7 +188,7 @@ def test_white_letters_can_be_read_on_every_colour(color):
 
 
 def test_a_unit_that_is_always_zero_has_a_scale():
-    reading = Reading("ab", np.array([0, 1, 2]), np.zeros((2, 1), np.float32))
+    reading = Reading("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
     result = Readings([reading], [0], "cell", 0)
     assert result.ranges() == [1.0]
     assert "a model" in as_html(result)

@@ -1,0 +1,110 @@
+"""Accuracy on a task of two classes, fold by fold, beside its baselines."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.language_model import build_model
+from model.storage import write_json
+from model.weights import LoadedModel
+from transfer.baselines import majority_accuracy, tfidf_accuracy
+from transfer.features import FeatureCache
+from transfer.intervals import over_draws
+from transfer.plots import draw_histogram, save_png, unit_histogram
+from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
+
+from .tasks import Fold, Task, sizes
+
+
+def measure_accuracy(
+    task: Task, loaded: LoadedModel, cache: FeatureCache, folder: Path, untrained: int
+) -> dict[str, Any]:
+    """Fit and test on every fold; return the accuracies over all that was tested.
+
+    The top unit's histogram on the first fold goes to `folder`, as a picture and as numbers.
+    """
+    examples = features_of(task, loaded, cache)
+    by_fold: dict[str, list[float]] = {}
+    neurons = []
+    for fold in task.folds:
+        train, val, test = (choose(examples, rows) for rows in (fold.train, fold.val, fold.test))
+        regression = fit_regression(train, val)
+        neuron = find_neuron(regression, train, val)
+        neurons.append(neuron.index)
+        found = {
+            "all_units": regression.accuracy(test),
+            "one_unit": neuron.regression.accuracy(neuron.column(test)),
+            **word_baselines(task, fold),
+        }
+        for name, accuracy in found.items():
+            by_fold.setdefault(name, []).append(accuracy)
+    draw(neurons[0], choose(examples, task.folds[0].test), folder / task.name)
+    tested = sum(len(fold.test) for fold in task.folds)
+    blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
+    return {
+        "task": task.name,
+        "folds": len(task.folds),
+        "tested": tested,
+        "examples": sizes(task.folds[0]),
+        "characters": sum(map(len, task.texts.texts)),
+        **{name: over_folds(values, task.folds) for name, values in by_fold.items()},
+        "untrained": over_draws(blank, tested),
+        "neurons": neurons,
+    }
+
+
+def features_of(
+    task: Task, loaded: LoadedModel, cache: FeatureCache, model: Any = None
+) -> Examples:
+    """Return the features of all texts, by the loaded model or another of its shape."""
+    sequences = list(map(loaded.tokens, task.texts.texts))
+    features = cache.features(model or loaded.model, sequences, task.name)
+    return Examples(features, task.texts.labels)
+
+
+def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, seed: int) -> float:
+    """Return the accuracy over all folds of a model that has learned nothing."""
+    blank = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
+    examples = features_of(task, loaded, cache, blank)
+    right = 0.0
+    for fold in task.folds:
+        train, val, test = (choose(examples, rows) for rows in (fold.train, fold.val, fold.test))
+        right += float(fit_regression(train, val, seed).right(test).sum())
+    return right / sum(len(fold.test) for fold in task.folds)
+
+
+def word_baselines(task: Task, fold: Fold) -> dict[str, float]:
+    """Return the accuracies on a fold of what reads no states."""
+    train, val, test = (task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test))
+    return {
+        "tfidf": tfidf_accuracy(train, val, test),
+        "majority": majority_accuracy(train, test),
+    }
+
+
+def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
+    """Return the accuracy over all that was tested, its interval, and each fold's.
+
+    Wilson's interval takes the tested examples as independent; folds share what they are fitted on,
+    so that of ten folds it is a little too narrow.
+    """
+    counts = [len(fold.test) for fold in folds]
+    accuracy = float(np.average(accuracies, weights=counts))
+    return {
+        "test_accuracy": accuracy,
+        "test_interval": accuracy_interval(accuracy, sum(counts)),
+        "by_fold": accuracies,
+    }
+
+
+def choose(examples: Examples, rows: np.ndarray) -> Examples:
+    """Return the examples of these rows."""
+    return Examples(examples.features[rows], examples.labels[rows])
+
+
+def draw(unit: int, test: Examples, path: Path) -> None:
+    """Write the histogram of a unit by label, as numbers and as a picture."""
+    histogram = unit_histogram(unit, test)
+    write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
+    save_png(draw_histogram(histogram, unit), path.with_name(f"{path.name}_neuron.png"))

@@ -1,0 +1,38 @@
+"""F1 on the emotions of tweets, beside its baselines."""
+
+from typing import Any
+
+import numpy as np
+
+from model.language_model import build_model
+from model.weights import LoadedModel
+from transfer.features import FeatureCache
+
+from .emotions import EMOTIONS, Tweets, by_features, by_words, mean_over, scores_of
+from .tasks import sizes
+
+
+def measure_f1(
+    tweets: Tweets, loaded: LoadedModel, cache: FeatureCache, untrained: int
+) -> dict[str, Any]:
+    """Return the measures of E-c: all units, a bag of words, untrained models, always yes."""
+    labels = tweets.texts.labels[tweets.fold.test]
+    sequences = list(map(loaded.tokens, tweets.texts.texts))
+    config, dtype = loaded.model.config, loaded.model.compute_dtype
+    models = [build_model(config, seed, dtype).eval() for seed in range(untrained)]
+    said = [
+        by_features(cache.features(model, sequences, "semeval"), tweets)
+        for model in (loaded.model, *models)
+    ]
+    scores = [scores_of(labels, answers) for answers in said]
+    return {
+        "task": "semeval",
+        "tested": len(labels),
+        "examples": sizes(tweets.fold),
+        "characters": sum(map(len, tweets.texts.texts)),
+        "emotions": list(EMOTIONS),
+        "all_units": scores[0],
+        "tfidf": scores_of(labels, by_words(tweets)),
+        "untrained": mean_over(scores[1:]),
+        "always": scores_of(labels, np.ones_like(labels)),
+    }

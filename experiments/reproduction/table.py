@@ -1,0 +1,152 @@
+"""The published table beside ours, from the JSON of one model: table.md, table.json, table.png.
+
+python -m experiments.reproduction.table results/default
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from configs import command
+from model.errors import InputError
+from model.storage import read_json, write_atomically, write_json
+from transfer.plots import COLORS, STYLE, save_png
+
+PUBLISHED = Path(__file__).with_name("published.json")
+TITLES = {"sst": "SST", "mr": "MR, 10 folds", "imdb": "IMDB", "semeval": "SemEval E-c, val"}
+ROWS = {"all_units": "all units", "one_unit": "one unit"}
+FLOOR = {"sst": "majority", "mr": "majority", "imdb": "majority", "semeval": "always"}
+HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        raise InputError("give the folder of one model's results")
+    print(write_table(Path(sys.argv[1])))
+
+
+def write_table(folder: Path) -> str:
+    """Write the table of all tasks that were measured, with its numbers and its figure."""
+    results = {
+        name: read_json(folder / f"{name}.json")
+        for name in TITLES
+        if (folder / f"{name}.json").is_file()
+    }
+    if not results:
+        raise InputError(f"{folder}: no results of {', '.join(TITLES)}")
+    rows = rows_of(results)
+    table = as_markdown(rows, results)
+    write_json(folder / "table.json", {"rows": rows})
+    write_atomically(folder / "table.md", lambda path: path.write_text(table, encoding="utf-8"))
+    save_png(draw(rows), folder / "table.png")
+    return table
+
+
+def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for each task and measure: published values, ours, baselines."""
+    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))["rows"]
+    rows = []
+    for task, result in results.items():
+        for row in (name for name in ROWS if name in result):
+            others = {name: number(result[name]) for name in ("tfidf", "untrained", FLOOR[task])}
+            rows.append({
+                "task": task,
+                "row": row,
+                "measure": "accuracy" if task != "semeval" else "F1 over Plutchik's eight",
+                "published": [p for p in published if (p["task"], p["row"]) == (task, row)],
+                "ours": number(result[row]),
+                **others,
+                "examples": result["examples"],
+            })  # fmt: skip
+    return rows
+
+
+def number(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a value and its 95 % interval, of an accuracy or of F1."""
+    if "plutchik_f1" in result:
+        return {key: result["plutchik_f1"][key] for key in ("value", "interval")}
+    return {"value": result["test_accuracy"], "interval": result["test_interval"]}
+
+
+def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
+    """Return the table, below what the model is and the command."""
+    any_result = next(iter(results.values()))
+    lines = [about(any_result), "", HEAD, "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        floor = row[FLOOR[row["task"]]]
+        values = ", ".join(map(quoted, row["published"]))
+        sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
+        cells = [TITLES[row["task"]], ROWS[row["row"]], values or "-", percent(row["ours"])]
+        cells += [percent(row["tfidf"]), percent(row["untrained"]), percent(floor), sizes]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", NOTES])
+
+
+def quoted(published: dict[str, Any]) -> str:
+    """Return a published value with its units, source, and whether the source was at hand."""
+    doubt = ", recalled" if published.get("recalled") else ""
+    units = f"{published['units']:,}"
+    return f"{100 * published['value']:.1f} ({units}, {published['source']}{doubt})"
+
+
+NOTES = """\
+Per cent, with 95 % intervals; published: (units, source; recalled where the paper's own table was
+not at hand). Accuracies: Wilson. SemEval: F1 over
+Plutchik's eight emotions on the validation set, intervals by resampling tweets, "majority" is every
+emotion always; the published one is of a language model fine-tuned on the task, ours of frozen
+features. Untrained: mean over seeds.
+"""
+
+
+def about(result: dict[str, Any]) -> str:
+    """Return one line on the model's size, its training data and the command."""
+    model = result["model"]
+    provenance = model["provenance"]
+    read = provenance.get("characters")
+    bits = provenance.get("best_valid_bits_per_character")
+    parts = [
+        f"{model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
+        *([f"{read:,} characters read in training"] if read else []),
+        *([f"{bits:.3f} bits per character"] if bits else []),
+        f"revision {result['origin']['git_revision']}",
+    ]
+    return f"{', '.join(parts)}. `{result['origin']['command']}`"
+
+
+def percent(cell: dict[str, Any]) -> str:
+    """Return a value and its interval in per cent."""
+    low, high = cell["interval"]
+    return f"{100 * cell['value']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+@mpl.rc_context(STYLE)
+def draw(rows: list[dict[str, Any]]) -> Figure:
+    """Draw ours with its interval, what was published, and the baselines, a line for each row."""
+    figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        ours = row["ours"]
+        axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
+        marks = [
+            ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
+            ("|", COLORS["negative"], "published", [p["value"] for p in row["published"]]),
+            ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
+            (".", "#777777", "untrained", [row["untrained"]["value"]]),
+        ]
+        for marker, color, label, values in marks:
+            name = label if place == 0 else None
+            axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
+    names = [f"{TITLES[row['task']]}, {ROWS[row['row']]}" for row in rows]
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))
+    axes.legend(loc="lower left")
+    return figure
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,98 @@
+"""Understand one unit: a page of what it knows, what it answers to, and what it is worth.
+
+python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
+    --output runs/tour/neuron --draws 3
+python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
+    --output runs/tour/transfer --neuron 7 --labels 10 100 --draws 2 --untrained 1
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import command
+
+from model.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Understand one unit on a labelled task: a page, neuron.json and figures.
+
+    Units ranked by accuracy, area under the ROC curve and weight; the unit by label; accuracy with
+    few units, without the unit, with few labels; the texts and words that move it most. All that is
+    chosen is chosen on train and val.
+    """
+
+    model: str
+    """A model directory, a run directory, or the name of a shipped model."""
+    train: Path
+    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
+    val: Path
+    """Labelled texts to choose C on."""
+    test: Path
+    """Labelled texts to report on, and to show."""
+    output: Path
+    """Folder for neuron.html, neuron.json, figures/ and the feature cache; that of a transfer of
+    the same texts has the features already."""
+    text_key: str | None = None
+    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    label_key: str | None = None
+    """Key of the label; absent, the first present of label, sentiment, overall."""
+    positive: str | None = None
+    """Of more than two classes, the one to tell from the rest."""
+    neuron: int | None = None
+    """The unit; absent, that of largest weight in the regression on all."""
+    labels: tuple[int, ...] = ()
+    """Numbers of labels to learn from; absent 10, 20, 50, 100, ... and all."""
+    draws: int = 10
+    """How often labels are drawn for each number."""
+    untrained: int = 3
+    """Seeds of the untrained baseline; each reads all the texts once more."""
+    seed: int = 0
+    """Seeds the regressions, the draws and the untrained baseline."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    if not 0 <= options.seed < 2**32:
+        raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
+    command.prepare_output(options.output / "neuron.json")
+
+    import torch
+
+    from data_utils.labelled import against_rest, read_labelled_sets
+    from model.weights import load_model
+    from transfer.neuron_report import write_report
+    from transfer.neuron_study import StudyOptions, run_study
+
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    paths = [options.train, options.val, options.test]
+    sets = read_labelled_sets(paths, options.text_key, options.label_key)
+    if options.positive is not None:
+        sets = against_rest(sets, options.positive)
+    study = StudyOptions(
+        neuron=options.neuron,
+        labels=options.labels,
+        draws=options.draws,
+        untrained=options.untrained,
+        seed=options.seed,
+    )
+    results = run_study(loaded, sets, options.output, study)
+    page = write_report(results, options.output)
+    print_table(results)
+    print(f"written to {page}")
+
+
+def print_table(results: dict[str, Any]) -> None:
+    """Print the accuracies on the test set that the page begins with."""
+    from transfer.neuron_report import accuracies_of
+
+    print(f"{'test accuracy':<40}{'':>8}  95 % interval")
+    for name, row in accuracies_of(results):
+        low, high = row["test_interval"]
+        print(f"{name:<40}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
+
+
+if __name__ == "__main__":
+    command.run(main)

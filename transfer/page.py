@@ -1,0 +1,24 @@
+"""What the pages share: their style, how a template is filled, how a value becomes a colour."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page_style() -> str:
+    """Return the style of all pages: light and dark, characters coloured by value."""
+    return STYLE.read_text(encoding="utf-8").strip()
+
+
+def fill(template: str, content: Mapping[str, str]) -> str:
+    """Put content, which is HTML already, where a template says {{name}}."""
+    # One pass: a text that looks like a placeholder is not one.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
+
+
+def shade(value: float, limit: float) -> str:
+    """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
+    share = max(-1.0, min(value / limit, 1.0))
+    return f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}"'
