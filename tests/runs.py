@@ -3,9 +3,11 @@
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.forked import run_forked
@@ -57,7 +59,7 @@ def is_ours(command):
     return command[0].endswith(".py") or module.startswith(("experiments.", "tests."))
 
 
-def start(*command):
+def start(*command, env=None):
     """Start `python <command>` and return the running process."""
     return subprocess.Popen(
         [sys.executable, *map(str, command)],
@@ -66,8 +68,38 @@ def start(*command):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
     )
+
+
+def run_ranks(count, *command, timeout=240):
+    """Run `python <command>` as so many ranks, forked; return the finished processes."""
+    with ThreadPoolExecutor(count) as threads:
+        waiting = [
+            threads.submit(run_forked, list(map(str, command)), ROOT, timeout, environment)
+            for environment in environments_of(count)
+        ]
+        return [process.result() for process in waiting]
+
+
+def start_ranks(count, *command):
+    """Start `python <command>` as so many ranks; return the running processes."""
+    return [start(*command, env=environment) for environment in environments_of(count)]
+
+
+def environments_of(count):
+    """Return what a launcher that restarts nothing sets for each rank of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    own = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count))
+    return [{**os.environ, "OMP_NUM_THREADS": "1", **shared, **ranks} for ranks in own]
 
 
 def small_run(run_dir, steps, **changes):

@@ -25,12 +25,14 @@ from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
 
 from .progress import Progress
+from .run_directory import await_visible
 from .trainer import Trainer
 
 FORMAT_VERSION = 1
 OPTIMIZER_FILE = "optimizer.safetensors"
 LANES_FILE = "lanes.safetensors"
 TRAINING_FILE = "training.json"
+NONE = -1  # the step of no checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ class Checkpoints:
         nats = world.gather(trainer.nats)  # [ranks]
         if not world.is_main:
             return
-        final = self.folder / f"step-{trainer.progress.step:08d}"
+        final = self._of_step(trainer.progress.step)
         partial = self.folder / f".{final.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         try:
@@ -98,14 +100,20 @@ class Checkpoints:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
 
+    def _of_step(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
     def restore(self, trainer: Trainer) -> None:
-        """Load the newest checkpoint into the trainer, on every rank.
+        """Load the newest checkpoint that the main rank finds into the trainer, on every rank.
 
         A run that ended before its first one starts anew: the seed makes it the same run.
         """
-        if not (complete := self.complete()):
+        complete = self.complete() if trainer.world.is_main else []
+        step = trainer.world.from_main(_step_of(complete[-1]) if complete else NONE)
+        if step == NONE:
             return
-        folder = complete[-1]
+        folder = self._of_step(step)
+        await_visible(folder)
         path = folder / TRAINING_FILE
         content = read_json(path)
         check_format_version(content, FORMAT_VERSION, path)
@@ -130,6 +138,10 @@ class Checkpoints:
         trainer.take_lanes(State(carried["h"], carried["c"]))
         trainer.restore_nats(carried["row_nats"].flatten())
         torch.set_rng_state(carried["random_state"])
+
+
+def _step_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
