@@ -2,24 +2,66 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 BURST, LIMIT = "64kb", "4mb"  # of the token bucket that limits a link
+FILES = Path("/etc/netns")  # what `ip netns exec` shows a namespace in place of files in /etc
 
 
 class Unavailable(Exception):
     """This machine cannot lay such a network; the message says why."""
 
 
-@contextmanager
-def nodes(count: int, rate: str) -> Iterator[list[str]]:
-    """Lay namespaces whose links send at `rate` (as tc writes it, `100mbit`); yield their names.
+@dataclass(frozen=True)
+class Node:
+    """A namespace with one link, eth0."""
 
-    Addresses are 10.77.0.1 and on, the interface is eth0. All of it is gone afterwards. Raises
-    Unavailable without root, without ip and tc, or where the kernel lacks what they need.
+    number: int
+    name: str
+    link: str  # the end on the bridge
+
+    @property
+    def address(self) -> str:
+        """Return its address."""
+        return f"10.77.0.{self.number + 1}"
+
+    def within(self, *command: str) -> list[str]:
+        """Return the command that runs a command in it."""
+        return ["ip", "netns", "exec", self.name, *command]
+
+    def unplug(self) -> None:
+        """Take the link down: what is sent gets lost, and nobody is told."""
+        _run(f"ip link set {self.link} down")
+
+    def plug(self) -> None:
+        """Take the link up again."""
+        _run(f"ip link set {self.link} up")
+
+    def processes(self) -> list[int]:
+        """Return the ids of all processes in it."""
+        command = ["ip", "netns", "pids", self.name]
+        return list(map(int, subprocess.run(command, capture_output=True).stdout.split()))
+
+    def kill(self) -> None:
+        """Kill all processes in it at once."""
+        for process in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+@contextmanager
+def nodes(count: int, rate: str, *, loopback: bool = False) -> Iterator[list[Node]]:
+    """Lay namespaces whose links send at `rate` (as tc writes it, `100mbit`).
+
+    Addresses are 10.77.0.1 and on. loopback: what a node sends to itself is limited as well. All
+    of it is gone afterwards, processes in it too. Raises Unavailable without root, without ip and
+    tc, or where the kernel lacks what they need.
     """
     for program in ("ip", "tc"):
         if shutil.which(program) is None:
@@ -27,35 +69,44 @@ def nodes(count: int, rate: str) -> Iterator[list[str]]:
     if os.geteuid():
         raise Unavailable("network namespaces need root")
     tag = uuid.uuid4().hex[:6]
-    names = [f"mlstm{tag}n{number}" for number in range(count)]
+    laid = [Node(number, f"mlstm{tag}n{number}", f"v{tag}{number}") for number in range(count)]
     bridge = f"br{tag}"
     try:
         _run(f"ip link add {bridge} type bridge")
         _run(f"ip link set {bridge} up")
-        for number, name in enumerate(names):
-            _lay_node(number, name, bridge, f"v{tag}{number}", rate)
-        yield names
+        for node in laid:
+            _name_all(node, laid)
+            _lay(node, bridge, {"eth0": rate, **({"lo": rate} if loopback else {})})
+        yield laid
     finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        for node in laid:
+            node.kill()
+            subprocess.run(["ip", "netns", "delete", node.name], capture_output=True)
+            shutil.rmtree(FILES / node.name, ignore_errors=True)
         subprocess.run(["ip", "link", "delete", bridge], capture_output=True)
+        with suppress(OSError):  # there is another's
+            FILES.rmdir()
 
 
-def address(number: int) -> str:
-    """Return a node's address."""
-    return f"10.77.0.{number + 1}"
+def _name_all(node: Node, laid: list[Node]) -> None:
+    """Give addresses names: without, every look-up waits for a server that is not there."""
+    names = [f"{other.address} {other.name}\n" for other in laid]
+    (FILES / node.name).mkdir(parents=True)
+    (FILES / node.name / "hosts").write_text("127.0.0.1 localhost\n" + "".join(names))
 
 
-def _lay_node(number: int, name: str, bridge: str, link: str, rate: str) -> None:
-    _run(f"ip netns add {name}")
-    _run(f"ip link add {link} type veth peer name eth0 netns {name}")
-    _run(f"ip link set {link} master {bridge} up")
-    inside = f"ip netns exec {name}"
-    _run(f"{inside} ip address add {address(number)}/24 dev eth0")
+def _lay(node: Node, bridge: str, rates: dict[str, str]) -> None:
+    _run(f"ip netns add {node.name}")
+    _run(f"ip link add {node.link} type veth peer name eth0 netns {node.name}")
+    _run(f"ip link set {node.link} master {bridge} up")
+    inside = " ".join(node.within())
+    _run(f"{inside} ip address add {node.address}/24 dev eth0")
     _run(f"{inside} ip link set eth0 up")
-    _run(f"{inside} ip link set lo up")
-    # Only what leaves is limited; both directions of a full-duplex link follow from that.
-    _run(f"{inside} tc qdisc add dev eth0 root tbf rate {rate} burst {BURST} limit {LIMIT}")
+    _run(f"{inside} ip link set lo mtu 1500 up")  # a packet must fit into the bucket
+    for device, rate in rates.items():
+        # Only what leaves is limited; both directions of a full-duplex link follow from that.
+        bucket = f"tbf rate {rate} burst {BURST} limit {LIMIT}"
+        _run(f"{inside} tc qdisc add dev {device} root {bucket}")
 
 
 def _run(command: str) -> None:
