@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from model.errors import InputError
-from training.distributed import may_restart
+from training.launcher import may_restart
 from training.run_directory import existing_run_directory
 
 from .command import parse

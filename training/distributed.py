@@ -21,6 +21,7 @@ from torch import Tensor
 
 from model.errors import InputError
 
+from .launcher import may_restart
 from .signals import TEMPORARY_FAILURE
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -187,11 +188,6 @@ def _join(device: torch.device, timeout: timedelta) -> None:
     store.wait([f"here/{peer}" for peer in range(size)], JOIN)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-
-
-def may_restart() -> bool:
-    """Return whether a launcher starts this process anew when a rank fails or a node comes."""
-    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
 
 
 def _is_about_peers(error: RuntimeError) -> bool:

@@ -16,7 +16,7 @@ from ..network import Node
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PORT = 29500
-PATIENCE = 240.0  # seconds in which a machine with other work does anything asked of it here
+PATIENCE = 600.0  # seconds in which a machine with other work does anything asked of it here
 POLL = 0.05
 STARTED = re.compile(r"lanes on (\d+) x .* from step ([\d,]+)\n")
 ROW = re.compile(rb'^{"step": (\d+),.*}$', re.MULTILINE)

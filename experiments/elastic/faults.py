@@ -70,9 +70,12 @@ def link_glitch(cluster: Cluster) -> dict[str, Any]:
 
 
 def link_down(cluster: Cluster) -> dict[str, Any]:
-    """Take the second node's link down for good; its launcher ends some time after."""
+    """Take the second node's link down for good; its launcher ends when TCP gives up."""
+    begun = time.monotonic()
     row = measured(cluster, cluster.nodes[1].unplug, whole=1)
-    return {**row, "launcher_exit_codes": cluster.await_end(1)}
+    codes = cluster.await_end(1)
+    ended = time.monotonic() - begun
+    return {**row, "seconds_until_ended": ended, "launcher_exit_codes": codes}
 
 
 def link_back(cluster: Cluster) -> dict[str, Any]:

@@ -71,8 +71,8 @@ def main() -> None:
             raise InputError(f"no network to try it on: {error}") from error
         compared = compare(folder, options)
     settings = {key: str(value) for key, value in {**SETTINGS, **vars(options)}.items()}
-    facts = {"load": os.getloadavg(), "origin": describe_origin()}
-    write_json(options.output, {"faults": rows, **compared, "settings": settings, **facts})
+    facts = {"settings": settings, "origin": describe_origin()}
+    write_json(options.output, {"faults": rows, **compared, **facts})
 
 
 def arguments(run_dir: Path, options: Options) -> list[str]:
@@ -97,7 +97,7 @@ def happenings(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
         to_the_next = -cluster.step() % options.every_steps
         cluster.await_steps(to_the_next + options.every_steps // 2)
         row = {"fault": fault.name, **fault.make(cluster)}
-        rows.append(row)
+        rows.append({**row, "load": os.getloadavg()[0]})
         ranks = row.get("ranks", 2 * cluster.workers)
         print(f"{fault.name:<48}{row['seconds']:>8.1f}{ranks:>6}{row['steps_lost']:>6}", flush=True)
     cluster.terminate(0, 1)
