@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ class Options:
 def main() -> None:
     options = command.parse(Options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # tidies up first
+    settings = {key: str(value) for key, value in {**SETTINGS, **vars(options)}.items()}
+    result: dict[str, Any] = {"faults": [], "settings": settings, "origin": describe_origin()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,13 +69,12 @@ def main() -> None:
                 main_py = arguments(folder / "run", options)
                 metrics = folder / "run" / "metrics.jsonl"
                 cluster = Cluster(laid, folder, main_py, metrics)
-                rows = happenings(cluster, options)
+                for row in happenings(cluster, options):
+                    result["faults"].append(row)
+                    write_json(options.output, result)
         except Unavailable as error:
             raise InputError(f"no network to try it on: {error}") from error
-        compared = compare(folder, options)
-    settings = {key: str(value) for key, value in {**SETTINGS, **vars(options)}.items()}
-    facts = {"settings": settings, "origin": describe_origin()}
-    write_json(options.output, {"faults": rows, **compared, **facts})
+        write_json(options.output, {**result, **compare(folder, options)})
 
 
 def arguments(run_dir: Path, options: Options) -> list[str]:
@@ -86,23 +88,21 @@ def arguments(run_dir: Path, options: Options) -> list[str]:
     return ["main.py", "--run-dir", str(run_dir), *words]
 
 
-def happenings(cluster: Cluster, options: Options) -> list[dict[str, Any]]:
-    """Start the run, make the faults one after the other, stop it."""
+def happenings(cluster: Cluster, options: Options) -> Iterator[dict[str, Any]]:
+    """Start the run, make the faults one after the other, stop it; yield what each one did."""
     cluster.start(0, 1)
     cluster.recovery({}, 0.0, ranks=2 * cluster.workers)
-    rows = []
     print(f"{'fault':<48}{'seconds':>8}{'ranks':>6}{'lost':>6}")
     for fault in [FAULTS[number] for number in options.only] or FAULTS:
         # Half-way between two checkpoints, and past at least one of this start.
         to_the_next = -cluster.step() % options.every_steps
         cluster.await_steps(to_the_next + options.every_steps // 2)
-        row = {"fault": fault.name, **fault.make(cluster)}
-        rows.append({**row, "load": os.getloadavg()[0]})
+        row = {"fault": fault.name, **fault.make(cluster), "load": os.getloadavg()[0]}
         ranks = row.get("ranks", 2 * cluster.workers)
         print(f"{fault.name:<48}{row['seconds']:>8.1f}{ranks:>6}{row['steps_lost']:>6}", flush=True)
+        yield row
     cluster.terminate(0, 1)
     cluster.await_end(0, 1)
-    return rows
 
 
 def compare(folder: Path, options: Options) -> dict[str, Any]:
