@@ -89,17 +89,21 @@ def start_ranks(count, *command):
 
 def environments_of(count):
     """Return what a launcher that restarts nothing sets for each rank of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     shared = {
         "WORLD_SIZE": str(count),
         "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port()),
     }
     own = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count))
     return [{**os.environ, "OMP_NUM_THREADS": "1", **shared, **ranks} for ranks in own]
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def small_run(run_dir, steps, **changes):

@@ -2,9 +2,7 @@
 
 import os
 import re
-import shlex
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkouts import make_checkout
-from tests.runs import ROOT, rows_of, small_run, wait_for
+from tests.runs import ROOT, free_port, rows_of, small_run, wait_for
 
 BATCH = ROOT / "scripts/slurm/train.sbatch"
 TRAINJOB = (ROOT / "scripts/kubernetes/trainjob.yaml").read_text()
@@ -127,13 +125,11 @@ def test_the_trainjob_is_what_it_should_be():
 @pytest.mark.slow
 def test_the_trainjobs_command_trains(tmp_path):
     """One pod of two, expanded as the kubelet does it, with fewer processes and a small model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = " ".join(map(shlex.quote, words_of("args"))).partition(" main.py ")[0]
-    arguments = arguments.replace("$(PET_MASTER_ADDR)", "localhost").replace("'", "")
-    arguments = arguments.replace("$(PET_MASTER_PORT)", str(port)).replace("node=8", "node=2")
-    command = [*words_of("command"), *arguments.split(), *map(str, small_run(tmp_path / "run", 8))]
+    words = words_of("args")
+    own = " ".join(words[: words.index("main.py")]).replace("node=8", "node=2")
+    for name, value in (("ADDR", "localhost"), ("PORT", str(free_port()))):
+        own = own.replace(f"$(PET_MASTER_{name})", value)
+    command = [*words_of("command"), *own.split(), *map(str, small_run(tmp_path / "run", 8))]
     environment = {"PYTHON": sys.executable, "JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
     process = subprocess.run(
         command,

@@ -1,5 +1,6 @@
 """Ranks come and go, and the run is what it would have been without that."""
 
+import json
 import os
 import signal
 import sys
@@ -7,9 +8,18 @@ import sys
 import pytest
 
 from model.storage import read_json
-from tests.runs import rows_of, run, run_ranks, small_run, start, start_ranks, wait_for
+from tests.reshaping_ranks import LANES, STARTS
+from tests.runs import (
+    free_port,
+    rows_of,
+    run,
+    run_ranks,
+    small_run,
+    start,
+    start_ranks,
+    wait_for,
+)
 
-STEPS = 24
 LONG = 120  # steps, for a signal to come between them
 AGAIN = {"if-exists": "resume"}
 
@@ -28,18 +38,29 @@ def begun(folder, lines):
 
 
 def test_four_ranks_two_and_four_again(tmp_path):
-    """Of 6 lanes, four ranks have 1, 2, 1 and 2."""
+    """The losses of a process alone, the carried states dealt anew without a change."""
+    ports = [free_port() for _ in STARTS]
+    first, *others = run_ranks(4, "-m", "tests.reshaping_ranks", tmp_path, *ports)
+    assert not any(process.returncode for process in (first, *others)), (first, others)
+    result = json.loads(first.stdout)
+    assert result["same"] == [True, True, True]
+    assert len(result["together"]) == len(result["alone"]) == STARTS[-1][1]
+    # fp32: sums in another order
+    assert result["together"] == pytest.approx(result["alone"], rel=2e-5)
+
+
+@pytest.mark.slow
+def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
     alone, folder = tmp_path / "alone", tmp_path / "run"
-    settings = {"data.lanes": 6, "optim.decay": "constant", "evaluate.every_steps": 100}
-    assert run(*small_run(alone, STEPS, **settings)).returncode == 0
-    for ranks, steps in ((4, 8), (2, 16), (4, STEPS)):
+    settings = {"data.lanes": LANES, "optim.decay": "constant", "evaluate.every_steps": 100}
+    assert run(*small_run(alone, STARTS[-1][1], **settings)).returncode == 0
+    for ranks, steps in STARTS:
         processes = run_ranks(ranks, *small_run(folder, steps, **settings, **AGAIN))
         assert not any(process.returncode for process in processes), processes
-        assert f"6 lanes on {ranks} x cpu" in processes[0].stdout
+        assert f"{LANES} lanes on {ranks} x cpu" in processes[0].stdout
     together = {row["step"]: row for row in rows_of(folder)}
     for row in rows_of(alone):
         for key in ("train_bits_per_character", "characters"):
-            # fp32: sums in another order
             assert together[row["step"]][key] == pytest.approx(row[key], rel=2e-5)
 
 

@@ -59,7 +59,8 @@ class Options:
 def main() -> None:
     options = command.parse(Options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # tidies up first
-    settings = {key: str(value) for key, value in {**SETTINGS, **vars(options)}.items()}
+    chosen = {key: vars(options)[key] for key in ("rate", "every_steps", "timeout_seconds")}
+    settings = {key: str(value) for key, value in {**SETTINGS, **chosen}.items()}
     result: dict[str, Any] = {"faults": [], "settings": settings, "origin": describe_origin()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.logs or Path(temporary)
