@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ def whole(tmp_path_factory):
 
 
 def begun(folder, lines):
-    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines)
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines, seconds=120)
 
 
 def test_four_ranks_two_and_four_again(tmp_path):
@@ -94,7 +95,7 @@ def test_a_peer_that_stands_still_ends_the_others_in_time(tmp_path):
 
 
 def workers_of(launcher):
-    return list(map(int, open(f"/proc/{launcher}/task/{launcher}/children").read().split()))
+    return list(map(int, Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()))
 
 
 @pytest.mark.slow

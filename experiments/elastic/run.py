@@ -107,26 +107,42 @@ def happenings(cluster: Cluster, options: Options) -> Iterator[dict[str, Any]]:
 
 
 def compare(folder: Path, options: Options) -> dict[str, Any]:
-    """Train as far in one process that nothing disturbs; return how far the losses differ."""
-    disturbed = read_rows(folder / "run" / "metrics.jsonl")
-    alone = folder / "alone"
-    steps = ["--train.steps", str(disturbed[-1]["step"])]
-    subprocess.run(
-        [sys.executable, *arguments(alone, options), *steps],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        timeout=10 * PATIENCE,
-        check=True,
+    """Train as far in one process, and on four ranks, that nothing disturbs; compare the losses."""
+    steps = read_rows(folder / "run" / "metrics.jsonl")[-1]["step"]
+    ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
+    for name, launcher in (("alone", []), ("together", ranks)):
+        main_py = [*arguments(folder / name, options), "--train.steps", str(steps)]
+        subprocess.run(
+            [sys.executable, *launcher, *main_py],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            timeout=10 * PATIENCE,
+            check=True,
+        )
+    result = differences(folder)
+    print(f"{steps} steps; largest relative difference of losses from those of one process:")
+    for name, by_steps in result["largest_relative_difference_of_losses"].items():
+        print(f"{name:<12}", *(f"{key}: {value:.1e}" for key, value in by_steps.items()))
+    return result
+
+
+def differences(folder: Path) -> dict[str, Any]:
+    """Return how far two runs' losses are from those of one process, step by step alike."""
+    alone, *others = (
+        read_rows(folder / name / "metrics.jsonl") for name in ("alone", "run", "together")
     )
-    rows = read_rows(alone / "metrics.jsonl")
-    if [row["step"] for row in rows] != [row["step"] for row in disturbed]:
-        raise InputError("the disturbed run skipped or repeated a step")
-    key = "train_bits_per_character"
-    pairs = [(row[key], other[key]) for row, other in zip(rows, disturbed, strict=True)]
-    difference = max(abs(a - b) / a for a, b in pairs)
-    print(f"{len(rows)} steps; losses differ by at most {difference:.1e} from an undisturbed run's")
-    return {"steps": len(rows), "largest_relative_difference_of_losses": difference}
+    steps = [row["step"] for row in alone]
+    found: dict[str, dict[str, float]] = {}
+    for name, rows in zip(("disturbed", "undisturbed"), others, strict=True):
+        if [row["step"] for row in rows] != steps:
+            raise InputError(f"the {name} run skipped or repeated a step")
+        key = "train_bits_per_character"
+        pairs = zip(rows, alone, strict=True)
+        relative = [abs(row[key] - other[key]) / other[key] for row, other in pairs]
+        ends = [*range(100, len(steps), 100), len(steps)]
+        found[name] = {f"to step {end}": max(relative[:end]) for end in ends}
+    return {"steps": len(steps), "largest_relative_difference_of_losses": found}
 
 
 if __name__ == "__main__":
