@@ -13,6 +13,17 @@ from pathlib import Path
 BURST, LIMIT = "64kb", "4mb"  # of the token bucket that limits a link
 RETRIES = 8  # of TCP, 100 s; with the kernel's 15 a cut connection lasts a quarter of an hour
 FILES = Path("/etc/netns")  # what `ip netns exec` shows a namespace in place of files in /etc
+# Waits for the end of its input, which comes with that of the process that laid all this.
+REMOVAL = """
+cat; files=$1 bridge=$2; shift 2
+for name; do
+    ip netns pids "$name" | xargs -r kill -9
+    ip netns delete "$name"
+    rm -rf "$files/$name"
+done
+ip link delete "$bridge"
+rmdir "$files"
+"""
 
 
 class Unavailable(Exception):
@@ -61,8 +72,8 @@ def nodes(count: int, rate: str, *, loopback: bool = False) -> Iterator[list[Nod
     """Lay namespaces whose links send at `rate` (as tc writes it, `100mbit`).
 
     Addresses are 10.77.0.1 and on. loopback: what a node sends to itself is limited as well. All
-    of it is gone afterwards, processes in it too. Raises Unavailable without root, without ip and
-    tc, or where the kernel lacks what they need.
+    of it is gone afterwards, processes in it too, also where this one is killed. Raises
+    Unavailable without root, without ip and tc, or where the kernel lacks what they need.
     """
     for program in ("ip", "tc"):
         if shutil.which(program) is None:
@@ -72,21 +83,28 @@ def nodes(count: int, rate: str, *, loopback: bool = False) -> Iterator[list[Nod
     tag = uuid.uuid4().hex[:6]
     laid = [Node(number, f"mlstm{tag}n{number}", f"v{tag}{number}") for number in range(count)]
     bridge = f"br{tag}"
-    try:
+    with _removed_in_the_end(bridge, [node.name for node in laid]):
         _run(f"ip link add {bridge} type bridge")
         _run(f"ip link set {bridge} up")
         for node in laid:
             _name_all(node, laid)
             _lay(node, bridge, {"eth0": rate, **({"lo": rate} if loopback else {})})
         yield laid
+
+
+@contextmanager
+def _removed_in_the_end(bridge: str, names: list[str]) -> Iterator[None]:
+    """Have another process remove what these name when this one leaves, or dies."""
+    command = ["sh", "-c", REMOVAL, "sh", str(FILES), bridge, *names]
+    remover = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert remover.stdin is not None
+    try:
+        yield
     finally:
-        for node in laid:
-            node.kill()
-            subprocess.run(["ip", "netns", "delete", node.name], capture_output=True)
-            shutil.rmtree(FILES / node.name, ignore_errors=True)
-        subprocess.run(["ip", "link", "delete", bridge], capture_output=True)
-        with suppress(OSError):  # there is another's
-            FILES.rmdir()
+        remover.stdin.close()
+        remover.wait()
 
 
 def _name_all(node: Node, laid: list[Node]) -> None:

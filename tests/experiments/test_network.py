@@ -1,10 +1,13 @@
 """Nodes in namespaces are laid, and nothing of them is left, whatever happens."""
 
 import subprocess
+import sys
+import time
 
 import pytest
 
 from experiments.network import FILES, Unavailable, nodes
+from tests.runs import ROOT
 
 
 @pytest.fixture
@@ -38,6 +41,22 @@ def test_nothing_is_left_after_an_error(laid):
     assert not (FILES / node.name).exists()
     for other in laid:  # somebody else's
         assert other.name in namespaces()
+
+
+def test_nothing_is_left_of_a_process_that_is_killed(laid):
+    code = (
+        "import os, signal; from experiments.network import nodes\n"
+        "with nodes(1, '100mbit') as (node,):\n"
+        "    print(node.name, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == -9
+    name = process.stdout.strip()
+    deadline = time.monotonic() + 30
+    while name in namespaces() or (FILES / name).exists():
+        assert time.monotonic() < deadline
+    assert all(other.name in namespaces() for other in laid)
 
 
 def test_nodes_know_each_other_by_name(laid):
