@@ -26,7 +26,7 @@ from training.start import take_weights
 def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
-    with launched(options.run.train.device) as launch:
+    with launched(options.run.train.device, options.run.train.timeout_seconds) as launch:
         world = launch.sharing(options.run.parallel.shares)
         return pretrain(resolve_run(options, world), world)
 
@@ -50,8 +50,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         checkpoints.restore(trainer)
     else:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
-    if world.is_main:
-        run.lay()
+    run.lay(world)
     publisher.announce(trainer, lanes.windows_per_epoch / windows)
 
     first_step = trainer.progress.step

@@ -22,6 +22,7 @@ from tyro.constructors import (
 
 from model.errors import InputError
 from model.storage import write_json
+from training.launcher import end_launcher
 
 Options = TypeVar("Options")
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
@@ -86,14 +87,17 @@ def parse(
         _, _, examples = (doc or "").partition("\n\n")
         if not end.code and examples:  # it has printed the help
             print(f"examples:\n{indent(dedent(examples.strip(chr(10))), '  ')}")
+        if end.code:
+            end_launcher()
         raise
 
 
 def run(command: Callable[[], int | None]) -> None:
     """Run a command and leave with its exit code.
 
-    InputError and OSError (no such file, disk full) become one line on stderr and exit code 2. A
-    reader of stdout that has seen enough, as `head` has, ends the command without a word.
+    InputError and OSError (no such file, disk full) become one line on stderr and exit code 2; the
+    former ends a launcher that would try again, too. A reader of stdout that has seen enough, as
+    `head` has, ends the command without a word.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
@@ -105,7 +109,9 @@ def run(command: Callable[[], int | None]) -> None:
         if code:
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
-            print(f"{place}error: {_one_line(error)}", file=sys.stderr)
+            print(f"{place}error: {_one_line(error)}", file=sys.stderr, flush=True)
+        if isinstance(error, InputError):
+            end_launcher()
         _drop_stdout()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -5,11 +5,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from model.errors import InputError
+from training.launcher import may_restart
 from training.run_directory import existing_run_directory
 
 from .command import parse
@@ -30,6 +31,10 @@ class RunOptions:
     """Where the run is written; absent, runs/<name of the config>."""
     resume: Path | None = None
     """The directory of a run to go on with; only steps and intervals may change."""
+    if_exists: Literal["refuse", "resume"] | None = None
+    """Where the run directory holds a run already: refuse, or go on with it, which must have been
+    started with the same settings. Absent, resume where torch.distributed.run may restart
+    (--max-restarts above 0), else refuse; resume never makes up another name for the directory."""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
     @classmethod
@@ -57,6 +62,13 @@ class RunOptions:
         return parse(
             cls, doc, arguments=arguments, default=default, config=(tyro.conf.FlagConversionOff,)
         )
+
+    @property
+    def may_be_under_way(self) -> bool:
+        """Whether this same command may have been started before, and this is the same run."""
+        if self.if_exists is None:
+            return may_restart()
+        return self.if_exists == "resume"
 
 
 def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:

@@ -8,7 +8,13 @@ from model.errors import InputError
 from model.language_model import build_model
 from training.distributed import World
 from training.precision import DTYPES, resolve_precision
-from training.run_directory import RunDirectory, existing_run_directory, new_run_directory
+from training.run_directory import (
+    RunDirectory,
+    await_visible,
+    continued_run_directory,
+    existing_run_directory,
+    new_run_directory,
+)
 from training.trainer import Trainer
 
 from .options import RunOptions, changed_keys, with_lanes
@@ -19,6 +25,7 @@ MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its place; that it is the same corpus is checked by its digests
     "train.steps",
     "train.epochs",
+    "train.timeout_seconds",
     "evaluate.every_steps",
     "checkpoint.every_steps",
     "checkpoint.keep",
@@ -44,6 +51,7 @@ class ResolvedRun:
     lanes: int  # the global batch
     compute_dtype: torch.dtype
     resumed: bool
+    may_be_restarted: bool = False  # by a launcher, with any rank as the main one
 
     def with_vocabulary(self, size: int) -> "ResolvedRun":
         """Settle V, by the corpus's tokenizer; InputError where the config has another one."""
@@ -64,18 +72,29 @@ class ResolvedRun:
             parallel=config.parallel,
         )
 
-    def lay(self) -> None:
-        """Make the folder and save the config in it: once nothing can be refused any more."""
-        self.directory.folder.mkdir(parents=True, exist_ok=True)
-        save_config(self.directory.config, self.config)
+    def lay(self, world: World) -> None:
+        """Make the folder and save the config in it: once nothing can be refused any more.
+
+        Raises InputError on a rank that will not find it there after a restart.
+        """
+        if world.is_main:
+            self.directory.folder.mkdir(parents=True, exist_ok=True)
+            save_config(self.directory.config, self.config)
+        if self.may_be_restarted:
+            world.from_main(0)
+            await_visible(self.directory.config)
 
 
 def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     """Settle the folder, the lanes and the precision; nothing is written yet."""
     directory = _directory(options, world)
     config = options.run
-    if options.resume is not None:
-        _check_resume(config, load_config(directory.config))
+    resumed = bool(world.from_main(directory.config.is_file()))
+    if resumed:
+        await_visible(directory.config)
+        saved = load_config(directory.config)
+        config = config if options.resume is not None else settled(config, saved)
+        _check_resume(config, saved)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -84,7 +103,21 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     config = replace(config, train=replace(config.train, precision=precision))
     if config.data.corpus is not None:  # so that a resume finds it from any folder
         config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
-    return ResolvedRun(config, directory, lanes, DTYPES[precision], options.resume is not None)
+    return ResolvedRun(
+        config, directory, lanes, DTYPES[precision], resumed, options.may_be_under_way
+    )
+
+
+def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Answer what a config leaves open as the same run did when it first started."""
+    if config.data.lanes_per_rank is not None:
+        config = with_lanes(config, saved.data.total_lanes(1))
+    train, model = config.train, config.model
+    if train.precision == "auto":
+        train = replace(train, precision=saved.train.precision)
+    if model.vocabulary_size is None:
+        model = replace(model, vocabulary_size=saved.model.vocabulary_size)
+    return replace(config, train=train, model=model)
 
 
 def _directory(options: RunOptions, world: World) -> RunDirectory:
@@ -95,6 +128,8 @@ def _directory(options: RunOptions, world: World) -> RunDirectory:
     name = options.config.stem if options.config else "tour"
     if not world.is_main:  # only the main rank writes; it may have laid the folder already
         return RunDirectory(options.run_dir or RunDirectory.ROOT / name)
+    if options.may_be_under_way:
+        return continued_run_directory(options.run_dir, name)
     return new_run_directory(options.run_dir, name)
 
 
@@ -102,6 +137,6 @@ def _check_resume(config: RunConfig, saved: RunConfig) -> None:
     changed = changed_keys(saved, config) - MAY_CHANGE_ON_RESUME
     if changed:
         raise InputError(
-            f"--resume cannot change {', '.join(sorted(changed))}; it may change only "
+            f"a resumed run cannot change {', '.join(sorted(changed))}; it may change only "
             f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
         )

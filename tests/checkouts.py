@@ -45,7 +45,7 @@ def shortened(command):
     """The command with a small job for its last options."""
     if "--resume" in command:
         return command + " --train.steps 3"
-    if "torch.distributed.run" in command:
+    if "torch.distributed.run" in command or "elastic.sh" in command:
         command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
         return (
             command + SHORT_LAUNCH

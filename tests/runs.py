@@ -53,35 +53,13 @@ def run(*command, env=None, timeout=120, **options):
     )
 
 
-def run_ranks(count, *command, timeout=300):
-    """Run `python <command>` of the repository as so many ranks, without a launcher's seconds.
-
-    Returns what they print.
-    """
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
-    where |= {"LOCAL_WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
-
-    def rank(number):
-        own = {**os.environ, **where, "RANK": str(number), "LOCAL_RANK": str(number)}
-        return run_forked(list(map(str, command)), ROOT, timeout, own)
-
-    with ThreadPoolExecutor(count) as threads:
-        processes = list(threads.map(rank, range(count)))
-    for process in processes:
-        assert process.returncode == 0, process.stderr
-    return "".join(process.stdout for process in processes)
-
-
 def is_ours(command):
     """Say whether a command is a script or a module of the repository."""
     module = command[1] if command[0] == "-m" else ""
     return command[0].endswith(".py") or module.startswith(("experiments.", "tests."))
 
 
-def start(*command):
+def start(*command, env=None):
     """Start `python <command>` and return the running process."""
     return subprocess.Popen(
         [sys.executable, *map(str, command)],
@@ -90,8 +68,42 @@ def start(*command):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
     )
+
+
+def run_ranks(count, *command, timeout=300):
+    """Run `python <command>` as so many ranks, forked; return the finished processes."""
+    with ThreadPoolExecutor(count) as threads:
+        waiting = [
+            threads.submit(run_forked, list(map(str, command)), ROOT, timeout, environment)
+            for environment in environments_of(count)
+        ]
+        return [process.result() for process in waiting]
+
+
+def start_ranks(count, *command):
+    """Start `python <command>` as so many ranks; return the running processes."""
+    return [start(*command, env=environment) for environment in environments_of(count)]
+
+
+def environments_of(count):
+    """Return what a launcher that restarts nothing sets for each rank of this machine."""
+    shared = {
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
+    own = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count))
+    return [{**os.environ, "OMP_NUM_THREADS": "1", **shared, **ranks} for ranks in own]
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def small_run(run_dir, steps, **changes):

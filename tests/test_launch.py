@@ -67,20 +67,6 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     assert rows_of(cut) == rows_of(whole)
 
 
-def test_a_run_goes_on_with_another_number_of_ranks(alone, tmp_path):
-    folder = tmp_path / "run"
-    process = launch(2, *small_run(folder, STEPS, **{"optim.decay": "constant"}))
-    assert process.returncode == 0, process.stderr
-    longer = ["--train.steps", str(STEPS + 8)]
-    assert run("main.py", "--resume", folder, *longer).returncode == 0
-    again = tmp_path / "again"
-    process = run(*small_run(again, STEPS + 8, **{"optim.decay": "constant"}))
-    assert process.returncode == 0, process.stderr
-    for row, expected in zip(rows_of(folder), rows_of(again), strict=True):
-        for key in ("train_bits_per_character", "characters"):
-            assert row[key] == pytest.approx(expected[key], rel=2e-5)
-
-
 def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
     folder = tmp_path / "run"
     arguments = [

@@ -23,11 +23,13 @@ from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, 
 
 from .optimizer_state import flatten_optimizers, load_optimizers
 from .progress import Progress
+from .run_directory import await_visible
 from .trainer import Trainer
 
 FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
 TRAINING_FILE = "training.json"
+NONE = -1  # the step of no checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ class Checkpoints:
         if not world.is_main:
             groups.send_to_main(optimizers, world.device)
             return
-        final = self.folder / f"step-{trainer.progress.step:08d}"
+        final = self._of_step(trainer.progress.step)
         partial = self.folder / f".{final.name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         try:
@@ -101,14 +103,20 @@ class Checkpoints:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
         return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
 
+    def _of_step(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
     def restore(self, trainer: Trainer) -> None:
-        """Load the newest checkpoint into the trainer, on every rank.
+        """Load the newest checkpoint that the main rank finds into the trainer, on every rank.
 
         A run that ended before its first one starts anew: the seed makes it the same run.
         """
-        if not (complete := self.complete()):
+        complete = self.complete() if trainer.world.is_main else []
+        step = trainer.world.from_main(_step_of(complete[-1]) if complete else NONE)
+        if step == NONE:
             return
-        folder = complete[-1]
+        folder = self._of_step(step)
+        await_visible(folder)
         path = folder / TRAINING_FILE
         content = read_json(path)
         check_format_version(content, FORMAT_VERSION, path)
@@ -140,6 +148,10 @@ class Checkpoints:
 def optimizer_file(group: int) -> str:
     """Return the name of the file with a group's optimiser; the first's is that of the only one."""
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
+
+
+def _step_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("step-"))
 
 
 def _check_groups(saved: int, trainer: Trainer, path: Path) -> None:

@@ -1,13 +1,15 @@
 """One process or many: who am I, and what do we have in common."""
 
 import gc
+import logging
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -19,8 +21,16 @@ from torch import Tensor
 
 from model.errors import InputError
 
+from .launcher import may_restart
+from .signals import TEMPORARY_FAILURE
+
 Device = Literal["auto", "cpu", "cuda"]
-TIMEOUT = timedelta(minutes=10)  # finite: a lost peer becomes an error, not a hang
+JOIN = timedelta(minutes=5)  # for all ranks to come: torch alone takes a busy node a minute to load
+SHARED_STORE = (
+    "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
+    "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class World:
     size: int
     device: torch.device
     shares: tuple[float, ...] | None = None  # of the work, in proportion; None is even
+    timeout: timedelta = timedelta(minutes=5)  # of every exchange: a lost peer is no hang
 
     @property
     def is_main(self) -> bool:
@@ -57,6 +68,10 @@ class World:
                 f"parallel.shares has {len(shares)} numbers for {self.size} processes; one each"
             )
         return replace(self, shares=shares)
+
+    def from_main(self, number: int) -> int:
+        """Return the main rank's number, on every rank; none goes on before all are here."""
+        return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum over all ranks."""
@@ -134,8 +149,11 @@ def apportion(items: int, shares: Sequence[float]) -> list[int]:
 
 
 @contextmanager
-def launched(device: Device) -> Iterator[World]:
-    """Join the world that `python -m torch.distributed.run` describes, or be alone."""
+def launched(device: Device, timeout: float = 300.0) -> Iterator[World]:
+    """Join the world that `python -m torch.distributed.run` describes, or be alone.
+
+    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -144,14 +162,47 @@ def launched(device: Device) -> Iterator[World]:
         yield World(0, 1, chosen)
         return
     _share_cores()
-    dist.init_process_group(dist.get_default_backend_for_device(chosen), timeout=TIMEOUT)
+    longest = timedelta(seconds=timeout)
     try:
-        yield World(rank, size, chosen)
+        _join(chosen, longest)
+        yield World(rank, size, chosen, timeout=longest)
+    except RuntimeError as error:
+        if _is_about_peers(error):
+            _leave_at_once(error)
+        raise
     finally:
         # DDP sits in reference cycles and holds the group. With the last holder go gloo's threads;
         # alive when the interpreter goes, they abort now and then (pytorch/pytorch#179291).
         gc.collect()
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _join(device: torch.device, timeout: timedelta) -> None:
+    """Meet the other ranks, in a store with no keys of an attempt before this one."""
+    store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
+        if os.environ.get("GROUP_WORLD_SIZE") == "1":  # nodes count their restarts each for itself
+            store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
+        elif rank == 0:
+            logging.getLogger(__name__).warning(SHARED_STORE)
+    store.set(f"here/{rank}", "")
+    store.wait([f"here/{peer}" for peer in range(size)], JOIN)
+    backend = dist.get_default_backend_for_device(device)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+def _is_about_peers(error: RuntimeError) -> bool:
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+
+
+def _leave_at_once(error: RuntimeError) -> NoReturn:
+    """Say that a peer is lost and end: what tidies up could wait for that peer."""
+    reason = " ".join(str(error).split())
+    print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TEMPORARY_FAILURE)
 
 
 def choose_device(device: Device, local_rank: int = 0) -> torch.device:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.errors import InputError
 
-from .distributed import TIMEOUT, World
+from .distributed import World
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Groups:
             return cls(size, count, index, place)
         ranks = torch.arange(world.size).view(count, size)
         within, across = (
-            dist.new_subgroups_by_enumeration(rows.tolist(), timeout=TIMEOUT)[0]
+            dist.new_subgroups_by_enumeration(rows.tolist(), timeout=world.timeout)[0]
             for rows in (ranks, ranks.t())
         )
         return cls(size, count, index, place, within, across)

@@ -1,10 +1,13 @@
 """The folder of a run: its name, its config, its parts."""
 
+import os
+import time
 from pathlib import Path
 
 from model.errors import InputError
 
 CONFIG_FILE = "config.toml"
+VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
 
 
 class RunDirectory:
@@ -54,6 +57,40 @@ def new_run_directory(given: Path | None, name: str) -> RunDirectory:
         number += 1
         folder = RunDirectory.ROOT / f"{name}-{number}"
     return RunDirectory(folder)
+
+
+def continued_run_directory(given: Path | None, name: str) -> RunDirectory:
+    """Choose the folder of a run that may be under way: as given, or `runs/<name>`, never another.
+
+    Raises InputError where it holds something else than a run.
+    """
+    run = RunDirectory(given if given is not None else RunDirectory.ROOT / name)
+    if run.config.is_file():
+        return run
+    # A start cut short may have left a partial file.
+    if run.folder.is_dir() and all(path.name.startswith(".") for path in run.folder.iterdir()):
+        return run
+    return new_run_directory(run.folder, name)
+
+
+def await_visible(path: Path) -> None:
+    """Wait until this machine sees what the main rank has written.
+
+    Raises InputError where it does not appear.
+    """
+    deadline = time.monotonic() + VISIBLE_SECONDS
+    while not _is_listed(path):
+        if time.monotonic() > deadline:
+            raise InputError(
+                f"{path}: the main rank has it, this one does not see it; put the run directory "
+                "on a file system that all nodes share"
+            )
+        time.sleep(0.2)
+
+
+def _is_listed(path: Path) -> bool:
+    """Look into the folder: unlike a question for the file, that is not answered from memory."""
+    return path.parent.is_dir() and path.name in os.listdir(path.parent)
 
 
 def existing_run_directory(folder: Path) -> RunDirectory:

@@ -6,6 +6,7 @@ import time
 from types import FrameType
 
 ECHO_SECONDS = 5.0
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing wrong with this process, start it again
 
 
 class StopRequest:
@@ -27,7 +28,13 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """0 after SIGTERM, a wish fulfilled; 130 after Ctrl-C, so that a calling script stops."""
+        """0 after SIGTERM, a wish fulfilled; 130 after Ctrl-C, so that a calling script stops.
+
+        75 where another rank was signalled and this one stopped with it: a launcher that may
+        restart goes on without the other then; with 0 it would take the run for finished.
+        """
+        if not self.requested:
+            return TEMPORARY_FAILURE
         return 130 if self.signal == signal.SIGINT else 0
 
     def __enter__(self) -> "StopRequest":

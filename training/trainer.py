@@ -35,6 +35,9 @@ class TrainConfig:
     """auto is bf16 where the hardware has matrix units for it, else fp32."""
     device: Device = "auto"
     """auto takes a GPU where there is one."""
+    timeout_seconds: float = 300.0
+    """Longest that a rank waits for its peers: one lost without a word ends the step then. More
+    than the main rank ever needs to save a checkpoint."""
     start_from: str | None = None
     """A model (directory, run or shipped name) whose weights the run begins from."""
     dropout: float = 0.0
@@ -46,6 +49,10 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"train.{name} is {value}; it must be above zero and finite")
+        if not 0 < self.timeout_seconds < math.inf:
+            raise InputError(
+                f"train.timeout_seconds is {self.timeout_seconds}; it must be above zero and finite"
+            )
         if not 0 <= self.dropout < 1:
             raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
         if self.steps is not None and self.epochs is not None:

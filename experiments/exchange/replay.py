@@ -21,7 +21,7 @@ from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.storage import read_json, write_json
 
-from .network import Unavailable, address, nodes
+from ..network import Node, Unavailable, nodes
 from .readiness import KINDS, ONE_BY_ONE, named
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -110,8 +110,8 @@ def replay(cases: list[dict[str, Any]], options: Options) -> Iterator[dict[str, 
         "steps": options.steps,
     }
     try:
-        with nodes(options.ranks, options.rate) as names:
-            ranks = [start(*pair, request, options.ranks) for pair in enumerate(names)]
+        with nodes(options.ranks, options.rate) as laid:
+            ranks = [start(node, laid[0].address, request, options.ranks) for node in laid]
             output = ranks[0].stdout
             assert output is not None
             yield from map(json.loads, output)
@@ -121,21 +121,21 @@ def replay(cases: list[dict[str, Any]], options: Options) -> Iterator[dict[str, 
         raise InputError(f"no network to replay on: {error}") from error
 
 
-def start(number: int, name: str, request: dict[str, Any], ranks: int) -> "subprocess.Popen[str]":
-    """Start a rank in its namespace."""
+def start(node: Node, first: str, request: dict[str, Any], ranks: int) -> "subprocess.Popen[str]":
+    """Start a node's rank; first: the address of the first node."""
     environment = {
         **os.environ,
-        "RANK": str(number),
+        "RANK": str(node.number),
         "WORLD_SIZE": str(ranks),
         "LOCAL_RANK": "0",
-        "MASTER_ADDR": address(0),
+        "MASTER_ADDR": first,
         "MASTER_PORT": str(PORT),
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": "1",
     }
     rank = [sys.executable, "-m", "experiments.exchange.rank", json.dumps(request)]
     return subprocess.Popen(
-        ["ip", "netns", "exec", name, *rank],
+        node.within(*rank),
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """How commands end: files refused before the work, a reader that left, a disk that is full."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,3 +65,26 @@ def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
         run(break_a_pipe_of_its_own)
     assert end.value.code == 2
     assert capsys.readouterr().err == "error: a worker: Broken pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("restarts", "error", "ended"),
+    [
+        ("3", InputError("no such key"), [(os.getppid(), signal.SIGTERM)]),
+        ("3", OSError(5, "Input/output error"), []),
+        ("0", InputError("no such key"), []),
+    ],
+)
+def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, error, ended):
+    killed = []
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
+    monkeypatch.setattr("training.launcher.os.kill", lambda *call: killed.append(call))
+    monkeypatch.setattr("configs.command._drop_stdout", lambda: None)
+
+    def refuse():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        run(refuse)
+    assert end.value.code == 2
+    assert killed == ended

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.exchange import rank, readiness, replay
-from experiments.exchange.network import Unavailable, nodes
+from experiments.network import Unavailable, nodes
 from model.storage import read_json
 from tests.runs import assert_refused, run
 

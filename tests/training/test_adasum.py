@@ -150,7 +150,8 @@ def test_groups_are_adasums_alone():
 def ranks(request, tmp_path_factory):
     """What ranks that train with Adasum found: their number, and a result for each way."""
     folder = tmp_path_factory.mktemp("ranks")
-    run_ranks(request.param, "-m", "tests.combining_ranks", folder)
+    for process in run_ranks(request.param, "-m", "tests.combining_ranks", folder):
+        assert process.returncode == 0, process.stderr
     return request.param, json.loads((folder / "results.json").read_text())
 
 
@@ -192,7 +193,8 @@ def test_every_groups_state_is_saved_and_goes_on_bit_for_bit(ranks):
 def test_main_refuses_another_number_of_groups(tmp_path):
     folder = tmp_path / "run"
     keys = {"parallel.combine": "adasum", "evaluate.every_steps": 100}
-    run_ranks(2, *small_run(folder, 3, **keys))
+    for process in run_ranks(2, *small_run(folder, 3, **keys)):
+        assert process.returncode == 0, process.stderr
     assert (
         '"optimizer_states": 2'
         in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()

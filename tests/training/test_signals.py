@@ -17,6 +17,11 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
         assert stop.exit_code == code
 
 
+def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
+    with StopRequest() as stop:
+        assert stop.exit_code == os.EX_TEMPFAIL
+
+
 def test_a_signal_that_arrives_twice_is_one_request():
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
