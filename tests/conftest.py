@@ -25,6 +25,11 @@ from model.text import text_profile
 from model.tokenizer import BYTES, Tokenizer
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that no worker waits at the end for another's."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     # Two workers run the suite on two cores; a product over 3 rows gains nothing from threads.

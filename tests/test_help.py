@@ -67,6 +67,7 @@ def here(monkeypatch):
     return call
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_every_example_runs(tmp_path, monkeypatch, here, capfd):
     folder = make_checkout(tmp_path)

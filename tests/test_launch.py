@@ -30,7 +30,10 @@ def alone(tmp_path_factory):
     ("processes", "changes"),
     [
         (2, {}),
-        (4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
+        pytest.param(
+            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_ranks_together_train_what_one_process_trains(processes, changes, alone, tmp_path):
@@ -50,6 +53,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
     assert 0 <= clocked["slowest_rank"] < processes
 
 
+@pytest.mark.slow
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
     """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
     steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"

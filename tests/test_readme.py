@@ -32,6 +32,7 @@ def checkout(tmp_path_factory):
     return make_checkout(tmp_path_factory.mktemp("checkout"))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_every_command_runs_in_order(checkout):
     ran = 0

@@ -58,6 +58,7 @@ def test_a_sleeper_takes_its_time_and_hands_its_gradients_over_in_order():
     assert sleeper.leaves[1].grad.equal(sleeper.gradients[1])
 
 
+@pytest.mark.slow
 def test_replay_on_two_nodes(profiles, tmp_path):
     try:
         with nodes(2, "100mbit"):

@@ -39,6 +39,7 @@ def test_contenders_do_the_same_work():
             assert (a - e).norm() <= 1e-5 * e.norm()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile looks at it
 def test_compiled_step_does_the_same_work():
     problem = small_problem(T=2)

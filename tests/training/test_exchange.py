@@ -20,7 +20,7 @@ LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7}  # eps of what tra
 FIRST_GUESSES = ("powersgd", "powersgd, small buckets")  # of rank 1: far from the gradient
 
 
-@pytest.fixture(scope="module", params=[pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def exchanged(request):
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", request.param]
     process = run(*command, "-m", "tests.exchanging_ranks")
