@@ -1,8 +1,10 @@
-"""Files that are either whole or absent."""
+"""Files and folders that are either whole or absent."""
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,28 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(final: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `final` to fill; it then takes the place of `final`.
+
+    Where filling it fails, nothing of it stays and `final` is as it was.
+    """
+    partial = final.with_name(f".{final.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        shutil.rmtree(final, ignore_errors=True)
+        partial.rename(final)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def is_taken(folder: Path) -> bool:
+    """Return whether something is there that a new folder's content would mix with or replace."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def _umask() -> int:

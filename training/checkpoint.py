@@ -16,7 +16,7 @@ import torch
 
 from model.errors import InputError
 from model.state import State
-from model.storage import check_format_version, read_json, write_json
+from model.storage import check_format_version, read_json, whole_folder, write_json
 from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
@@ -67,25 +67,18 @@ class Checkpoints:
         if not world.is_main:
             groups.send_to_main(optimizers, world.device)
             return
-        final = self._of_step(trainer.progress.step)
-        partial = self.folder / f".{final.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
+        carried = {
+            "h": h,
+            "c": c,
+            "row_nats": nats.view(1, -1, 1),
+            "random_state": torch.get_rng_state(),
+        }
+        with whole_folder(self._of_step(trainer.progress.step)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
             for index, tensors in enumerate(groups.receive(optimizers, world.device)):
                 save_tensors(partial / optimizer_file(index), tensors)
-            carried = {
-                "h": h,
-                "c": c,
-                "row_nats": nats.view(1, -1, 1),
-                "random_state": torch.get_rng_state(),
-            }
             save_tensors(partial / LANES_FILE, carried)
             write_json(partial / TRAINING_FILE, self._description(trainer))
-            shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         for outdated in self.complete()[: -self.keep]:
             shutil.rmtree(outdated)
 

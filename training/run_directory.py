@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from model.errors import InputError
+from model.storage import is_taken
 
 CONFIG_FILE = "config.toml"
 VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
@@ -47,7 +48,7 @@ class RunDirectory:
 def new_run_directory(given: Path | None, name: str) -> RunDirectory:
     """Choose the folder of a new run: as given, or `runs/<name>`, with a suffix where taken."""
     if given is not None:
-        if given.exists() and (not given.is_dir() or any(given.iterdir())):
+        if is_taken(given):
             raise InputError(
                 f"{given}: exists already; go on with --resume {given}, or name another --run-dir"
             )

@@ -45,7 +45,7 @@ def _by_count(
     bar: tqdm,
 ) -> Iterator[dict[str, Any]]:
     for count in counts[:-1]:
-        train, val, test = (_only(part, order[:count]) for part in sets)
+        train, val, test = (part.units(order[:count]) for part in sets)
         yield {"kept": count, **_measured(fit_regression(train, val, seed), test)}
         bar.update()
     yield {"kept": counts[-1], **_measured(whole, sets[2])}
@@ -77,19 +77,15 @@ def without_unit(
     """
     train, val, test = sets
     rest = np.delete(np.arange(train.features.shape[1]), unit)
-    refitted = fit_regression(_only(train, rest), _only(val, rest), seed)
+    refitted = fit_regression(train.units(rest), val.units(rest), seed)
     features = test.features.copy()
     features[:, unit] = train.features[:, unit].mean()
     held = Examples(features, test.labels)
-    right = whole.right(test)
+    right, others = whole.right(test), test.units(rest)
     return {
         "refitted": {
-            **_measured(refitted, _only(test, rest)),
-            **paired_difference(right, refitted.right(_only(test, rest))),
+            **_measured(refitted, others),
+            **paired_difference(right, refitted.right(others)),
         },
         "held": {**_measured(whole, held), **paired_difference(right, whole.right(held))},
     }
-
-
-def _only(examples: Examples, units: np.ndarray) -> Examples:
-    return Examples(examples.features[:, units], examples.labels)

@@ -82,18 +82,14 @@ def _accuracies(
 ) -> dict[str, float]:
     """Fit on some rows of train, each method in turn; return the accuracies on test."""
     _, val, test = examples
-    train = Examples(examples[0].features[rows], examples[0].labels[rows])
+    train = examples[0].rows(rows)
     regression = fit_regression(train, val, seed)
     found = find_neuron(regression, train, val, seed)
-    known = fit_regression(_column(train, unit), _column(val, unit), seed)
-    few = LabelledSet([sets[0].texts[row] for row in rows], train.labels, sets[0].classes)
+    known = fit_regression(train.units([unit]), val.units([unit]), seed)
+    few = sets[0].subset(rows)
     return {
         "all_units": regression.accuracy(test),
-        "known_unit": known.accuracy(_column(test, unit)),
+        "known_unit": known.accuracy(test.units([unit])),
         "found_unit": found.regression.accuracy(found.column(test)),
         "tfidf": tfidf_accuracy(few, sets[1], sets[2]),
     }
-
-
-def _column(examples: Examples, unit: int) -> Examples:
-    return Examples(examples.features[:, [unit]], examples.labels)

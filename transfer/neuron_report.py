@@ -192,22 +192,24 @@ def _point(point: dict[str, Any]) -> list[str]:
 
 
 def _texts(results: Results, limit: float) -> str:
-    parts = []
-    for kind, title in TEXT_KINDS.items():
-        parts.append(f"<h3>{html.escape(title.format(*results['classes']))}</h3>")
-        for text in results["extremes"]["texts"][kind]:
-            about = f"{text['value']:+.3f}, label {text['label']}, row {text['row']}"
-            parts.append(_piece(about, text, limit))
-    return "\n".join(parts)
+    titles = {
+        kind: html.escape(title.format(*results["classes"])) for kind, title in TEXT_KINDS.items()
+    }
+    return _pieces(titles, results["extremes"]["texts"], "value", limit)
 
 
 def _moments(results: Results, limit: float) -> str:
+    return _pieces(MOMENT_KINDS, results["extremes"]["moments"], "change", limit)
+
+
+def _pieces(titles: dict[str, str], found: Results, measure: str, limit: float) -> str:
+    """Return what was found of each kind below its title, each with its measure."""
     parts = []
-    for kind, title in MOMENT_KINDS.items():
+    for kind, title in titles.items():
         parts.append(f"<h3>{title}</h3>")
-        for moment in results["extremes"]["moments"][kind]:
-            about = f"{moment['change']:+.3f}, label {moment['label']}, row {moment['row']}"
-            parts.append(_piece(about, moment, limit))
+        for piece in found[kind]:
+            about = f"{piece[measure]:+.3f}, label {piece['label']}, row {piece['row']}"
+            parts.append(_piece(about, piece, limit))
     return "\n".join(parts)
 
 

@@ -74,7 +74,9 @@ def run_study(
     parts = {
         "ranking": lambda: describe_ranking(ranking, val, test, TOP),
         "histogram": lambda: unit_histogram(unit, test),
-        "without": lambda: without_unit(unit, (train, val, test), transfer.regression),
+        "without": lambda: without_unit(
+            unit, (train, val, test), transfer.regression, options.seed
+        ),
         "by_units": lambda: _by_units(transfer, ranking, options.seed),
         "extremes": lambda: find_extremes(
             loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],

@@ -137,7 +137,7 @@ def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) ->
     """Return what one unit is worth by itself, at the cut that train chose."""
     column = slice(unit, unit + 1)
     cut = Cuts(ranking.cuts.values[column], ranking.cuts.polarity[column])
-    alone = [Examples(part.features[:, column], part.labels) for part in (val, test)]
+    alone = [part.units([unit]) for part in (val, test)]
     val_accuracy, test_accuracy = (float(cut.accuracies(part)[0]) for part in alone)
     return {
         "unit": unit,

@@ -28,6 +28,14 @@ class Examples:
     features: np.ndarray
     labels: np.ndarray
 
+    def rows(self, rows: np.ndarray) -> "Examples":
+        """Return the examples of these indices."""
+        return Examples(self.features[rows], self.labels[rows])
+
+    def units(self, units: np.ndarray | list[int]) -> "Examples":
+        """Return all examples with these units as their only features."""
+        return Examples(self.features[:, units], self.labels)
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -72,7 +80,7 @@ class Neuron:
 
     def column(self, examples: Examples) -> Examples:
         """Return the examples with this unit as their only feature."""
-        return _column(examples, self.index)
+        return examples.units([self.index])
 
 
 def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
@@ -125,13 +133,9 @@ def regress_on_unit(
     index: int, regression: Regression, train: Examples, val: Examples, seed: int = 0
 ) -> Neuron:
     """Regress on one unit alone, with a C search of its own; the polarity is its weight's sign."""
-    alone = fit_regression(_column(train, index), _column(val, index), seed)
+    alone = fit_regression(train.units([index]), val.units([index]), seed)
     sign = regression.last_class()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)
-
-
-def _column(examples: Examples, index: int) -> Examples:
-    return Examples(examples.features[:, [index]], examples.labels)
 
 
 def _correlations(examples: Examples) -> np.ndarray:

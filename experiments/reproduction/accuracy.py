@@ -28,7 +28,7 @@ def measure_accuracy(
     by_fold: dict[str, list[float]] = {}
     neurons = []
     for fold in task.folds:
-        train, val, test = (choose(examples, rows) for rows in (fold.train, fold.val, fold.test))
+        train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron.index)
@@ -39,7 +39,7 @@ def measure_accuracy(
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)
-    draw(neurons[0], choose(examples, task.folds[0].test), folder / task.name)
+    draw(neurons[0], examples.rows(task.folds[0].test), folder / task.name)
     tested = sum(len(fold.test) for fold in task.folds)
     blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
     return {
@@ -69,7 +69,7 @@ def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, see
     examples = features_of(task, loaded, cache, blank)
     right = 0.0
     for fold in task.folds:
-        train, val, test = (choose(examples, rows) for rows in (fold.train, fold.val, fold.test))
+        train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
         right += float(fit_regression(train, val, seed).right(test).sum())
     return right / sum(len(fold.test) for fold in task.folds)
 
@@ -96,11 +96,6 @@ def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
         "test_interval": accuracy_interval(accuracy, sum(counts)),
         "by_fold": accuracies,
     }
-
-
-def choose(examples: Examples, rows: np.ndarray) -> Examples:
-    """Return the examples of these rows."""
-    return Examples(examples.features[rows], examples.labels[rows])
 
 
 def draw(unit: int, test: Examples, path: Path) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..language_model import VOCABULARY_SIZE, LanguageModel
+from ..storage import is_taken
 from .gates import reorder
 from .shapes import Shape, hold_shapes
 
@@ -169,7 +170,7 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
             "OpenAI's layout holds one mLSTM layer; this model has "
             f"{model.config.layers} of cell {model.config.cell}"
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if is_taken(folder):
         raise InputError(f"{folder}: exists already; remove it or name another folder")
     arrays = _arrays_of(model)
     whole = folder.resolve()  # "." has no name to add to

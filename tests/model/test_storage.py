@@ -3,7 +3,7 @@
 import pytest
 
 from model.errors import InputError
-from model.storage import read_json, write_atomically, write_json
+from model.storage import read_json, whole_folder, write_atomically, write_json
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -35,3 +35,22 @@ def test_json_must_be_an_object(tmp_path):
     path.write_text("[1]")
     with pytest.raises(InputError, match="expected a JSON object"):
         read_json(path)
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    final = tmp_path / "step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+
+    def fail():
+        with whole_folder(final) as partial:
+            (partial / "one").write_text("second")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert (final / "one").read_text() == "first"
+    with whole_folder(final) as partial:
+        (partial / "two").write_text("third")
+    assert [path.name for path in final.iterdir()] == ["two"]
+    assert list(tmp_path.iterdir()) == [final]

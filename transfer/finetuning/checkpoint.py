@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from model.errors import InputError
-from model.storage import check_format_version, read_json, write_json
+from model.storage import check_format_version, read_json, whole_folder, write_json
 from model.weights import check_shapes, load_tensors, save_tensors
 from training.optimizer_state import flatten_optimizers, load_optimizers
 
@@ -32,19 +32,11 @@ class Checkpoints:
 
     def save(self, tuner: Finetuner) -> None:
         """Write a checkpoint, then remove the older ones."""
-        final = self.folder / f"step-{tuner.progress.step:08d}"
-        partial = self.folder / f".{final.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        try:
+        progress = {"format_version": FORMAT_VERSION, "progress": asdict(tuner.progress)}
+        with whole_folder(self.folder / f"step-{tuner.progress.step:08d}") as partial:
             save_tensors(partial / WEIGHTS_FILE, learned_tensors(tuner))
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([tuner.optimizer]))
-            progress = {"format_version": FORMAT_VERSION, "progress": asdict(tuner.progress)}
             write_json(partial / PROGRESS_FILE, progress)
-            shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         for outdated in self.complete()[:-1]:
             shutil.rmtree(outdated)
 

@@ -9,7 +9,7 @@ from data_utils.provenance import describe_origin
 from model.classifier import FOLDER
 from model.errors import InputError
 from model.fine_tuned import FineTuned, save_fine_tuned
-from model.storage import check_format_version, read_json, write_json
+from model.storage import check_format_version, is_taken, read_json, write_json
 from model.weights import LoadedModel, model_digest, save_model
 
 from .config import FinetuningConfig
@@ -55,7 +55,7 @@ class Directory:
                     f"{self.folder}: no fine-tuning was begun there; leave out --resume"
                 )
             return check_same_request(read_json(path), request, path)
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+        if is_taken(self.folder):
             raise InputError(
                 f"{self.folder}: exists already; go on with --resume, or name another --output"
             )

@@ -20,7 +20,7 @@ from model.storage import write_json
 from model.weights import LoadedModel, load_model
 from training.signals import StopRequest
 
-from ..experiment import SPLITS
+from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
 from .checkpoint import Checkpoints
@@ -156,10 +156,7 @@ def describe(
         "seconds": tuner.progress.seconds,
         "symbols_per_epoch": sum(tuner.lengths),
         "config": asdict(tuner.config),
-        "model": {
-            "architecture": source.model.config.architecture(),
-            "provenance": dict(source.provenance),
-        },
+        "model": describe_model(source),
         "origin": directory.origin,
     }
 
