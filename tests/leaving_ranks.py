@@ -1,17 +1,11 @@
-"""A rank that trains under DDP, leaves the world and names the threads of gloo still there."""
+"""A rank that trains in several ways, leaves the world and names gloo's threads still there."""
 
 from pathlib import Path
 
-import torch
-from torch.nn.parallel import DistributedDataParallel
-
+from tests.exchanging_ranks import WAYS, trained
 from training.distributed import launched
 
-
-def train() -> None:
-    """Run one backward pass whose gradients are exchanged."""
-    model = DistributedDataParallel(torch.nn.Linear(3, 3))
-    model(torch.ones(2, 3)).sum().backward()
+TRIED = [WAYS["one bucket"], WAYS["flat"], WAYS["powersgd"], {"combine": "adasum"}]
 
 
 def gloo_threads() -> list[str]:
@@ -22,6 +16,7 @@ def gloo_threads() -> list[str]:
 
 if __name__ == "__main__":
     with launched("cpu") as world:
-        train()
+        for way in TRIED:
+            trained(world, **way)
         within = gloo_threads()
     print(f"rank {world.rank}: within {bool(within)}, left {gloo_threads()}")

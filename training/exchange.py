@@ -13,22 +13,20 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import GradBucket
-from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
 from torch.nn.parallel import DistributedDataParallel
 
 from model.errors import InputError
 from model.state import State
 
 from .adasum import Adasum
-from .clock import Clock
 from .distributed import World
 from .feeding import Batch
 from .groups import Groups
 from .objective import IGNORED, Objective
+from .sender import Sender
 
 Compression = Literal["none", "fp16", "bf16", "powersgd"]
-DTYPES = {"none": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}  # of what travels; else fp32
 MEGABYTE = 2**20
 
 
@@ -109,9 +107,9 @@ class Exchange:
         self.of_steps = self.adasum is not None and stateful_optimizer
         # Within a group, all ranks' optimisers are in the same state.
         self.optimizer_groups = self.groups if self.of_steps else Groups.whole(world)
-        self.clock = Clock(world.device)
-        self.payload = 0  # bytes that this rank has put into all-reduces
-        self.powersgd: powersgd.PowerSGDState | None = None
+        dtype = DTYPES.get(config.compression, torch.float32)
+        self.sender = Sender(self.groups, dtype, world.device)
+        self.clock = self.sender.clock
         self.compute: Callable[..., tuple[Tensor, State]] = objective
         if config.flat or self.adasum is not None:
             self._begin_as_one()
@@ -121,7 +119,7 @@ class Exchange:
     @property
     def sent_bytes(self) -> float:
         """What this rank has sent so far: 2 (p - 1) / p of the payload of a ring all-reduce."""
-        ring = 2 * (self.groups.size - 1) / self.groups.size * self.payload
+        ring = 2 * (self.groups.size - 1) / self.groups.size * self.sender.payload
         return ring + (self.adasum.sent_bytes if self.adasum is not None else 0)
 
     def share_of_mean(self, batches: Sequence[Batch]) -> float | Tensor:
@@ -146,12 +144,8 @@ class Exchange:
             gradient_as_bucket_view=True,
         )
         if self.config.compression == "powersgd":
-            self.powersgd = powersgd.PowerSGDState(
-                None,
-                matrix_approximation_rank=self.config.powersgd_rank,
-                start_powerSGD_iter=self.config.powersgd_start,
-            )
-        ddp.register_comm_hook(self, Exchange._send)
+            self.sender.compress(self.config.powersgd_rank, self.config.powersgd_start)
+        ddp.register_comm_hook(self.sender, Sender.send)
         return ddp
 
     @contextmanager
@@ -168,7 +162,7 @@ class Exchange:
             return
         if self.config.flat:
             self.clock.begin()
-            self._reduce_flat()
+            self.sender.send_flat(self._gradients())
         self.clock.end()
         self.model.gather_gradients()
 
@@ -211,47 +205,6 @@ class Exchange:
 
     def _gradients(self) -> list[Tensor]:
         return [p.grad for p in self.model.parameters() if p.grad is not None]
-
-    def _send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """Put a bucket on its way: what DDP calls when all gradients in it are there."""
-        self.clock.begin()  # again with every bucket: what counts is the wait after the last
-        if self.powersgd is not None:
-            return self._send_factors(self.powersgd, bucket)
-        buffer, size = bucket.buffer(), self.groups.size
-        travelling = buffer.to(DTYPES[self.config.compression])
-        self.payload += travelling.nbytes
-        work = dist.all_reduce(travelling, async_op=True, group=self.groups.within)
-        assert work is not None
-        future = work.get_future()
-        # Divided in fp32: a gradient of 1e-5 over 128 ranks is nothing to fp16.
-        return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
-
-    def _send_factors(
-        self, state: powersgd.PowerSGDState, bucket: GradBucket
-    ) -> torch.futures.Future[Tensor]:
-        before = state.total_numel_after_compression
-        buffer = bucket.buffer()
-        compressing = state.iter >= state.start_powerSGD_iter
-        future = powersgd.powerSGD_hook(state, bucket)
-        sent = state.total_numel_after_compression - before if compressing else buffer.numel()
-        self.payload += sent * buffer.element_size()
-        if self.world.device.type == "cpu":
-            # PowerSGD reduces again in callbacks, which gloo runs as they come: those of two
-            # buckets under way would meet in another order on each rank. NCCL keeps a stream's.
-            future.wait()
-            self.clock.end()
-        return future
-
-    def _reduce_flat(self) -> None:
-        gradients = self._gradients()
-        sizes = [gradient.numel() for gradient in gradients]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        travelling = flat.to(DTYPES[self.config.compression])
-        self.payload += travelling.nbytes
-        dist.all_reduce(travelling)
-        flat.copy_(travelling).div_(self.world.size)
-        for gradient, part in zip(gradients, flat.split(sizes), strict=True):
-            gradient.copy_(part.view_as(gradient))
 
 
 class _Leaves(nn.Module):
