@@ -66,7 +66,9 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         self.precision = precision
 
     @classmethod
-    def from_pretrained(cls, name_or_dir: str | Path, **parameters: Any) -> "SentimentFeaturizer":
+    def from_pretrained(
+        cls, name_or_dir: str | Path = "default", **parameters: Any
+    ) -> "SentimentFeaturizer":
         """Load a model and return a featurizer that is ready to transform."""
         return cls(name_or_dir, **parameters).fit()
 

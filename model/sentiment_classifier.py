@@ -47,7 +47,7 @@ class SentimentClassifier:
     @classmethod
     def from_pretrained(
         cls,
-        name_or_dir: str | Path,
+        name_or_dir: str | Path = "default",
         classifier: str | Path | None = None,
         *,
         threshold: float | None = None,

@@ -31,7 +31,7 @@ class Options:
     `input_NAME`. A row without text keeps its place, with nothing found; an empty text is a text.
     """
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     classifier: Path | None = None
     """The folder that scripts/transfer.py wrote; absent, the one that travels with the model, or a

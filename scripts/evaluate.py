@@ -15,7 +15,7 @@ import command
 class Options:
     """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     data: Path
     """A prepared corpus, of which the test split is scored, or a file that prepare_corpus reads."""

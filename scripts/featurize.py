@@ -21,7 +21,7 @@ from model.pooling import FeatureKind
 class Options:
     """Write the features of texts: float32 [N, F], by default the final cell state after each."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     input: Path
     """Texts: CSV, TSV, JSON lines, Parquet or text (one a line), also compressed."""

@@ -29,7 +29,7 @@ METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro
 class Options(FinetuningConfig):
     """Fine-tune a model on labelled texts: one label each or several, the model learning too."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     train: Path
     """Labelled texts to learn from: CSV, TSV, JSON lines or Parquet, also compressed."""

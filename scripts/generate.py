@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Options:
     """Let a model write on from a prompt; a unit may be held at a value: sentiment switches."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     prompt: str = ""
     """What the text begins with; cleaned as the model's texts were. Absent, a text from its

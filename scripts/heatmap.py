@@ -22,7 +22,7 @@ from model.errors import InputError
 class Options:
     """Colour texts by what a unit holds after every character: a page, JSON, or in the terminal."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     text: Annotated[tuple[str, ...], UseAppendAction] = ()
     """A text; may be given several times. One that begins with a dash: --text=-5."""

@@ -24,7 +24,7 @@ class Options:
     chosen is chosen on train and val.
     """
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     train: Path
     """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""

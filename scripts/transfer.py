@@ -17,7 +17,7 @@ from model.errors import InputError
 class Options:
     """Transfer a model to a labelled task of two or more classes: L1 logistic regression."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     train: Path
     """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""

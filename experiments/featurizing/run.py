@@ -31,7 +31,7 @@ PATHS = ("model", "input", "output")  # options that say where files lie on some
 class Options:
     """Time all ways in turns, in fp32, and say how many times as fast ours is."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     input: Path
     """Texts in any format that prepare_corpus reads."""

@@ -28,7 +28,7 @@ EXAMPLES_KEPT = 5
 class Options:
     """Count how often the greedy continuation of a review's bytes is the review's own."""
 
-    model: str
+    model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     corpus: Path
     """The corpus it was trained on; its test split is the comparison."""

@@ -9,9 +9,10 @@ import torch
 from data_utils.corpus import encode_split
 from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, plot, probe, select_reviews, ship
+from experiments.shipped import labelled_texts, memorization, plot, probe, select_reviews, ship
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
+from model.errors import InputError
 from model.text import text_profile
 from tests.runs import run, small_run
 from training.metrics import read_rows
@@ -188,3 +189,62 @@ def test_passages_lie_within_one_review():
     split = encode_split(texts, text_profile("raw"))
     passages = memorization.sample_passages(split, 10, seed=1)
     assert sorted(np.unique(row).tolist() for row in passages) == [[ord("a")], [ord("c")]]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("One. Two is here. Three.", "Two is here. Three."),
+        ("One.<br /><br />Two is a  sentence of more characters.", None),
+        ("x" * 100, "x" * 40),
+        ("", ""),
+    ],
+)
+def test_the_end_of_a_review_is_whole_sentences(text, end):
+    expected = "Two is a sentence of more characters." if end is None else end
+    assert labelled_texts.end_of(text, 20) == expected
+
+
+def test_labelled_texts_are_balanced_and_apart_from_the_held_out(tmp_path, monkeypatch):
+    secret = sentence(RUN)
+    stars = [
+        {"reviewText": f"stars {n}", "overall": n % 5 + 1, "source": "fine_foods"}
+        for n in range(40)
+    ]
+    write_rows(tmp_path / "amazon.jsonl", [*stars, {"reviewText": secret, "overall": 5}])
+    labelled = [{"text": f"First. Last {n}.", "label": n % 2} for n in range(4)]
+    write_rows(tmp_path / "imdb.jsonl", [*labelled, {"text": f"{secret}. Good.", "label": 1}])
+    write_rows(tmp_path / "sst.jsonl", labelled[:2])
+    (tmp_path / "held_out.txt").write_text(secret)
+    monkeypatch.setattr(
+        "sys.argv",
+        f"labelled_texts {tmp_path}/amazon.jsonl --imdb {tmp_path}/imdb.jsonl --sst "
+        f"{tmp_path}/sst.jsonl --held-out {tmp_path}/held_out.txt --output {tmp_path}/out "
+        "--reviews 10 --reviews-val 4 --end 9".split(),
+    )
+    labelled_texts.main()
+    train, val = (read_rows(tmp_path / "out" / name) for name in ("train.jsonl", "val.jsonl"))
+    drawn = [row for row in train if row["text"].startswith("stars")]
+    for rows, each in ((drawn, 5), (val, 2)):
+        assert sorted(row["label"] for row in rows) == [0] * each + [1] * each
+        assert all(int(row["text"][6:]) % 5 != 2 for row in rows)  # three stars say nothing
+    assert not {row["text"] for row in drawn} & {row["text"] for row in val}
+    others = sorted(row["text"] for row in train if not row["text"].startswith("stars"))
+    ends, copies = [f"Last {n}." for n in range(4)], ["First. Last 0.", "First. Last 1."] * 2
+    assert others == sorted([*ends, *copies])
+
+
+def test_too_few_reviews_of_a_label_are_an_error(tmp_path, monkeypatch):
+    write_rows(tmp_path / "amazon.jsonl", [{"reviewText": "good", "overall": 5}])
+    write_rows(tmp_path / "set.jsonl", [{"text": "a", "label": 0}, {"text": "b", "label": 1}])
+    (tmp_path / "held_out.txt").write_text("x\n")
+    options = labelled_texts.Options(
+        (tmp_path / "amazon.jsonl",), tmp_path / "set.jsonl", tmp_path / "set.jsonl",
+        (tmp_path / "held_out.txt",), tmp_path / "out",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="0 reviews of one label"):
+        labelled_texts.draw_stars(options, HeldOut([]), None)
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
