@@ -122,6 +122,10 @@ def _forward(
     return h, h[-1].clone(), c[-1].clone(), (c, recurrent, gates)
 
 
+def _contiguous_copy(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
 class _CompiledMlstm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -141,7 +145,7 @@ class _CompiledMlstm(torch.autograd.Function):
         dx = recycled_empty(T, B, 5 * H, dtype=x.dtype)
         d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
         dh0 = torch.empty_like(h0)
-        dc = torch.zeros_like(c0) if dc_last is None else dc_last.clone()
+        dc = torch.zeros_like(c0) if dc_last is None else _contiguous_copy(dc_last)
         db = torch.zeros(torch.get_num_threads(), 4 * H)
         _call(
             "backward",

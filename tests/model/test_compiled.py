@@ -175,6 +175,23 @@ def test_strided_inputs():
     assert torch.equal(actual, expected)
 
 
+def test_strided_gradients():
+    """A loss on transposed outputs sends back gradients that are dense but not contiguous."""
+    inputs = scaled_inputs(torch.float32, 4, 6, 32)
+    places = torch.arange(32 * 6).view(32, 6)
+
+    def gradients(recurrence, inputs):
+        x_proj, h, c, *weights = inputs
+        outputs, state = recurrence(x_proj, State(h, c), *weights, None)
+        made = (outputs[-1], outputs[0], *state)
+        loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
+        return torch.autograd.grad(loss, inputs)
+
+    expected = gradients(reference_mlstm, exact(inputs))
+    for a, e in zip(gradients(compiled_mlstm, inputs), expected, strict=True):
+        assert error(a, e) < 1e-5
+
+
 def test_what_does_not_fit_is_refused():
     """C++ would read beyond the end."""
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.float32, 2, 3, 32))
