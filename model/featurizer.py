@@ -40,8 +40,10 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Texts read together. It changes the speed, not the features.
     precision : "fp32", "bf16" or "fp16"
         Dtype of the products, whatever the model was trained in.
+    device : str
+        Where the model runs: "cpu", or "cuda" where torch sees a GPU.
 
-    It computes on the CPU. Memory grows with the bytes of the texts, not with bytes times units.
+    Memory grows with the bytes of the texts, not with bytes times units.
     Pickled, it holds the weights. Raises InputError for what it cannot use.
     """
 
@@ -55,6 +57,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         tanh: bool = False,
         units: Sequence[int] | None = None,
         precision: Literal["fp32", "bf16", "fp16"] = "fp32",
+        device: str = "cpu",
     ):
         self.model = model
         self.state = state
@@ -64,6 +67,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         self.tanh = tanh
         self.units = units
         self.precision = precision
+        self.device = device
 
     @classmethod
     def from_pretrained(
@@ -77,7 +81,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         if self.precision not in DTYPES:
             raise InputError(f"precision is {self.precision!r}; known: {', '.join(DTYPES)}")
         kind = self._kind()
-        loaded = load_model(self.model, compute_dtype=DTYPES[self.precision])
+        loaded = load_model(self.model, compute_dtype=DTYPES[self.precision], device=self.device)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
         self.loaded_ = loaded
         return self

@@ -52,6 +52,7 @@ class SentimentClassifier:
         *,
         threshold: float | None = None,
         batch_size: int = 128,
+        device: str = "cpu",
         advance: Callable[[int], object] | None = None,
     ) -> "SentimentClassifier":
         """Load a model and a classifier.
@@ -59,10 +60,11 @@ class SentimentClassifier:
         classifier: the folder that scripts/transfer.py wrote, or its `classifier/`; absent, the one
         that travels with the model, or a run's own `transfer/`.
         threshold: instead of the classifier's own, for two classes.
+        device: where the model runs, "cpu" or "cuda".
         advance: told how many bytes have been read, for a progress bar.
         Raises InputError where there is no classifier, or one of another model.
         """
-        loaded = load_model(name_or_dir, compute_dtype=torch.float32)
+        loaded = load_model(name_or_dir, compute_dtype=torch.float32, device=device)
         folder = find_classifier(loaded, classifier)
         if folder is None:
             raise InputError(

@@ -79,13 +79,19 @@ def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
 
 
 def load_model(
-    name_or_folder: str | Path, *, backend: str = "auto", compute_dtype: torch.dtype | None = None
+    name_or_folder: str | Path,
+    *,
+    backend: str = "auto",
+    compute_dtype: torch.dtype | None = None,
+    device: str = "cpu",
 ) -> LoadedModel:
-    """Load a model directory, a run directory, or a shipped model by its name.
+    """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
     Shapes are held against the description before any memory is taken. Raises InputError for
     whatever is missing, damaged, or of a newer format; never looks anywhere but on this disk.
     """
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device {device}: torch sees no GPU; use cpu")
     folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE
     description = read_json(path)
@@ -105,7 +111,7 @@ def load_model(
     tensors = load_tensors(weights)
     model = expected.to_empty(device="cpu")
     model.load_state_dict(dequantize(tensors) if quantized else tensors)
-    model.eval()
+    model.to(device).eval()
     profile = text_profile(str(description.get("text_profile")))
     return LoadedModel(model, profile, folder, description.get("provenance", {}), tokenizer)
 

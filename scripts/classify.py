@@ -53,6 +53,8 @@ class Options:
     """Probability above which a text is positive; absent, the classifier's own, or 0.5."""
     batch_size: int = 128
     """Texts read together."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -102,6 +104,7 @@ def write_rows(options: Options, row_format: RowFormat, file: IO[bytes]) -> None
             options.classifier,
             threshold=options.threshold,
             batch_size=options.batch_size,
+            device=options.device,
             advance=bar.update,
         )
         for rows in classify_batches(classifier, read_batches(options), options.text_key):

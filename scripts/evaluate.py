@@ -32,6 +32,8 @@ class Options:
     """Dtype of the products."""
     output: Path | None = None
     """JSON file for the result."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -43,7 +45,9 @@ def main() -> None:
     from training.evaluation import score_split
     from training.precision import DTYPES
 
-    loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
+    loaded = load_model(
+        options.model, compute_dtype=DTYPES[options.precision], device=options.device
+    )
     split = load_split(
         options.data, options.split, loaded.profile, loaded.tokenizer, options.text_key
     )

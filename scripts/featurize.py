@@ -34,6 +34,8 @@ class Options:
     """Dtype of the products."""
     batch_size: int = 128
     """Texts read together; it changes the speed, not the features."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -51,7 +53,9 @@ def main() -> None:
     from model.weights import load_model
     from training.precision import DTYPES
 
-    loaded = load_model(options.model, compute_dtype=DTYPES[options.precision])
+    loaded = load_model(
+        options.model, compute_dtype=DTYPES[options.precision], device=options.device
+    )
     options.kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     texts = read_plain_texts(options.input, options.text_key)
     sequences = [loaded.tokens(text) for text in texts]

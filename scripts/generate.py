@@ -6,7 +6,7 @@ python scripts/generate.py --model runs/tour --neuron 7 --value 2 --samples 3 --
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import command
 
@@ -46,6 +46,8 @@ class Options:
     """What to hold the unit's hidden state at, alone or together with --value."""
     layer: int = -1
     """The layer of the unit, from 0; -1 is the last."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -64,7 +66,7 @@ def main() -> None:
         length=options.length,
         seed=options.seed,
     )
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     opening = loaded.profile.opening(options.prompt)
     pieces = generate(
         loaded.model,

@@ -45,6 +45,8 @@ class Options:
     terminal."""
     ansi: bool = False
     """Colours in the terminal as well as the files."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -62,7 +64,7 @@ def main() -> None:
     texts = [*options.text, *texts_of(options.input, options.text_key)]
     check_outputs(options.output, texts)
     command.prepare_output(*options.output)
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     classifier = None if options.neuron or options.top else own_classifier(loaded, options.layer)
     readings = read_texts(
         loaded,

@@ -8,7 +8,7 @@ python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --tes
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import command
 
@@ -51,6 +51,8 @@ class Options:
     """Seeds of the untrained baseline; each reads all the texts once more."""
     seed: int = 0
     """Seeds the regressions, the draws and the untrained baseline."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -66,7 +68,7 @@ def main() -> None:
     from transfer.neuron_report import write_report
     from transfer.neuron_study import StudyOptions, run_study
 
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     paths = [options.train, options.val, options.test]
     sets = read_labelled_sets(paths, options.text_key, options.label_key)
     if options.positive is not None:

@@ -6,7 +6,7 @@ python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --t
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import command
 
@@ -36,6 +36,8 @@ class Options:
     """Seeds the regressions and the untrained baseline."""
     untrained: int = 1
     """Seeds of the untrained baseline; each reads all the texts once more."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
 
 
 def main() -> None:
@@ -51,7 +53,7 @@ def main() -> None:
     from model.weights import load_model
     from transfer.experiment import run_transfer
 
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     paths = [options.train, options.val, options.test]
     sets = read_labelled_sets(paths, options.text_key, options.label_key)
     seeds = {"seed": options.seed, "untrained": options.untrained}

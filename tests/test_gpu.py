@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from data_utils.lanes import Window
+from model.featurizer import SentimentFeaturizer
 from model.fused import cuda_graphs
 from model.fused.cuda import runs_in_triton
 from model.fused.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.recurrence import fused_mlstm, reference_mlstm
+from model.sampling import Clamp, SamplingConfig, generate
 from model.state import State
 from model.text import text_profile
-from model.weights import LoadedModel
+from model.weights import LoadedModel, load_model, save_model
 from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
@@ -25,6 +27,7 @@ from training.objective import Objective
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
+from transfer.readings import read_texts
 
 pytestmark = pytest.mark.gpu
 
@@ -179,3 +182,21 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(small_model, tmp_path
         assert tuned.heads.center.device.type == "cpu"
     torch.testing.assert_close(known["cuda"][0], known["cpu"][0], rtol=1e-4, atol=1e-4)
     assert known["cuda"][1:] == pytest.approx(known["cpu"][1:], rel=1e-4)
+
+
+def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
+    model = build_model(ModelConfig(hidden_size=64), seed=1)
+    save_model(tmp_path / "model", model, text_profile("openai"), {})
+    texts = ["good", "It broke. " * 40, ""]
+    found = []
+    for device in ("cpu", "cuda"):
+        loaded = load_model(tmp_path / "model", compute_dtype=torch.float32, device=device)
+        assert loaded.model.embedding.weight.device.type == device
+        features = SentimentFeaturizer(tmp_path / "model", device=device).transform(texts)
+        values = read_texts(loaded, texts[:2], [3, 5]).readings[1].values
+        config = SamplingConfig(length=50, temperature=0)
+        written = generate(loaded.model, b"I", config, clamp=Clamp(unit=3, cell=1.0))
+        assert "".join(characters for _, characters in written)
+        found.append((torch.from_numpy(features), torch.as_tensor(values)))
+    for cpu, gpu in zip(*found, strict=True):
+        torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)

@@ -7,6 +7,7 @@ optimiser's state of its own (Adasum), those after the first are in `optimizer-1
 on. One writer, rank 0; nothing is ever unpickled.
 """
 
+import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
 TRAINING_FILE = "training.json"
 NONE = -1  # the step of no checkpoint
+ANEW = (
+    "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
+    "parallel.powersgd_start exchanges in full"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +130,8 @@ class Checkpoints:
         except (KeyError, TypeError) as error:
             raise InputError(f"{path}: lacks what a resume needs ({error})") from error
         self._restore_tensors(trainer, folder)
+        if trainer.world.is_main and trainer.exchange.sender.powersgd is not None:
+            logging.getLogger(__name__).warning(ANEW)
 
     def _restore_tensors(self, trainer: Trainer, folder: Path) -> None:
         shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}

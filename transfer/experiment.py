@@ -202,6 +202,7 @@ def _untrained(
     loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> float:
     model = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
+    model.to(loaded.model.embedding.weight.device)
     train, val, test = featurize_sets(model, loaded, sets, cache)
     return fit_regression(train, val, seed).accuracy(test)
 

@@ -109,3 +109,9 @@ def test_config_that_is_not_json(folder):
     (folder / "config.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):
         load_model(folder)
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="device cuda: torch sees no GPU; use cpu"):
+        load_model(tmp_path, device="cuda")

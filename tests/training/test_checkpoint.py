@@ -141,6 +141,18 @@ def test_a_damaged_part_is_refused_by_name(checkpoints, small_split, name):
         checkpoints.restore(make_trainer())
 
 
+def test_what_powersgd_forgets_is_said(checkpoints, small_split, caplog):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    for compressing in (False, True):
+        restored = make_trainer()
+        if compressing:
+            restored.exchange.sender.compress(rank=1, start=2)
+        checkpoints.restore(restored)
+        assert ("PowerSGD" in caplog.text) is compressing
+
+
 def test_a_run_without_a_checkpoint_starts_anew(checkpoints):
     trainer = make_trainer()
     checkpoints.restore(trainer)
