@@ -121,7 +121,8 @@ class Checkpoints:
         _check_groups(content.get("optimizer_states", 1), trainer, path)
         try:
             trainer.progress = Progress(**content["progress"])
-            trainer.scaler.load_state_dict(content["loss_scaler"])
+            if content["loss_scaler"]:  # empty where losses were not scaled when it was saved
+                trainer.scaler.load_state_dict(content["loss_scaler"])
         except (KeyError, TypeError) as error:
             raise InputError(f"{path}: lacks what a resume needs ({error})") from error
         self._restore_tensors(trainer, folder)

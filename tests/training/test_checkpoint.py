@@ -54,6 +54,19 @@ def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, 
             assert torch.equal(value, theirs[key]), key
 
 
+@pytest.mark.parametrize(("before", "now"), [("fp32", "fp16"), ("fp16", "fp32")])
+def test_losses_may_be_scaled_from_a_resume_on_or_no_longer(checkpoints, small_split, before, now):
+    trainer = make_trainer(before)
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer(now)
+    fresh = restored.scaler.state_dict()
+    checkpoints.restore(restored)
+    assert restored.scaler.state_dict() == fresh
+    train(restored, small_split, 1)
+    assert restored.progress.step == 2
+
+
 def test_the_random_state_is_part_of_it(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)
