@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .errors import InputError
-from .language_model import PASSING, LanguageModel, ModelConfig
+from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
 from .quantization import dequantize, quantize, quantized_shapes
 from .storage import check_format_version, read_json, write_atomically, write_json
 from .text import TextProfile, text_profile
@@ -143,7 +143,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     architecture = description.get("architecture")
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
-    known = {item.name for item in fields(ModelConfig)} - PASSING
+    known = {item.name for item in fields(ModelConfig)} - NOT_ARCHITECTURE
     unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
     if unknown or missing:
         raise InputError(

@@ -2,9 +2,9 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
 state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
-loss of the open row by rank, the random state), `training.json`. Where each group of ranks has an
-optimiser's state of its own (Adasum), those after the first are in `optimizer-1.safetensors` and
-on. One writer, rank 0; nothing is ever unpickled.
+loss of the metrics row not yet written, by rank, the random state), `training.json`. Where each
+group of ranks has an optimiser's state of its own (Adasum), those after the first are in
+`optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
 """
 
 import shutil

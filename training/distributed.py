@@ -106,7 +106,10 @@ class World:
 
 
 class Ballot:
-    """Asks all ranks something in every step, and learns the answer in the next, unwaited for."""
+    """Starts an all-reduce of this step's flag and returns the previous step's result.
+
+    So that no step waits.
+    """
 
     def __init__(self, world: World):
         self.world = world
