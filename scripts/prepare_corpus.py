@@ -42,7 +42,8 @@ class Options:
     seed: int = 0
     """Seeds the order of the reviews."""
     text_profile: str = "openai"
-    """How a text is cleaned and framed: openai, nvidia, tweet or raw."""
+    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which tweet leaves
+    nothing, such as one in Chinese, is kept as an empty review."""
     strict: bool = False
     """Refuse bytes that are not UTF-8, and lone surrogates, instead of replacing and counting."""
     documents: bool = False
