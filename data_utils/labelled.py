@@ -100,7 +100,12 @@ def _label(record: Record, key: str) -> str:
     number = _number(label)
     if not label.strip() or (number is not None and math.isnan(number)):
         raise InputError(f"{record.place}: no label under {key!r}; remove the row or label it")
-    return label.strip() if number is None else f"{number:g}"
+    return label.strip() if number is None else _written(number)
+
+
+def _written(number: float) -> str:
+    """Write a number one way, so that 1, 1.0 and 1e0 are one class."""
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _number(label: str) -> float | None:
