@@ -25,8 +25,11 @@ def describe_origin() -> dict[str, Any]:
 
 
 def _without_folders(word: str) -> str:
-    """Keep where somebody's files lie out of what is published."""
-    return Path(word).name if word.startswith("/") else word
+    """Keep where somebody's files lie out of what is published, behind an option's = too."""
+    if word.startswith("/"):
+        return Path(word).name
+    option, sign, value = word.partition("=")
+    return option + sign + _without_folders(value) if sign else word
 
 
 def git_revision() -> str:
