@@ -1,6 +1,5 @@
 """Where a result comes from: revision, versions, hardware."""
 
-import os
 import platform
 import subprocess
 import sys
@@ -8,6 +7,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from .processes import usable_cores
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
@@ -63,7 +64,7 @@ def describe_hardware() -> dict[str, Any]:
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "machine": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cores": usable_cores(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "gpus": gpus,
     }

@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
+from data_utils.processes import usable_cores
 from model.errors import InputError
 
 from .launcher import may_restart
@@ -225,5 +226,8 @@ def _share_cores() -> None:
     torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle; torch's own default
     takes all of them in every process, which is worse.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    torch.set_num_threads(max(1, (cores or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    torch.set_num_threads(max(1, usable_cores() // _processes_here()))
+
+
+def _processes_here() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
