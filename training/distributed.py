@@ -210,11 +210,20 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
 
 
 def choose_device(device: Device, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank where there is one, else the CPU."""
+    """Return the GPU of this rank where there is one, else the CPU.
+
+    Raises InputError where the machine has fewer GPUs than processes, on each of them.
+    """
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
+    processes, gpus = max(_processes_here(), local_rank + 1), torch.cuda.device_count()
+    if processes > gpus:
+        raise InputError(
+            f"{processes} processes on this machine, {gpus} GPUs; start as many as there are: "
+            f"--nproc-per-node {gpus}"
+        )
     chosen = torch.device("cuda", local_rank)
     torch.cuda.set_device(chosen)
     return chosen
