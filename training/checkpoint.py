@@ -16,7 +16,13 @@ import torch
 
 from model.errors import InputError
 from model.state import State
-from model.storage import check_format_version, read_json, whole_folder, write_json
+from model.storage import (
+    check_format_version,
+    read_json,
+    recover_folders,
+    whole_folder,
+    write_json,
+)
 from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
@@ -104,6 +110,8 @@ class Checkpoints:
 
         A run that ended before its first one starts anew: the seed makes it the same run.
         """
+        if trainer.world.is_main:
+            recover_folders(self.folder)
         complete = self.complete() if trainer.world.is_main else []
         step = trainer.world.from_main(_step_of(complete[-1]) if complete else NONE)
         if step == NONE:
