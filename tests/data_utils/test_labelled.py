@@ -67,3 +67,18 @@ def test_plain_texts_keep_their_rows(tmp_path):
     assert read_plain_texts(tmp_path / "a.txt") == ["one", "", "three"]
     path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
     assert read_plain_texts(path) == ["a", "", ""]
+
+
+def test_the_first_records_may_lack_the_text(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{}, {"id": 7}, {"id": 8, "sentence": "c"}])
+    assert read_plain_texts(path) == ["", "", "c"]
+    assert read_plain_texts(path, "sentence") == ["", "", "c"]
+    path = write(tmp_path / "b.jsonl", [{"label": 1}, {"label": 0, "review": "b"}])
+    assert read_labelled_sets([path])[0].texts == ["", "b"]
+    with pytest.raises(InputError, match="line 1: none of the keys text"):
+        read_labelled_sets([path], blank=False)
+    with pytest.raises(InputError, match="line 1: no key 'body'; present: 'label'"):
+        read_plain_texts(path, "body")
+    path.write_text("\n")
+    with pytest.raises(InputError, match="no records in it"):
+        read_plain_texts(path)
