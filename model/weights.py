@@ -127,6 +127,12 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder
+    checkpoints = sorted(given.glob(f"checkpoint/step-*/{CONFIG_FILE}"))  # models, each of them
+    if checkpoints:
+        raise InputError(
+            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
+            f"checkpoint is a model: {checkpoints[-1].parent}"
+        )
     if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(
             f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
