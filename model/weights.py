@@ -18,6 +18,7 @@ from torch import Tensor
 from .errors import InputError
 from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
 from .quantization import dequantize, quantize, quantized_shapes
+from .shapes import Shape, hold_shapes
 from .storage import check_format_version, read_json, write_atomically, write_json
 from .text import TextProfile, text_profile
 from .tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -177,7 +178,7 @@ def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
 
 
-def check_shapes(path: Path, expected: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(path: Path, expected: Mapping[str, Shape]) -> None:
     """Compare a file's header with the expected shapes; no tensor is read."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -186,13 +187,4 @@ def check_shapes(path: Path, expected: Mapping[str, tuple[int, ...]]) -> None:
         raise InputError(f"{path}: no such file") from error
     except SafetensorError as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
-    for name in sorted(set(expected) | set(found)):
-        if found.get(name) != expected.get(name):
-            raise InputError(
-                f"{path}: tensor {name} is {_shape(found, name)} where the description "
-                f"asks for {_shape(expected, name)}"
-            )
-
-
-def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
-    return str(list(shapes[name])) if name in shapes else "absent"
+    hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..language_model import VOCABULARY_SIZE, LanguageModel
+from ..shapes import LAYOUT, Shape, hold_shapes
 from ..storage import is_taken, whole_folder
 from .gates import reorder
-from .shapes import Shape, hold_shapes
 
 BLOCKS = 4  # of wh, when we write
 AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
@@ -109,7 +109,8 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
     }  # fmt: skip
     pairs = list(zip(rest, tail, strict=True))
     found = {f"{file} ({name})": shapes[file] for file, name in pairs}
-    hold_shapes(folder, found, {f"{file} ({name})": sizes[name] for file, name in pairs})
+    expected = {f"{file} ({name})": sizes[name] for file, name in pairs}
+    hold_shapes(folder, found, expected, LAYOUT)
     return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
 
 
