@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -90,9 +90,10 @@ def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:
 def flatten(config: RunConfig) -> dict[str, object]:
     """Return every key of a config, dotted."""
     flat: dict[str, object] = {"seed": config.seed}
-    for section in ("data", "model", "optim", "train", "parallel", "evaluate", "checkpoint", "log"):
-        for key, value in vars(getattr(config, section)).items():
-            flat[f"{section}.{key}"] = value
+    for section in fields(config):
+        if section.name != "seed":
+            for key, value in vars(getattr(config, section.name)).items():
+                flat[f"{section.name}.{key}"] = value
     return flat
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from model.errors import InputError
 
 from .records import Record, read_records
-from .texts import LABEL_KEYS, TEXT_KEYS, choose_key, text_of
+from .texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
 
 MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
 
@@ -61,46 +61,44 @@ def read_labelled_sets(
 
 def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
     """Read the texts of a file, one per record; a missing text is the empty one."""
-    texts: list[str] = []
-    key = None
-    for record in read_records(path, strict=True):
-        key = key or choose_key(record, text_key, TEXT_KEYS, "--text-key")
-        texts.append(read_text(record, key))
-    if not texts:
-        raise InputError(f"{path}: no records in it")
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+    texts = [read_text(record, key) for record in read_records(path, strict=True)]
+    key.conclude(path)
     return texts
 
 
 def _read_rows(path: Path, text_key: str | None, label_key: str | None, blank: bool) -> _Rows:
     rows = _Rows([], [], path)
-    keys = None
+    text = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+    label = KeyChooser(label_key, LABEL_KEYS, "--label-key")
     for record in read_records(path, strict=True):
-        if keys is None:
-            keys = (
-                choose_key(record, text_key, TEXT_KEYS, "--text-key"),
-                choose_key(record, label_key, LABEL_KEYS, "--label-key"),
-            )
-        rows.texts.append(read_text(record, keys[0], blank=blank))
-        rows.labels.append(_label(record, keys[1]))
-    if not rows.texts:
-        raise InputError(f"{path}: no records in it")
+        rows.texts.append(read_text(record, text, blank=blank))
+        rows.labels.append(_label(record, label))
+    text.conclude(path)
     return rows
 
 
-def read_text(record: Record, key: str, *, blank: bool = True) -> str:
+def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
     """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
-    text = text_of(record.get(key)) or ""
+    text = text_of(key.value(record)) or ""
     if not blank and not text.strip():
-        raise InputError(f"{record.place}: no text under {key!r}; remove the row or mend it")
+        name = key.name_in(record)
+        raise InputError(f"{record.place}: no text under {name!r}; remove the row or mend it")
     return text
 
 
-def _label(record: Record, key: str) -> str:
-    label = text_of(record.get(key)) or ""
+def _label(record: Record, key: KeyChooser) -> str:
+    label = text_of(key.value(record)) or ""
     number = _number(label)
     if not label.strip() or (number is not None and math.isnan(number)):
-        raise InputError(f"{record.place}: no label under {key!r}; remove the row or label it")
-    return label.strip() if number is None else f"{number:g}"
+        name = key.name_in(record)
+        raise InputError(f"{record.place}: no label under {name!r}; remove the row or label it")
+    return label.strip() if number is None else _written(number)
+
+
+def _written(number: float) -> str:
+    """Write a number one way, so that 1, 1.0 and 1e0 are one class."""
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _number(label: str) -> float | None:

@@ -4,7 +4,7 @@ Two ways to say them: a column of 0 and 1 for every class, or one column that li
 text has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from model.errors import InputError
 
 from .labelled import MOST_CLASSES, LabelledSet, read_text
 from .records import Record, read_records
-from .texts import LABEL_KEYS, TEXT_KEYS, choose_key, text_of
+from .texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
@@ -55,11 +55,9 @@ def read_label_lists(
     """
     if not delimiter:
         raise InputError("the label delimiter is empty; name what stands between two labels")
-    key = None
+    key = KeyChooser(label_key, LABEL_KEYS, "--label-key")
 
     def row_of(record: Record) -> list[str]:
-        nonlocal key
-        key = key or choose_key(record, label_key, LABEL_KEYS, "--label-key")
         return _listed(record, key, delimiter)
 
     parts = [_read(path, text_key, row_of) for path in paths]
@@ -78,20 +76,13 @@ def read_label_lists(
 def _read(
     path: Path, text_key: str | None, row_of: Callable[[Record], Any]
 ) -> tuple[list[str], list[Any]]:
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
     texts, rows = [], []
-    for record, key in _records(path, text_key):
+    for record in read_records(path, strict=True):
         texts.append(read_text(record, key, blank=False))
         rows.append(row_of(record))
-    if not texts:
-        raise InputError(f"{path}: no records in it")
+    key.conclude(path)
     return texts, rows
-
-
-def _records(path: Path, text_key: str | None) -> Iterator[tuple[Record, str]]:
-    key = None
-    for record in read_records(path, strict=True):
-        key = key or choose_key(record, text_key, TEXT_KEYS, "--text-key")
-        yield record, key
 
 
 def _zero_or_one(record: Record, key: str) -> int:
@@ -106,16 +97,16 @@ def _zero_or_one(record: Record, key: str) -> int:
     return int(word in YES)
 
 
-def _listed(record: Record, key: str, delimiter: str) -> list[str]:
-    value = record.get(key)
+def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:
+    value = key.value(record)
     if isinstance(value, list):
         names = [str(item).strip() for item in value]
     else:
         text = text_of(value)
         if text is None:
             raise InputError(
-                f"{record.place}: no labels under {key!r}; an empty list or text says that there "
-                "are none"
+                f"{record.place}: no labels under {key.name_in(record)!r}; an empty list or text "
+                "says that there are none"
             )
         names = [name.strip() for name in text.split(delimiter)]
     return [name for name in names if name]

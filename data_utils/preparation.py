@@ -178,9 +178,20 @@ def _go_on(folder: Path, request: dict[str, Any]) -> None:
     if path.is_file() and read_json(path) == request:
         log.info("going on with %s", folder)
         return
+    if folder.exists() and not _is_ours(folder):
+        raise InputError(f"{folder}: is to be worked in, but holds something else; move it away")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_json(path, request)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether what a folder holds is left from preparing a corpus, by any version."""
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    leftovers = (name.startswith(("bucket-", f".{REQUEST_FILE}")) for name in names)
+    return bool(names & {REQUEST_FILE, META_FILE}) or all(leftovers)
 
 
 def _state(given: Input) -> list[int] | None:

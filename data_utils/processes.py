@@ -1,6 +1,8 @@
 """Work shared out among processes, its results in the order of the work."""
 
 import multiprocessing
+import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,6 +17,18 @@ AHEAD = 2  # pieces made ready for each process beyond the one it works on
 CONTEXT = multiprocessing.get_context("spawn")
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use, or, where the system does not say, all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C, which reaches every process of a terminal, to the process that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def spread(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int
 ) -> Iterator[Result]:
@@ -26,7 +40,7 @@ def spread(
         yield from map(work, pieces)
         return
     under_way: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(workers, CONTEXT) as pool:
+    with ProcessPoolExecutor(workers, CONTEXT, initializer=ignore_interrupts) as pool:
         try:
             for piece in pieces:
                 under_way.append(pool.submit(work, piece))

@@ -1,6 +1,5 @@
 """Where a result comes from: revision, versions, hardware."""
 
-import os
 import platform
 import subprocess
 import sys
@@ -8,6 +7,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from .processes import usable_cores
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
@@ -25,8 +26,11 @@ def describe_origin() -> dict[str, Any]:
 
 
 def _without_folders(word: str) -> str:
-    """Keep where somebody's files lie out of what is published."""
-    return Path(word).name if word.startswith("/") else word
+    """Keep where somebody's files lie out of what is published, behind an option's = too."""
+    if word.startswith("/"):
+        return Path(word).name
+    option, sign, value = word.partition("=")
+    return option + sign + _without_folders(value) if sign else word
 
 
 def git_revision() -> str:
@@ -60,7 +64,7 @@ def describe_hardware() -> dict[str, Any]:
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "machine": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cores": usable_cores(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "gpus": gpus,
     }

@@ -93,6 +93,36 @@ def choose_key(record: Record, given: str | None, candidates: Sequence[str], opt
     )
 
 
+class KeyChooser:
+    """Chooses the key to read at the first record that has one: the first records may lack it."""
+
+    def __init__(self, given: str | None, candidates: Sequence[str], option: str):
+        self.given, self.candidates, self.option = given, candidates, option
+        self.key: str | None = None
+        self._first: Record | None = None
+
+    def value(self, record: Record) -> object:
+        """Return what is under the key; None where this record, or all up to it, have none."""
+        self._first = record if self._first is None else self._first
+        wanted = self.candidates if self.given is None else (self.given,)
+        if self.key is None and any(name in record for name in wanted):
+            self.key = self._choose(record)
+        return None if self.key is None else record.get(self.key)
+
+    def name_in(self, record: Record) -> str:
+        """Return the key; InputError, naming the record's own, while no record has had one."""
+        return self._choose(record) if self.key is None else self.key
+
+    def conclude(self, location: object) -> None:
+        """Raise InputError where there was no record, or none with the key."""
+        if self._first is None:
+            raise InputError(f"{location}: no records in it")
+        self.name_in(self._first)
+
+    def _choose(self, record: Record) -> str:
+        return choose_key(record, self.given, self.candidates, self.option)
+
+
 def read_texts(
     sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
@@ -106,16 +136,11 @@ def read_reviews(
     source: Path | Input, text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[tuple[str, Record]]:
     """Yield the texts of one input, as `read_texts` does, each with the rest of its record."""
-    wanted = TEXT_KEYS if text_key is None else (text_key,)
-    key = first = None
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
     for record in read_records(source, strict=strict):
-        first = first or record
         report.records += 1
         report.repaired_text += record.repaired
-        # The first records may lack the key; only a file without it is an error.
-        if key is None and any(name in record for name in wanted):
-            key = choose_key(record, text_key, TEXT_KEYS, "--text-key")
-        text = None if key is None else text_of(record.get(key))
+        text = text_of(key.value(record))
         try:
             accepted = accept(text, report, strict)
         except ValueError as error:
@@ -123,13 +148,4 @@ def read_reviews(
         if accepted:
             assert text is not None
             yield text, record
-    if key is None:
-        _refuse(source, first, text_key)
-
-
-def _refuse(source: Path | Input, first: Record | None, text_key: str | None) -> None:
-    """Say why an input gave no text at all."""
-    location = source.location if isinstance(source, Input) else source
-    if first is None:
-        raise InputError(f"{location}: no records in it")
-    choose_key(first, text_key, TEXT_KEYS, "--text-key")
+    key.conclude(source.location if isinstance(source, Input) else source)

@@ -1,7 +1,6 @@
 """The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
 
 import logging
-import signal
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,7 +14,7 @@ from model.subwords import FEWEST_SYMBOLS, SubwordTokenizer, sentencepiece, trai
 from model.tokenizer import BYTES, MOST_SYMBOLS, SUBWORD_KINDS, Tokenizer, load_tokenizer
 
 from .corpus import META_FILE, Split, map_split
-from .processes import CONTEXT
+from .processes import CONTEXT, ignore_interrupts
 
 MODEL_CONFIG = "config.json"
 LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
@@ -163,7 +162,7 @@ def _train(
     log_file: Path,
     answer: Connection,
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
+    ignore_interrupts()
     train = text.map()
     places = zip(train.offsets[reviews].tolist(), train.offsets[reviews + 1].tolist(), strict=True)
     texts = (train.tokens[start:end].tobytes() for start, end in places)

@@ -32,7 +32,7 @@ def final_states(
     `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
     tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
     of the order of the sequences; memory does not grow with their lengths.
-    The first `skip` batches are left out: somebody has them already. weights: what `model.fold`
+    The first `skip` batches are left out: the caller already has them. weights: what `model.fold`
     returned, where it is kept between calls. `advance` is told, for a progress bar, how many bytes
     have been read since it was called last.
     """

@@ -14,7 +14,7 @@ from .recurrence import Backend
 from .state import State, accumulation_dtype
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
-PASSING = {"backend", "segments", "orthogonal"}  # of ModelConfig: how it is computed, how it began
+NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,9 @@ class ModelConfig:
 
         A model of bytes does not say its V, as before there were others.
         """
-        passing = PASSING | ({"vocabulary_size"} if self.symbols == VOCABULARY_SIZE else set())
-        return {name: value for name, value in asdict(self).items() if name not in passing}
+        implied = {"vocabulary_size"} if self.symbols == VOCABULARY_SIZE else set()
+        left_out = NOT_ARCHITECTURE | implied
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def check_unit(self, unit: int, layer: int) -> None:
         """Raise InputError where there is no such unit or layer; layer -1 is the last."""

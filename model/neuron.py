@@ -1,4 +1,4 @@
-"""The neuron that a model's own classifier leans on."""
+"""The unit with the largest weight in a model's own classifier."""
 
 from .classifier import FOLDER, Classifier
 from .errors import InputError

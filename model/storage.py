@@ -10,6 +10,8 @@ from typing import Any
 
 from .errors import InputError
 
+OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it over `path`.
@@ -18,7 +20,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = _beside(path, "partial")
     try:
         write(temporary)
         os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
@@ -32,17 +34,40 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def whole_folder(final: Path) -> Iterator[Path]:
     """Yield an empty folder beside `final` to fill; it then takes the place of `final`.
 
-    Where filling it fails, nothing of it stays and `final` is as it was.
+    Where filling it fails, nothing of it stays and `final` is as it was. A kill leaves the old
+    folder or the new one whole; between two renames the old one only under a name of ours, which
+    `recover_folders` gives back.
     """
-    partial = final.with_name(f".{final.name}.partial")
+    partial, old = _beside(final, "partial"), _beside(final, OLD)
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
+        _recover(old, final)
         yield partial
-        shutil.rmtree(final, ignore_errors=True)
+        if final.exists():
+            final.rename(old)
         partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        _recover(old, final)
+
+
+def recover_folders(parent: Path) -> None:
+    """Give the folders in `parent` their names back that a kill of `whole_folder` left aside."""
+    for old in parent.glob(f".*.{OLD}"):
+        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
+
+
+def _recover(old: Path, final: Path) -> None:
+    """Remove what has its successor; give its name back to what has none."""
+    if final.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(final)
+
+
+def _beside(path: Path, word: str) -> Path:
+    return path.with_name(f".{path.name}.{word}")
 
 
 def is_taken(folder: Path) -> bool:

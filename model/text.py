@@ -81,7 +81,7 @@ def _transliteration() -> Callable[[str], str]:
 # "openai" is Radford et al. 2017, section 3, as their released utils.py does it. "nvidia" and
 # "tweet" are the steps of Puri et al.'s process_str and Kant et al.'s process_tweet, in their
 # order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
-# characters. A tweet has no pads.
+# characters. A tweet has no pads: one in Chinese becomes nothing at all.
 TEXT_PROFILES = {
     profile.name: profile
     for profile in (

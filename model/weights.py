@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .errors import InputError
-from .language_model import PASSING, LanguageModel, ModelConfig
+from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
 from .quantization import dequantize, quantize, quantized_shapes
+from .shapes import Shape, hold_shapes
 from .storage import check_format_version, read_json, write_atomically, write_json
 from .text import TextProfile, text_profile
 from .tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -133,6 +134,12 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder
+    checkpoints = sorted(given.glob(f"checkpoint/step-*/{CONFIG_FILE}"))  # models, each of them
+    if checkpoints:
+        raise InputError(
+            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
+            f"checkpoint is a model: {checkpoints[-1].parent}"
+        )
     if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(
             f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
@@ -149,7 +156,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     architecture = description.get("architecture")
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
-    known = {item.name for item in fields(ModelConfig)} - PASSING
+    known = {item.name for item in fields(ModelConfig)} - NOT_ARCHITECTURE
     unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
     if unknown or missing:
         raise InputError(
@@ -177,7 +184,7 @@ def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
 
 
-def check_shapes(path: Path, expected: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(path: Path, expected: Mapping[str, Shape]) -> None:
     """Compare a file's header with the expected shapes; no tensor is read."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -186,13 +193,4 @@ def check_shapes(path: Path, expected: Mapping[str, tuple[int, ...]]) -> None:
         raise InputError(f"{path}: no such file") from error
     except SafetensorError as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
-    for name in sorted(set(expected) | set(found)):
-        if found.get(name) != expected.get(name):
-            raise InputError(
-                f"{path}: tensor {name} is {_shape(found, name)} where the description "
-                f"asks for {_shape(expected, name)}"
-            )
-
-
-def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
-    return str(list(shapes[name])) if name in shapes else "absent"
+    hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")

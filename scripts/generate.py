@@ -39,7 +39,7 @@ class Options:
     stop: bool = False
     """End where the model would begin another review."""
     neuron: int | None = None
-    """The unit to hold. Absent, the one that the model's classifier leans on."""
+    """The unit to hold. Absent, the unit with the largest weight in the model's classifier."""
     value: float | None = None
     """What to hold the unit's cell state at, before every symbol read or written."""
     hidden_value: float | None = None

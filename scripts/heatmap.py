@@ -32,8 +32,8 @@ class Options:
     text_key: str | None = None
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     neuron: Annotated[tuple[int, ...], UseAppendAction] = ()
-    """A unit; may be given several times. Absent, unless there is --top, the one that the model's
-    classifier leans on."""
+    """A unit; may be given several times. Absent, unless there is --top, the unit with the
+    largest weight in the model's classifier."""
     top: int = 0
     """So many units more: those that vary most over the texts."""
     state: Literal["cell", "hidden"] = "cell"

@@ -20,7 +20,7 @@ class Options:
     ranks: int = 1
     """Processes that the run will have: the published rule goes by the lanes of all."""
     limit: int = 4096
-    """Most lanes to try; on a CPU a step on many takes long."""
+    """Most lanes to try, 8 or above; on a CPU a step on many takes long."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -31,11 +31,20 @@ def main() -> None:
     from configs.toml_file import load_config
     from data_utils.provenance import describe_origin
     from model.errors import InputError
-    from training.batch_size import Job, available_bytes, describe, largest_batch, measured_peak
+    from training.batch_size import (
+        FIRST,
+        Job,
+        available_bytes,
+        describe,
+        largest_batch,
+        measured_peak,
+    )
     from training.distributed import choose_device
 
     if not 0 <= options.headroom < 1:
         raise InputError(f"--headroom {options.headroom}: it must be from 0 to below 1")
+    if options.limit < FIRST:
+        raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
     run = load_config(options.config)
     job = Job(run.model, run.optim, run.train, run.parallel, run.data.window)
 

@@ -5,7 +5,6 @@ python scripts/prepare_corpus.py reviews.jsonl.gz --output data/pieces --tokeniz
 python scripts/prepare_corpus.py --check data/reviews
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import command
 
 from data_utils.checking import check_corpus
 from data_utils.preparation import Preparation, prepare_corpus
+from data_utils.processes import usable_cores
 from data_utils.vocabulary import VocabularyConfig
 from model.errors import InputError
 
@@ -42,7 +42,8 @@ class Options:
     seed: int = 0
     """Seeds the order of the reviews."""
     text_profile: str = "openai"
-    """How a text is cleaned and framed: openai, nvidia, tweet or raw."""
+    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which tweet leaves
+    nothing, such as one in Chinese, is kept as an empty review."""
     strict: bool = False
     """Refuse bytes that are not UTF-8, and lone surrogates, instead of replacing and counting."""
     documents: bool = False
@@ -91,7 +92,7 @@ def prepare(options: Options, output: Path) -> None:
         ),
     )
     started = perf_counter()
-    workers = options.workers or len(os.sched_getaffinity(0))
+    workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, preparation, workers)
     for name, size in meta["splits"].items():
         print(size_line(name, size))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tour: install, pretrain on the embedded reviews, transfer to held-out ones.
-# Two minutes on two CPU cores after the installation; nothing is downloaded but packages.
+# About a minute on two CPU cores after the installation; nothing is downloaded but packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash scripts/install.sh requirements.txt

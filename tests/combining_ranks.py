@@ -42,6 +42,11 @@ WAYS = {
     "lane groups, windows": {"optim": ADAM, "lane_groups": 2, "windows_per_step": 2},
     "shares": {"optim": ADAM, "shares": (5.0, 1.0, 1.0, 1.0)},
 }  # fmt: skip
+OVERFLOWING = {
+    "sgd": SGD,
+    "adam": ADAM,
+    "muon, clipped": {"name": "muon", "lr": 1e-2, "clip_norm": 1.0},
+}
 IN_GROUPS = {
     "groups, sgd": {"optim": SGD, "adasum_group": 2},
     "groups, adam": {"optim": ADAM, "adasum_group": 2},
@@ -163,10 +168,14 @@ def overflow(world, *, optim):
         differs = any((a != b).any() for a, b in zip(old, new, strict=True))
         return bool(world.sum(torch.tensor(float(differs))))
 
+    def finite():
+        return all(np.isfinite(weight).all() for weight in weights_of(trainer))
+
     return {
         "moved": moved(before, after),
         "scale": float(world.sum(torch.tensor(scale_after / scale))) / world.size,
         "moved_next": moved(after, weights_of(trainer)),
+        "finite": world.sum(torch.tensor(float(finite()))).item() == world.size,
     }
 
 
@@ -205,9 +214,7 @@ def main():
         saved |= {"groups": IN_GROUPS["groups, adam"]} if in_groups else {}
         results = {
             "trained": {name: train(world, **way) for name, way in (WAYS | in_groups).items()},
-            "overflow": {
-                name: overflow(world, optim=way) for name, way in {"sgd": SGD, "adam": ADAM}.items()
-            },
+            "overflow": {name: overflow(world, optim=way) for name, way in OVERFLOWING.items()},
             "resumed": {name: resume(world, folder / name, **way) for name, way in saved.items()},
         }
         if world.is_main:

@@ -91,7 +91,10 @@ def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 6)
     process.kill()
-    process.communicate()
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
+    saved = sorted(path.name for path in (folder / "checkpoint").glob("step-*"))
+    assert saved[-1] < f"step-{STEPS:08d}"  # there is something left to go on with
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('{"step": 99, "tor')  # what a kill in the middle of a row leaves
     resumed = run("main.py", "--resume", folder)

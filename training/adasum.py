@@ -1,4 +1,4 @@
-"""Adasum: a sum of vectors that agree counts once, of vectors that have nothing in common in full.
+"""Adasum averages what the ranks' gradients share and adds what is orthogonal.
 
 Maleki et al. 2020 (arXiv:2006.02924), as Horovod has it: a pair (a, b) becomes
 

@@ -2,9 +2,9 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
 state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
-loss of the open row by rank, the random state), `training.json`. Where each group of ranks has an
-optimiser's state of its own (Adasum), those after the first are in `optimizer-1.safetensors` and
-on. One writer, rank 0; nothing is ever unpickled.
+loss of the metrics row not yet written, by rank, the random state), `training.json`. Where each
+group of ranks has an optimiser's state of its own (Adasum), those after the first are in
+`optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
 """
 
 import logging
@@ -17,7 +17,13 @@ import torch
 
 from model.errors import InputError
 from model.state import State
-from model.storage import check_format_version, read_json, whole_folder, write_json
+from model.storage import (
+    check_format_version,
+    read_json,
+    recover_folders,
+    whole_folder,
+    write_json,
+)
 from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
@@ -109,6 +115,8 @@ class Checkpoints:
 
         A run that ended before its first one starts anew: the seed makes it the same run.
         """
+        if trainer.world.is_main:
+            recover_folders(self.folder)
         complete = self.complete() if trainer.world.is_main else []
         step = trainer.world.from_main(_step_of(complete[-1]) if complete else NONE)
         if step == NONE:
@@ -126,7 +134,8 @@ class Checkpoints:
         _check_groups(content.get("optimizer_states", 1), trainer, path)
         try:
             trainer.progress = Progress(**content["progress"])
-            trainer.scaler.load_state_dict(content["loss_scaler"])
+            if content["loss_scaler"]:  # empty where losses were not scaled when it was saved
+                trainer.scaler.load_state_dict(content["loss_scaler"])
         except (KeyError, TypeError) as error:
             raise InputError(f"{path}: lacks what a resume needs ({error})") from error
         self._restore_tensors(trainer, folder)

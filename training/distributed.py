@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
+from data_utils.processes import usable_cores
 from model.errors import InputError
 
 from .launcher import may_restart
@@ -106,7 +107,10 @@ class World:
 
 
 class Ballot:
-    """Asks all ranks something in every step, and learns the answer in the next, unwaited for."""
+    """Starts an all-reduce of this step's flag and returns the previous step's result.
+
+    So that no step waits.
+    """
 
     def __init__(self, world: World):
         self.world = world
@@ -206,11 +210,20 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
 
 
 def choose_device(device: Device, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank where there is one, else the CPU."""
+    """Return the GPU of this rank where there is one, else the CPU.
+
+    Raises InputError where the machine has fewer GPUs than processes, on each of them.
+    """
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
+    processes, gpus = max(_processes_here(), local_rank + 1), torch.cuda.device_count()
+    if processes > gpus:
+        raise InputError(
+            f"{processes} processes on this machine, {gpus} GPUs; start as many as there are: "
+            f"--nproc-per-node {gpus}"
+        )
     chosen = torch.device("cuda", local_rank)
     torch.cuda.set_device(chosen)
     return chosen
@@ -222,5 +235,8 @@ def _share_cores() -> None:
     torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle; torch's own default
     takes all of them in every process, which is worse.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    torch.set_num_threads(max(1, (cores or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    torch.set_num_threads(max(1, usable_cores() // _processes_here()))
+
+
+def _processes_here() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -88,10 +88,21 @@ def score_split(
     for rows, batch in token_costs(model, sequences, batch_size=lanes):
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost
-    per_review = np.add.reduceat(np.concatenate(costs).astype(np.float64), bounds[:-1])
+    per_review = sums_between(np.concatenate(costs).astype(np.float64), bounds)
     lengths = split.tokenizer.byte_lengths(split.tokens)
-    per_review_bytes = np.add.reduceat(lengths, bounds[:-1], dtype=np.int64)
+    per_review_bytes = sums_between(lengths.astype(np.int64), bounds)
     return _summary(per_review, per_review_bytes, len(sequences))
+
+
+def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return the sum of values [n] from each of the bounds [N + 1] to the next, [N].
+
+    `reduceat` alone would give an empty review, as a text profile may leave, its neighbour's first.
+    """
+    sums = np.zeros(len(bounds) - 1, dtype=values.dtype)
+    full = np.diff(bounds) > 0
+    sums[full] = np.add.reduceat(values, bounds[:-1][full])
+    return sums
 
 
 def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:

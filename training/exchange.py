@@ -195,7 +195,9 @@ class Exchange:
         largest = torch.nn.utils.get_total_norm(gradients, math.inf)
         found = (~largest.isfinite()).float()
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
-        gradients[0].add_(torch.where(found > 0, math.nan, 0.0))
+        poison = torch.where(found > 0, math.nan, 0.0)
+        for gradient in gradients:  # each of the optimisers looks at its own alone
+            gradient.add_(poison)
 
     def _combine(self, tensors: Sequence[Tensor]) -> None:
         if self.adasum is not None:

@@ -74,8 +74,8 @@ class RunLog:
         if isinstance(value, str):
             self._board.add_text(name, value, step)
         elif isinstance(value, list):  # of the ranks
-            numbered = {str(rank): number for rank, number in enumerate(value)}
-            self._board.add_scalars(name, numbered, step)
+            for rank, number in enumerate(value):
+                self._board.add_scalar(f"{name}/{rank}", number, step)
         else:
             self._board.add_scalar(name, value, step)
 

@@ -79,7 +79,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:
-    """Return for how many rows the logits [rows, V] exist at a time; as on CUDA elsewhere."""
+    """Return for how many rows the logits [rows, V] exist at a time.
+
+    Other devices use CUDA's value.
+    """
     kind = device_type if device_type in LOGITS_AT_ONCE else "cuda"
     return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
 

@@ -241,7 +241,10 @@ class Trainer:
         self.take_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
-        """Take up the open row's loss, [ranks]: this rank's own, where the ranks are as before."""
+        """Take up the loss of the metrics row not yet written, [ranks].
+
+        Each rank its own, where there are as many as before.
+        """
         if len(by_rank) == self.world.size:
             self.nats.copy_(by_rank[self.world.rank])
         else:

@@ -11,6 +11,7 @@ import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.storage import write_json
 from model.weights import LoadedModel, load_model, model_digest
 from transfer.experiment import describe_model
@@ -46,6 +47,8 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
+    if options.untrained < 1:
+        raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
     loaded = load_model(options.model, compute_dtype=torch.float32)
     folder = HERE / "results" / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The published table beside ours, from the JSON of one model: table.md, table.json, table.png.
 
-python -m experiments.reproduction.table results/default
+python -m experiments.reproduction.table experiments/reproduction/results/default
 """
 
 import json

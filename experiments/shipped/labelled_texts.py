@@ -79,10 +79,12 @@ def main() -> None:
 
 
 def draw_stars(options: Options, held_out: HeldOut, chooser: random.Random) -> list[Example]:
-    """Return reviews drawn at random, labels in turns."""
+    """Return different reviews drawn at random, labels in turns."""
     by_label: dict[int, list[str]] = {0: [], 1: []}
+    seen: set[str] = set()  # equal ones could be in train and in val
     for review in selected(options.inputs, held_out, Counter(), options.longest):
-        if review.mark:
+        if review.mark and review.text not in seen:
+            seen.add(review.text)
             by_label[SIGNS[review.mark]].append(review.text)
     wanted = (options.reviews + options.reviews_val) // 2
     fewest = min(map(len, by_label.values()))

@@ -17,12 +17,15 @@ import tyro
 from configs import command
 from data_utils.labelled import LabelledSet, read_labelled_sets
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.storage import read_json, write_json
 from model.weights import load_model
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
 from transfer.experiment import fit_transfer
 from transfer.features import FeatureCache
+
+REMOVAL_SECONDS = 2.0  # in which a checkpoint that its run removes is gone
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,23 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     sets = read_labelled_sets([options.train, options.val])
     while True:
-        for checkpoint in sorted((options.run / "checkpoint").glob("step-*")):
-            add_point(checkpoint, sets, options)
+        add_points(options.run / "checkpoint", sets, options)
         if not options.follow:
             return
         time.sleep(60)
+
+
+def add_points(folder: Path, sets: list[LabelledSet], options: Options) -> None:
+    """Score the checkpoints of a run, which may add some and remove others meanwhile."""
+    last = ""
+    while later := sorted(path for path in folder.glob("step-*") if path.name > last):
+        last = later[0].name
+        try:
+            add_point(later[0], sets, options)
+        except (InputError, OSError):
+            time.sleep(REMOVAL_SECONDS)
+            if later[0].exists():
+                raise  # it was not removed: something is wrong with it
 
 
 def add_point(checkpoint: Path, sets: list[LabelledSet], options: Options) -> None:

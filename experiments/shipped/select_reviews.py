@@ -158,6 +158,8 @@ def what_bars(review: Review, source: str, held_out: HeldOut, longest: int | Non
     """Return why a review is not trained on, if it is not."""
     if source in EXCLUDED:
         return EXCLUDED[source]
+    if not review.text.strip():
+        return "no text"
     if longest is not None and len(review.text) > longest:
         return f"more than {longest} characters"
     if held_out.shares_with(f"{review.title} {review.text}"):

@@ -55,6 +55,7 @@ def graphed_mlstm(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor] | None:
 class Captured:
     """Both passes over memory of their own, to be replayed; for one window at a time."""
 
+    sizes: Hashable  # of the windows it is good for, as `sizes_of` says them
     inputs: Inputs
     made: Activations
     replay_forward: Callable[[], None]
@@ -76,11 +77,11 @@ class Graphs:
         if sizes not in self.idle and len(self.idle) >= MOST_SIZES:
             return None
         idle = self.idle.setdefault(sizes, [])
-        return idle.pop() if idle else _capture(inputs)
+        return idle.pop() if idle else _capture(inputs, sizes)
 
     def give_back(self, captured: Captured) -> None:
         """Take passes back whose results are no longer needed."""
-        self.idle[sizes_of(captured.inputs)].append(captured)
+        self.idle[captured.sizes].append(captured)
 
 
 _graphs = Graphs()
@@ -96,7 +97,7 @@ def _stream(device: torch.device) -> int:
     return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 
 
-def _capture(inputs: Inputs) -> Captured:
+def _capture(inputs: Inputs, sizes: Hashable) -> Captured:
     x, rows, *rest = inputs
     own = Inputs(
         x.detach().clone(),
@@ -107,7 +108,7 @@ def _capture(inputs: Inputs) -> Captured:
     given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
     backward, replay_backward = _graph(lambda: _flat(run_backward(own, made, *given)), x.device)
     gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
-    return Captured(own, made, replay_forward, given, gradients, factors, replay_backward)
+    return Captured(sizes, own, made, replay_forward, given, gradients, factors, replay_backward)
 
 
 _GRADIENTS = len(Gradients._fields)

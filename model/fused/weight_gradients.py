@@ -91,7 +91,7 @@ def postpone(parts: Iterable[Tensor], like: Tensor) -> Tensor:
 
 
 class _Attach(torch.autograd.Function):
-    """Copies a part in; its gradient is asked of those who wait, beside what comes as usual."""
+    """Copies a part in; backward sums the postponed products and the ordinary incoming gradient."""
 
     @staticmethod
     def forward(

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..language_model import VOCABULARY_SIZE
-from .shapes import Shape, hold_shapes
+from ..shapes import LAYOUT, Shape, hold_shapes
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
 WRAPPERS = ("sd", "lm_encoder")
@@ -146,7 +146,7 @@ def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[
         expected |= _layer_shapes(f"rnns.{layer}.", H if layer else E, H, folded)
     if has_decoder:
         expected |= {"decoder.weight": (V, H), "decoder.bias": (V,)}
-    hold_shapes(path, shapes, expected)
+    hold_shapes(path, shapes, expected, LAYOUT)
     return V, layers
 
 

@@ -12,7 +12,6 @@ a size limit, so any number of blocks is read, and the files after them are numb
 Folded weights have no gains: 9 to 12 are absent, whether or not the last two are renumbered.
 """
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..language_model import VOCABULARY_SIZE, LanguageModel
-from ..storage import is_taken
+from ..shapes import LAYOUT, Shape, hold_shapes
+from ..storage import is_taken, whole_folder
 from .gates import reorder
-from .shapes import Shape, hold_shapes
 
 BLOCKS = 4  # of wh, when we write
 AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
@@ -110,7 +109,8 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
     }  # fmt: skip
     pairs = list(zip(rest, tail, strict=True))
     found = {f"{file} ({name})": shapes[file] for file, name in pairs}
-    hold_shapes(folder, found, {f"{file} ({name})": sizes[name] for file, name in pairs})
+    expected = {f"{file} ({name})": sizes[name] for file, name in pairs}
+    hold_shapes(folder, found, expected, LAYOUT)
     return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
 
 
@@ -173,16 +173,9 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; remove it or name another folder")
     arrays = _arrays_of(model)
-    whole = folder.resolve()  # "." has no name to add to
-    partial = whole.with_name(whole.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
+    with whole_folder(folder.resolve()) as partial:  # "." has no name to add to
         for number, array in enumerate(arrays):
             np.save(partial / f"{number}.npy", array, allow_pickle=False)
-        partial.replace(whole)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _arrays_of(model: LanguageModel) -> list[np.ndarray]:

@@ -26,6 +26,9 @@ def rows_of(*labels):
         (["pos", "neg", "pos"], ("neg", "pos"), [1, 0, 1]),
         ([True, False, True], ("False", "True"), [1, 0, 1]),
         ([5, 1, 10, 1.0], ("1", "5", "10"), [1, 0, 2, 0]),
+        (["1000001", "1000002", 1000001.0], ("1000001", "1000002"), [0, 1, 0]),
+        ([0.1234567, "0.1234568", "-0.0", 0], ("0", "0.1234567", "0.1234568"), [1, 2, 0, 0]),
+        (["inf", "-inf"], ("-inf", "inf"), [1, 0]),
         (["so", "10", "9"], ("10", "9", "so"), [2, 0, 1]),
     ],
 )
@@ -64,3 +67,18 @@ def test_plain_texts_keep_their_rows(tmp_path):
     assert read_plain_texts(tmp_path / "a.txt") == ["one", "", "three"]
     path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
     assert read_plain_texts(path) == ["a", "", ""]
+
+
+def test_the_first_records_may_lack_the_text(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{}, {"id": 7}, {"id": 8, "sentence": "c"}])
+    assert read_plain_texts(path) == ["", "", "c"]
+    assert read_plain_texts(path, "sentence") == ["", "", "c"]
+    path = write(tmp_path / "b.jsonl", [{"label": 1}, {"label": 0, "review": "b"}])
+    assert read_labelled_sets([path])[0].texts == ["", "b"]
+    with pytest.raises(InputError, match="line 1: none of the keys text"):
+        read_labelled_sets([path], blank=False)
+    with pytest.raises(InputError, match="line 1: no key 'body'; present: 'label'"):
+        read_plain_texts(path, "body")
+    path.write_text("\n")
+    with pytest.raises(InputError, match="no records in it"):
+        read_plain_texts(path)

@@ -181,6 +181,14 @@ def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
 
+def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
+    (tmp_path / "out.partial").mkdir()
+    (tmp_path / "out.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"out\.partial: is to be worked in, but holds something"):
+        prepare_corpus([source], tmp_path / "out")
+    assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
+
+
 def test_duplicates_leave_the_first_of_each(tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", 7)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)

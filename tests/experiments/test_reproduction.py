@@ -125,6 +125,12 @@ def test_resampling_gives_the_spread_of_a_mean(monkeypatch):
     np.testing.assert_allclose(scores_of(labels, said)["micro_f1"]["interval"], expected, atol=0.01)
 
 
+def test_no_seed_of_the_untrained_baseline_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["run", "--data", str(tmp_path), "--untrained", "0"])
+    with pytest.raises(InputError, match="--untrained 0: it must be 1 or above"):
+        reproduction.main()
+
+
 def test_a_model_is_measured_on_all_four(data, small_model, tmp_path, monkeypatch, capsys):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
     monkeypatch.setattr(reproduction, "HERE", tmp_path)

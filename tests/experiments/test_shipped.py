@@ -1,6 +1,8 @@
 """What the shipped model may read, what it knows while it learns, and whether it recites."""
 
 import json
+import random
+import shutil
 
 import numpy as np
 import pytest
@@ -108,6 +110,12 @@ def test_long_texts_are_left_out_on_request():
     assert select_reviews.what_bars(review, "fine_foods", held_out, 4) is None
 
 
+@pytest.mark.parametrize("record", [{}, {"reviewText": " \n", "summary": "Bad"}])
+def test_a_review_without_text_is_left_out(record):
+    review = select_reviews.Review.of(record)
+    assert select_reviews.what_bars(review, "fine_foods", HeldOut([]), None) == "no text"
+
+
 def test_no_source_is_left_out_for_two_reasons():
     assert len(select_reviews.UNKNOWN_SOURCES) == len(set(select_reviews.UNKNOWN_SOURCES))
     assert select_reviews.EXCLUDED["alexa"] == select_reviews.UNKNOWN
@@ -136,6 +144,33 @@ def test_checkpoints_are_scored_once(trained, tmp_path, monkeypatch):
     assert json.loads((tmp_path / "curve.json").read_text())["points"] == points
     plot.draw(list(read_rows(trained / "metrics.jsonl")), points, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_checkpoints_may_come_and_go_while_they_are_scored(tmp_path, monkeypatch):
+    asked = []
+
+    def score_while_the_run_goes_on(checkpoint, sets, options):
+        asked.append(checkpoint.name)
+        if checkpoint.name == "step-1":
+            shutil.rmtree(tmp_path / "step-2")
+            (tmp_path / "step-4").mkdir()
+        elif checkpoint.name == "step-3":
+            shutil.rmtree(checkpoint)
+            raise InputError("training.json: no such file")
+
+    for number in (1, 2, 3):
+        (tmp_path / f"step-{number}").mkdir()
+    monkeypatch.setattr(probe, "add_point", score_while_the_run_goes_on)
+    monkeypatch.setattr(probe.time, "sleep", lambda seconds: None)
+    probe.add_points(tmp_path, [], None)
+    assert asked == ["step-1", "step-3", "step-4"]
+
+    def fail(*arguments):
+        raise InputError("damaged")
+
+    monkeypatch.setattr(probe, "add_point", fail)
+    with pytest.raises(InputError, match="damaged"):
+        probe.add_points(tmp_path, [], None)
 
 
 def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path, monkeypatch):
@@ -244,6 +279,17 @@ def test_too_few_reviews_of_a_label_are_an_error(tmp_path, monkeypatch):
     )  # fmt: skip
     with pytest.raises(InputError, match="0 reviews of one label"):
         labelled_texts.draw_stars(options, HeldOut([]), None)
+
+
+def test_equal_reviews_are_drawn_once(tmp_path):
+    texts = [("good", 5), ("bad", 1)] * 20 + [("fine", 4), ("worse", 2), ("good", 1)]
+    rows = [{"reviewText": text, "overall": stars} for text, stars in texts]
+    write_rows(tmp_path / "amazon.jsonl", rows)
+    options = labelled_texts.Options(
+        (tmp_path / "amazon.jsonl",), tmp_path, tmp_path, (), tmp_path, reviews=2, reviews_val=2,
+    )  # fmt: skip
+    drawn = labelled_texts.draw_stars(options, HeldOut([]), random.Random(0))
+    assert sorted(drawn) == [("bad", 0), ("fine", 1), ("good", 1), ("worse", 0)]
 
 
 def write_rows(path, rows):

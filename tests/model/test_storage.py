@@ -1,9 +1,18 @@
 """Files are whole or absent."""
 
+from pathlib import Path
+
 import pytest
 
+from model import storage
 from model.errors import InputError
-from model.storage import read_json, whole_folder, write_atomically, write_json
+from model.storage import (
+    read_json,
+    recover_folders,
+    whole_folder,
+    write_atomically,
+    write_json,
+)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -53,4 +62,59 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     with whole_folder(final) as partial:
         (partial / "two").write_text("third")
     assert [path.name for path in final.iterdir()] == ["two"]
+    assert list(tmp_path.iterdir()) == [final]
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL: see `killed_at`."""
+
+
+def killed_at(number, final, monkeypatch):
+    """Replace `final`, cut short before its rename number `number`; nothing is tidied after it."""
+    rename, count = Path.rename, 0
+
+    def rename_or_die(self, target):
+        nonlocal count
+        count += 1
+        if count >= number:
+            raise Killed
+        return rename(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(Path, "rename", rename_or_die)
+        patch.setattr(storage, "_recover", lambda old, final: None)
+        with whole_folder(final) as partial:
+            (partial / "one").write_text("second")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_between_the_renames_loses_no_folder(tmp_path, monkeypatch, number):
+    final = tmp_path / "a.step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+    killed_at(number, final, monkeypatch)
+    recover_folders(tmp_path)
+    assert (final / "one").read_text() == "first"
+    killed_at(number, final, monkeypatch)
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("third")
+    assert (final / "one").read_text() == "third"
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_a_rename_that_fails_leaves_the_old_folder(tmp_path, monkeypatch):
+    final = tmp_path / "step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError("stale handle")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="stale handle"), whole_folder(final) as partial:
+        (partial / "one").write_text("second")
+    assert (final / "one").read_text() == "first"
     assert list(tmp_path.iterdir()) == [final]

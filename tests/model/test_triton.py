@@ -132,6 +132,17 @@ def test_a_window_given_up_gives_its_graph_back(graphs):
     assert graphs.captured == 2
 
 
+def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(
+    graphs, monkeypatch
+):
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
+    made = triton_mlstm(x_proj, State(h, c), *weights)
+    monkeypatch.setattr(cuda_graphs, "_stream", lambda device: 7)
+    del made
+    ((sizes, idle),) = cuda_graphs._graphs.idle.items()
+    assert (len(idle), sizes[1]) == (1, 0)
+
+
 def test_sizes_kept_captured_are_few(graphs):
     for T in range(1, cuda_graphs.MOST_SIZES + 3):
         inputs = scaled_inputs(torch.float32, T, 2, 8)

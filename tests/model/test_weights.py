@@ -1,6 +1,7 @@
 """Models on disk: exact, self-describing, and refused with one clear line where they are not."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -29,6 +30,17 @@ def test_round_trip_is_exact(folder, small_model):
 
 def test_a_run_directory_stands_for_its_model(folder):
     assert find_model(folder.parent) == folder
+
+
+def test_of_a_run_that_was_not_evaluated_the_newest_checkpoint_is_named(folder):
+    run = folder.parent
+    for name in ("step-00000004", "step-00000012", ".step-00000016.partial"):
+        shutil.copytree(folder, run / "checkpoint" / name)
+    (run / "checkpoint" / "step-00000020").mkdir()  # of a fine-tuning: no model
+    shutil.rmtree(folder)
+    with pytest.raises(InputError, match=r"not evaluated yet; its newest.*step-00000012$"):
+        find_model(run)
+    assert find_model(run / "checkpoint" / "step-00000012")
 
 
 def test_a_name_that_does_not_exist_is_an_error(tmp_path):

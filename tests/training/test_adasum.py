@@ -179,7 +179,9 @@ def test_what_adasum_sends(ranks):
 
 def test_a_rank_that_overflows_keeps_all_from_stepping(ranks):
     for way, result in ranks[1]["overflow"].items():
-        assert result == {"moved": False, "scale": 0.5, "moved_next": True}, way
+        expected = {"moved": False, "scale": 0.5, "moved_next": True, "finite": True}
+        assert result == expected, way
+    assert "muon, clipped" in ranks[1]["overflow"]
 
 
 def test_every_groups_state_is_saved_and_goes_on_bit_for_bit(ranks):

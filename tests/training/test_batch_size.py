@@ -69,3 +69,4 @@ def test_more_lanes_take_more_memory():
 def test_the_command_refuses_nonsense():
     config = ("scripts/largest_batch.py", "--config", "configs/cpu_512.toml")
     assert_refused(run(*config, "--headroom", "1.5"), "--headroom")
+    assert_refused(run(*config, "--limit", "4"), "--limit 4: it must be 8 or above")

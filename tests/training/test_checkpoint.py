@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes
+from model import storage
 from model.errors import InputError
 from model.storage import read_json, write_json
 from model.text import text_profile
@@ -52,6 +53,19 @@ def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, 
         assert ours.keys() == theirs.keys()
         for key, value in ours.items():
             assert torch.equal(value, theirs[key]), key
+
+
+@pytest.mark.parametrize(("before", "now"), [("fp32", "fp16"), ("fp16", "fp32")])
+def test_losses_may_be_scaled_from_a_resume_on_or_no_longer(checkpoints, small_split, before, now):
+    trainer = make_trainer(before)
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer(now)
+    fresh = restored.scaler.state_dict()
+    checkpoints.restore(restored)
+    assert restored.scaler.state_dict() == fresh
+    train(restored, small_split, 1)
+    assert restored.progress.step == 2
 
 
 def test_the_random_state_is_part_of_it(checkpoints, small_split):
@@ -108,6 +122,18 @@ def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
     checkpoints.save(trainer, PROFILE, {})
     assert checkpoints.complete()[-1].name == "step-00000002"
     assert not list(checkpoints.folder.glob(".*"))
+
+
+def test_a_checkpoint_left_aside_by_a_kill_is_gone_on_with(checkpoints, small_split):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    (newest,) = checkpoints.complete()
+    newest.rename(newest.with_name(f".{newest.name}.{storage.OLD}"))
+    restored = make_trainer()
+    checkpoints.restore(restored)
+    assert restored.progress.step == 1
+    assert checkpoints.complete() == [newest]
 
 
 def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from data_utils.corpus import Split
 from model.errors import InputError
+from model.tokenizer import BYTES
 from training.distributed import World
 from training.evaluation import evaluate_split, score_split
 
@@ -52,6 +54,20 @@ def test_review_reset_starts_every_review_from_zero(small_model, small_split):
     jackknife = [(bits.sum() - bits[k]) / (sizes.sum() - sizes[k]) for k in range(len(bits))]
     spread = np.sqrt((len(bits) - 1) * np.var(jackknife))
     assert score.standard_error == pytest.approx(spread, rel=0.1)
+
+
+@pytest.mark.parametrize("reset", ["strip", "review"])
+def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
+    """First, in a row, and last, as the tweet profile leaves of texts without ASCII."""
+    offsets = np.array(small_split.offsets)
+    empty = Split(small_split.tokens, np.r_[[0, 0], offsets, [offsets[-1]]], BYTES)
+    expected = score_split(small_model, small_split, reset=reset, lanes=1)
+    found = score_split(small_model, empty, reset=reset, lanes=1)
+    assert found.bits_per_character == pytest.approx(expected.bits_per_character, rel=1e-12)
+    assert found.characters == expected.characters
+    N = small_split.reviews
+    factor = np.sqrt((N + 3) / (N + 2) / (N / (N - 1)))  # three more residuals, all of them zero
+    assert found.standard_error == pytest.approx(factor * expected.standard_error, rel=1e-9)
 
 
 def test_ranks_together_score_what_one_process_scores(small_model, small_split):

@@ -31,9 +31,12 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, tuner: Finetuner) -> None:
-        """Write a checkpoint, then remove the older ones."""
+        """Write a checkpoint, unless this step has one, then remove the older ones."""
+        folder = self.folder / f"step-{tuner.progress.step:08d}"
+        if folder.exists():
+            return
         progress = {"format_version": FORMAT_VERSION, "progress": asdict(tuner.progress)}
-        with whole_folder(self.folder / f"step-{tuner.progress.step:08d}") as partial:
+        with whole_folder(folder) as partial:
             save_tensors(partial / WEIGHTS_FILE, learned_tensors(tuner))
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([tuner.optimizer]))
             write_json(partial / PROGRESS_FILE, progress)

@@ -1,6 +1,5 @@
 """The folder of a fine-tuning: what it was asked for, the best model so far, results."""
 
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,14 @@ from data_utils.provenance import describe_origin
 from model.classifier import FOLDER
 from model.errors import InputError
 from model.fine_tuned import FineTuned, save_fine_tuned
-from model.storage import check_format_version, is_taken, read_json, write_json
+from model.storage import (
+    check_format_version,
+    is_taken,
+    read_json,
+    recover_folders,
+    whole_folder,
+    write_json,
+)
 from model.weights import LoadedModel, model_digest, save_model
 
 from .config import FinetuningConfig
@@ -54,7 +60,10 @@ class Directory:
                 raise InputError(
                     f"{self.folder}: no fine-tuning was begun there; leave out --resume"
                 )
-            return check_same_request(read_json(path), request, path)
+            check_same_request(read_json(path), request, path)
+            for parent in (self.folder, self.checkpoints):
+                recover_folders(parent)
+            return
         if is_taken(self.folder):
             raise InputError(
                 f"{self.folder}: exists already; go on with --resume, or name another --output"
@@ -64,20 +73,15 @@ class Directory:
 
     def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
         """Put the model as it is now, and these heads, in the place of the best ones before."""
-        partial, old = (self.folder / f".model.{name}" for name in ("partial", "old"))
-        for leftover in (partial, old):
-            shutil.rmtree(leftover, ignore_errors=True)
         provenance = {
             "finetuned_from": dict(source.provenance),
             "epoch": tuner.progress.best_epoch,
             **self.origin,
         }
-        save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
-        save_fine_tuned(partial / FOLDER, replace(tuned, model_digest=model_digest(tuner.model)))
-        if self.model.exists():
-            self.model.rename(old)
-        partial.rename(self.model)
-        shutil.rmtree(old, ignore_errors=True)
+        heads = replace(tuned, model_digest=model_digest(tuner.model))
+        with whole_folder(self.model) as partial:
+            save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
+            save_fine_tuned(partial / FOLDER, heads)
 
 
 def as_request(loaded: LoadedModel, task: Task, config: FinetuningConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.text import text_profile
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 from training.signals import StopRequest
-from transfer.finetuning import experiment
+from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import run_finetuning
 from transfer.finetuning.task import hold_out
@@ -104,6 +104,23 @@ def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
     run(folder, tmp_path / "cut", resume=True, **settings)  # there is nothing left to learn
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
+    opened = []
+    whole_folder = checkpoint.whole_folder
+    monkeypatch.setattr(
+        checkpoint, "whole_folder", lambda path: opened.append(path.name) or whole_folder(path)
+    )
+    # A save after every step; the signal comes with the third, in the middle of an epoch.
+    config = FinetuningConfig(**SETTINGS)
+    stop = StopAfter(3)
+    loaded = load_model(folder)
+    assert (
+        run_finetuning(loaded, SEVERAL, tmp_path / "out", config, save_seconds=0, stop=stop) is None
+    )
+    assert opened == sorted(set(opened))
+    assert len(opened) > 1
 
 
 def test_killed_between_an_epoch_and_its_checkpoint_it_goes_on(folder, tmp_path, monkeypatch):
