@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-UNITS = {"bytes_per_second": (1e9, "GB/s"), "seconds": (1e-3, "ms")}
+UNITS = {
+    "bytes_per_second": (1e9, "GB/s"),
+    "operations_per_second": (1e12, "TFLOP/s"),
+    "seconds": (1e-3, "ms"),
+}
 
 
 def tables(result: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """The performance model: how long a data-parallel step takes, and what follows from that.
 
 workload    what a window costs: products, parameters, bytes
+bandwidth   a network's, one number or by the size of what travels
+nccl_tests  such a table from the output of NVIDIA's nccl-tests
 step_time   computing, exchanging, waiting: seconds of a step
 memory      what a GPU must hold
 reliability checkpoints and preemptions

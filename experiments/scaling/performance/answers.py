@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from .bandwidth import bandwidth_at
 from .hardware import Group
 from .planning import Offer, Plan
 from .step_time import tokens_for
@@ -70,8 +71,10 @@ def lemma(plan: Plan) -> float | None:
         return None
     rates = [group.node.operations_per_second for group in plan.groups]
     mean = sum(r * g.gpus for r, g in zip(rates, plan.groups, strict=True)) / plan.job.gpus
-    bytes_each = plan.job.how.bytes_per_parameter / plan.job.how.windows
-    return tokens_for(NINETY, mean, fabric.network_bytes_per_second, bytes_each)
+    how = plan.job.how
+    size = how.bytes_per_parameter * plan.workload.parameters / how.chunks
+    network = bandwidth_at(fabric.network_bytes_per_second, size)
+    return tokens_for(NINETY, mean, network, how.bytes_per_parameter / how.windows)
 
 
 def offer_answers(offer: Offer | None) -> dict[str, Any] | None:

@@ -1,11 +1,22 @@
 """Clusters as TOML files describe them: nodes, network, prices, how often they fail."""
 
+import math
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from model.errors import InputError
 
+from .bandwidth import Bandwidth, slowest
+from .nccl_tests import read_bandwidths
 from .step_time import RINGS, Fabric, Ring
+
+Rate = float | Path  # bytes per second; or the file in which nccl-tests says so by size
+
+
+def bandwidth_of(rate: Rate) -> Bandwidth:
+    """Return a rate as the model takes it; a file is read, from the folder one is in."""
+    return read_bandwidths(rate) if isinstance(rate, Path) else rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +32,9 @@ class NodeConfig:
     """Of a GPU."""
     operations_per_second: float
     """That a GPU sustains in training, multiplications and additions."""
-    link_bytes_per_second: float
-    """Of an all-reduce between the GPUs of a node."""
+    link_bytes_per_second: Rate
+    """Of an all-reduce between the GPUs of a node; or a file, what nccl-tests' all_reduce_perf
+    printed there."""
     dollars_per_gpu_hour: float | None = None
     """On demand; absent, there is no price."""
     spot_dollars_per_gpu_hour: float | None = None
@@ -42,8 +54,9 @@ class NetworkConfig:
     """What connects the nodes."""
 
     name: str
-    bytes_per_second: float
-    """That a node sustains, in each direction."""
+    bytes_per_second: Rate
+    """That a node sustains, in each direction; or a file, what all_reduce_perf printed over several
+    nodes."""
     latency_seconds: float = 0.0
     """Added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
@@ -52,7 +65,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
             raise InputError(f"network.ring is {self.ring!r}; known: {', '.join(RINGS)}")
-        if not self.bytes_per_second > 0 <= self.latency_seconds:
+        sends = isinstance(self.bytes_per_second, Path) or self.bytes_per_second > 0
+        if not sends or self.latency_seconds < 0:
             raise InputError("network: bytes_per_second is above zero, latency_seconds at least 0")
 
 
@@ -128,8 +142,12 @@ class ClusterConfig:
         return Fabric(
             # Of several kinds, the mean.
             gpus_per_node=groups[0].node.gpus if len(groups) == 1 else -(-gpus // nodes),
-            link_bytes_per_second=min(group.node.link_bytes_per_second for group in groups),
-            network_bytes_per_second=network.bytes_per_second if network else float("inf"),
+            link_bytes_per_second=slowest(
+                *(bandwidth_of(group.node.link_bytes_per_second) for group in groups)
+            ),
+            network_bytes_per_second=bandwidth_of(
+                network.bytes_per_second if network else math.inf
+            ),
             latency_seconds=network.latency_seconds if network else 0.0,
             ring=network.ring if network else "gpus",
         )

@@ -10,6 +10,8 @@ from typing import Literal
 
 from model.errors import InputError
 
+from .bandwidth import Bandwidth, bandwidth_at
+
 Ring = Literal["gpus", "nodes"]
 RINGS = ("gpus", "nodes")
 
@@ -19,9 +21,9 @@ class Fabric:
     """What gradients travel over. Bandwidths are sustained ones, in one direction."""
 
     gpus_per_node: int
-    link_bytes_per_second: float
+    link_bytes_per_second: Bandwidth
     """Between GPUs of a node."""
-    network_bytes_per_second: float
+    network_bytes_per_second: Bandwidth
     """Of a node, to the others."""
     latency_seconds: float = 0.0
     """Added with every doubling of the nodes."""
@@ -32,17 +34,21 @@ class Fabric:
         """Return how many nodes so many GPUs take."""
         return math.ceil(gpus / self.gpus_per_node)
 
-    def all_reduce_seconds(self, size: float, gpus: int) -> float:
-        """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs."""
+    def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
+        """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.
+
+        pieces: equal ones that it travels in, as fast as a table of bandwidths says of their size.
+        """
+        link = bandwidth_at(self.link_bytes_per_second, size / pieces)
+        network = bandwidth_at(self.network_bytes_per_second, size / pieces)
         nodes = self.nodes(gpus)
         if nodes == 1:
-            return ring_seconds(size, gpus, self.link_bytes_per_second)
+            return ring_seconds(size, gpus, link)
         latency = self.latency_seconds * math.log2(nodes)
         if self.ring == "nodes":
-            within = ring_seconds(size, self.gpus_per_node, self.link_bytes_per_second)
-            return within + ring_seconds(size, nodes, self.network_bytes_per_second) + latency
-        slowest = min(self.link_bytes_per_second, self.network_bytes_per_second)
-        return ring_seconds(size, gpus, slowest) + latency
+            within = ring_seconds(size, self.gpus_per_node, link)
+            return within + ring_seconds(size, nodes, network) + latency
+        return ring_seconds(size, gpus, min(link, network)) + latency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +135,8 @@ def step_time(
     """
     if gpus == 1:
         return StepTime(computing, 0.0, 0.0, 0.0)
-    communication = fabric.all_reduce_seconds(how.bytes_per_parameter * parameters, gpus)
+    size = how.bytes_per_parameter * parameters
+    communication = fabric.all_reduce_seconds(size, gpus, how.chunks)
     return StepTime(
         computing,
         straggling_seconds(computing, gpus, jitter),

@@ -1,0 +1,78 @@
+"""Fit the performance model to a measured sweep, and show what it leaves over.
+
+python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fit.json \\
+    --figure runs/sweep_fit.png
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs import command
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.storage import write_json
+
+from .measuring.explanation import Observation, SweepModel
+from .measuring.report import describe, tables
+from .measuring.results import read_sweep
+from .performance.nccl_tests import read_bandwidths
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Explain the points of a sweep by as few parameters as they can tell."""
+
+    sweep: Path
+    """The folder that experiments.scaling.sweep wrote."""
+    link_bandwidth: Path | None = None
+    """What nccl-tests' all_reduce_perf printed (or wrote with -J) within a node; absent, one number
+    is fitted."""
+    network_bandwidth: Path | None = None
+    """The same of several nodes."""
+    overlap: float | None = None
+    """Part of the computing over which gradients become ready; absent, fitted where some went in
+    several pieces."""
+    output: Path | None = None
+    """JSON file for the result."""
+    figure: Path | None = None
+    """PNG to draw."""
+
+    def __post_init__(self) -> None:
+        if self.overlap is not None and not 0 <= self.overlap <= 1:
+            raise InputError(f"--overlap {self.overlap}: a part, from 0 to 1")
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output, options.figure)
+    results = read_sweep(options.sweep)
+    measured = [result for result in results if result["summary"] is not None]
+    if not measured:
+        raise InputError(f"{options.sweep}: all points failed; their files say why")
+    check_settings(options.sweep, results)
+    link, network = (
+        None if path is None else read_bandwidths(path)
+        for path in (options.link_bandwidth, options.network_bandwidth)
+    )
+    observations = [Observation.of(result) for result in measured]
+    model = SweepModel(observations, link=link, network=network, overlap=options.overlap)
+    result = describe(model, model.fit(), measured)
+    print(tables(result))
+    if options.figure is not None:
+        from .measuring.figure import draw  # with matplotlib: a second
+
+        draw(options.figure, result["points"])
+    if options.output is not None:
+        given = {key: str(value) for key, value in vars(options).items()}
+        write_json(options.output, {**result, "options": given, "origin": describe_origin()})
+
+
+def check_settings(folder: Path, results: list[dict[str, object]]) -> None:
+    """Raise InputError where points were not measured in the same way."""
+    for result in results:
+        if result["settings"] != results[0]["settings"]:
+            raise InputError(f"{folder}: points with unlike settings; fit them folder by folder")
+
+
+if __name__ == "__main__":
+    command.run(main)

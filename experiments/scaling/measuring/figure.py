@@ -1,0 +1,68 @@
+"""A sweep and the model of it: seconds against seconds, and what is left over."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+
+GREY, COLORS = "#777777", ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
+
+
+def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
+    """Draw measured and predicted seconds of all points, and the errors one by one."""
+    height = max(4.0, 0.24 * len(points) + 1)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), layout="constrained")
+    worlds = sorted({point["ranks"] for point in points})
+    colors = {world: COLORS[number % len(COLORS)] for number, world in enumerate(worlds)}
+    draw_seconds(left, points, colors)
+    draw_errors(right, points, colors)
+    for axes in (left, right):
+        axes.grid(color="#dddddd", linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
+    """Draw the model over the measurement, with its quartiles; open: not fitted."""
+    ends = [number for point in points for number in (point["seconds"], point["predicted"])]
+    axes.plot(*[(min(ends) / 1.3, max(ends) * 1.3)] * 2, color=GREY, linewidth=1, linestyle=":")
+    for world, color in colors.items():
+        axes.plot([], [], marker="o", linestyle="none", color=color, label=ranks(world))
+    for point in points:
+        spread = [[point["seconds"] - point["low"]], [point["high"] - point["seconds"]]]
+        axes.errorbar(
+            point["seconds"], point["predicted"], xerr=spread, marker="o", markersize=5,
+            color=colors[point["ranks"]], elinewidth=1,
+            markerfacecolor=colors[point["ranks"]] if point["fitted"] else "white",
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="seconds of a window, measured", ylabel="model")
+    axes.legend(frameon=False)
+
+
+def draw_errors(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
+    """Draw the model's error at every point, and the quartiles of the measurement around it."""
+    for place, point in enumerate(points):
+        color = colors[point["ranks"]]
+        axes.barh(
+            place, 100 * point["error"], height=0.6, edgecolor=color, linewidth=1,
+            color=color if point["fitted"] else "white",
+        )  # fmt: skip
+        spread = [100 * (point[end] / point["seconds"] - 1) for end in ("low", "high")]
+        axes.plot(spread, [place, place], color="black", linewidth=1)
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.set_yticks(range(len(points)), [point["name"] for point in points], fontsize=7)
+    axes.invert_yaxis()
+    axes.set(
+        xlabel="model / measured - 1, %; lines: quartiles of the measurement; open: not fitted"
+    )
+
+
+def ranks(world: int) -> str:
+    """Return a number of ranks in words."""
+    return "1 rank" if world == 1 else f"{world} ranks"

@@ -1,0 +1,96 @@
+"""What the model says of a measured sweep: as a result, and as tables for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..performance.fitting import Fit
+from ..tables import markdown, quantity, words
+from .explanation import Observation, SweepModel
+
+ONLY_A_CHECK = (
+    "Ranks on CPUs share their cores, memory and links: this shows that the harness works, and "
+    "says nothing of the speed of any cluster."
+)
+
+
+def describe(model: SweepModel, fitted: Fit, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return parameters, points and what is left over; measured: the files of the points."""
+    reading = np.array([o.reading() for o in model.observations if o.fitted])
+    environments = [repeat["environment"] for result in measured for repeat in result["repeats"]]
+    devices = sorted({environment["device"] for environment in environments})
+    return {
+        "parameters": model.parameters(fitted),
+        "deviations": model.deviations(fitted),
+        "deviations_by_repeats": model.deviations(fitted, reading),
+        "fitted_points": len(fitted.errors),
+        "worst_error": fitted.worst,
+        "rms_error": fitted.rms,
+        "points": [row(model, fitted, o) for o in model.observations],
+        "devices": devices,
+        "only_a_check_of_the_harness": devices == ["cpu"],
+        "settings": measured[0]["settings"],
+    }
+
+
+def row(model: SweepModel, fitted: Fit, o: Observation) -> dict[str, Any]:
+    """Return a point's seconds of a window, measured and predicted, and times one rank's speed."""
+    alone = model.alone[o.point.hidden_size]
+    step, one = (model.step(fitted.values, observation) for observation in (o, alone))
+    return {
+        "name": o.point.name,
+        "ranks": o.point.world,
+        "fitted": o.fitted,
+        "seconds": o.seconds,
+        "low": o.low,
+        "high": o.high,
+        "predicted": step.seconds,
+        "error": step.seconds / o.seconds - 1,
+        "exposed": o.exposed,
+        "exposed_predicted": step.exposed,
+        "scaling": o.point.world * alone.seconds / o.seconds,
+        "scaling_predicted": o.point.world * one.seconds / step.seconds,
+    }
+
+
+def tables(result: dict[str, Any]) -> str:
+    """Return parameters and residuals in Markdown."""
+    worst = (
+        f"{len(result['parameters'])} parameters fitted to {result['fitted_points']} points, worst "
+        f"error {result['worst_error']:.1%}, rms {result['rms_error']:.1%}"
+    )
+    warning = [ONLY_A_CHECK] if result["only_a_check_of_the_harness"] else []
+    return "\n\n".join([residuals(result["points"]), worst, parameters(result), *warning])
+
+
+def residuals(points: Sequence[dict[str, Any]]) -> str:
+    """Return every point's seconds, the model's, and how far they are apart."""
+    head = ["point", "window, ms", "quartiles", "model", "error", "exposed, ms", "model"]
+    rows = []
+    for point in points:
+        milliseconds = {
+            name: f"{point[name] * 1e3:.3g}"
+            for name in ("seconds", "low", "high", "predicted", "exposed", "exposed_predicted")
+        }
+        quartiles = f"{milliseconds['low']} to {milliseconds['high']}"
+        error = f"{point['error']:+.1%}" if point["fitted"] else f"({point['error']:+.1%})"
+        exposed = [milliseconds["exposed"], milliseconds["exposed_predicted"]]
+        measured = [milliseconds["seconds"], quartiles, milliseconds["predicted"]]
+        scaling = [f"{point['scaling']:.2f}", f"{point['scaling_predicted']:.2f}"]
+        rows.append([point["name"], *measured, error, *exposed, *scaling])
+    return markdown([*head, "ranks' worth", "model"], rows)
+
+
+def parameters(result: dict[str, Any]) -> str:
+    """Return the fitted values, with their deviations by what is left over and by the repeats."""
+    rows = [
+        [
+            words(name),
+            quantity(name, value),
+            quantity(name, result["deviations"][name]),
+            quantity(name, result["deviations_by_repeats"][name]),
+        ]
+        for name, value in result["parameters"].items()
+    ]
+    return markdown(["fitted", "value", "+-, by the errors", "+-, by the repeats"], rows)

@@ -1,0 +1,209 @@
+"""The model fitted to sweeps: made ones, whose parameters are known, and the one kept here."""
+
+import sys
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pytest
+
+from experiments.scaling import measured
+from experiments.scaling.measuring.explanation import Observation, SweepModel
+from experiments.scaling.measuring.points import Point, Settings, design
+from experiments.scaling.measuring.report import describe, tables
+from experiments.scaling.performance.bandwidth import BandwidthTable
+from experiments.scaling.performance.step_time import Fabric, Synchronisation, step_time
+from experiments.scaling.performance.workload import Workload
+from model.errors import InputError
+from model.language_model import ModelConfig
+from model.storage import read_json, write_json
+from tests.runs import assert_refused, run
+
+SETTINGS = Settings(lanes_per_rank=64, window=128)
+RATES = {512: 4e12, 1024: 9e12}  # operations per second
+SLIGHTLY = 1e-3
+LINK, NETWORK, OVERHEAD, OVERLAP = 20e9, 1.5e9, 0.004, 0.35
+PIECES = {25.0: 5, 5.0: 9}
+BYTES = {"fp16": 2, "flat-fp16": 2, "bf16": 2}
+POINTS = design(
+    (1, 2, 4, 8), (512, 1024), ("fp32", "fp16", "flat", "adasum"), (25.0, 5.0), (1, 4)
+)  # fmt: skip
+
+
+def made(point, *, link=LINK, network=NETWORK, slower=None, per_node=4):
+    """Return what a sweep would have written of a point, had the model said the truth.
+
+    Eight ranks are two nodes. Adasum takes a quarter more than it sends bytes for. slower: a point
+    that took a thousandth longer.
+    """
+    parameters = Workload.of(ModelConfig(hidden_size=point.hidden_size)).parameters
+    tokens = SETTINGS.lanes_per_rank * SETTINGS.window
+    workload = Workload.of(ModelConfig(hidden_size=point.hidden_size))
+    size = BYTES.get(point.exchange, 4)
+    pieces = PIECES.get(point.bucket_cap_mb, 1)
+    how = Synchronisation(
+        bytes_per_parameter=size, chunks=pieces, windows=point.windows_per_step,
+        overlap=OVERLAP if pieces > 1 else 0.0,
+    )  # fmt: skip
+    fabric = Fabric(
+        gpus_per_node=per_node, link_bytes_per_second=link, network_bytes_per_second=network
+    )
+    computing = workload.computing_seconds(tokens, RATES[point.hidden_size])
+    step = step_time(computing, parameters, point.world, fabric, how, overhead=OVERHEAD)
+    factor = 1.25 if point.exchange == "adasum" else 1.0
+    factor *= 1 + SLIGHTLY * (point == slower)
+    k, ring = point.windows_per_step, 2 * (point.world - 1) / point.world
+    seconds, exposed = step.seconds * k * factor, step.exposed * k
+    clock = {"seconds": seconds, "exposed": exposed, "sent_bytes": ring * size * parameters}
+    quartiles = {
+        name: {"median": v, "low": 0.99 * v, "high": 1.02 * v} for name, v in clock.items()
+    }
+    return {
+        "format_version": 1,
+        "point": asdict(point),
+        "settings": SETTINGS.settings,
+        "failure": None,
+        "summary": {
+            "clock": quartiles,
+            "profiler": {"pieces": {"median": pieces if point.world > 1 else 0}},
+        },
+        "repeats": [{"environment": {"nodes": -(-point.world // per_node), "device": "Some GPU"}}],
+    }  # fmt: skip
+
+
+def modelled(points, make=made, **known):
+    return SweepModel([Observation.of(make(point)) for point in points], **known)
+
+
+TRUTH = {
+    "operations_per_second_512": RATES[512],
+    "operations_per_second_1024": RATES[1024],
+    "link_bytes_per_second": LINK,
+    "network_bytes_per_second": NETWORK,
+    "overhead_seconds": OVERHEAD,
+    "overlap": OVERLAP,
+}
+
+
+def test_a_fit_finds_what_made_the_sweep():
+    model = modelled(POINTS)
+    fitted = model.fit()
+    assert model.parameters(fitted) == pytest.approx(TRUTH, rel=1e-4)
+    assert fitted.worst < 1e-5
+    assert len(fitted.errors) == sum(point.exchange != "adasum" for point in POINTS)
+
+
+def test_deviations_are_what_a_points_error_does_to_the_parameters():
+    model, number = modelled(POINTS), 10
+    fitted = model.fit()
+    reading = np.zeros(len(fitted.errors))
+    reading[number] = SLIGHTLY
+    told = model.deviations(fitted, reading)
+    points = [o.point for o in model.observations if o.fitted]
+    again = modelled(POINTS, partial(made, slower=points[number]))
+    changed, before = again.parameters(again.fit()), model.parameters(fitted)
+    assert told["overlap"] > 0
+    for name, deviation in told.items():
+        moved = abs(changed[name] - before[name])
+        assert moved == pytest.approx(deviation, rel=0.02, abs=1e-7 * before[name])
+
+
+def test_known_bandwidths_are_taken_not_fitted():
+    table = BandwidthTable((1e4, 1e6, 1e9), (1e8, 2e9, 2e10))
+    make = partial(made, link=table)
+    model = modelled(POINTS, make, link=table, overlap=OVERLAP)
+    fitted = model.fit()
+    expected = {n: v for n, v in TRUTH.items() if n not in ("link_bytes_per_second", "overlap")}
+    assert model.parameters(fitted) == pytest.approx(expected, rel=1e-4)
+    assert fitted.worst < 1e-5
+    by_number = modelled(POINTS, make).fit()
+    assert by_number.worst > 0.02  # one number does not do for all sizes
+
+
+def test_only_what_points_can_tell_is_fitted():
+    flat = design((1, 2, 4), (512,), ("flat", "flat-fp16"), (25.0,), (1, 4))
+    model = modelled(flat)
+    assert set(model.starts) == {
+        "operations_per_second_512", "link_bytes_per_second", "overhead_seconds",
+    }  # fmt: skip
+    assert model.parameters(model.fit()) == pytest.approx(
+        {name: TRUTH[name] for name in model.starts}, rel=1e-4
+    )
+    alone = design((1,), (512, 1024), ("fp32",), (25.0,), (1, 2))
+    assert list(modelled(alone).starts) == list(TRUTH)[:2]
+
+
+def test_what_computes_too_is_foretold_but_not_fitted():
+    model = modelled(POINTS)
+    result = describe(model, model.fit(), [made(point) for point in POINTS])
+    errors = {row["name"]: row["error"] for row in result["points"]}
+    left_out = {row["name"] for row in result["points"] if not row["fitted"]}
+    assert left_out == {name for name in errors if "adasum" in name}
+    assert all(errors[name] == pytest.approx(1 / 1.25 - 1, abs=1e-4) for name in left_out)
+    assert not result["only_a_check_of_the_harness"]
+    assert "(-20.0%)" in tables(result)
+
+
+def test_scaling_is_weak():
+    model = modelled(POINTS)
+    rows = describe(model, model.fit(), [made(point) for point in POINTS])["points"]
+    seconds = {row["name"]: row["seconds"] for row in rows}
+    for row in rows:
+        size = 512 if "_h512_" in row["name"] else 1024
+        expected = row["ranks"] * seconds[f"w1_h{size}_none_k1"] / row["seconds"]
+        assert row["scaling"] == pytest.approx(expected)
+        if row["fitted"]:
+            assert row["scaling_predicted"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_sweeps_that_tell_too_little_are_refused():
+    with pytest.raises(InputError, match=r"1024 units have no point of a single rank"):
+        modelled([point for point in POINTS if point.name[:8] != "w1_h1024"])
+    few = [Point.of(world, 512, "fp32", 25.0, 1) for world in (1, 2)]
+    with pytest.raises(InputError, match=r"2 points for 4 parameters \(operations_per_second_512"):
+        modelled(few).fit()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sweep").mkdir()
+    for point in POINTS:
+        write_json(tmp_path / "sweep" / f"{point.name}.json", made(point))
+    return tmp_path / "sweep"
+
+
+def call(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["measured", *map(str, arguments)])
+    measured.main()
+
+
+def test_the_command_writes_numbers_and_a_picture(folder, tmp_path, monkeypatch, capsys):
+    output, figure = tmp_path / "fit.json", tmp_path / "fit.png"
+    failed = {**made(POINTS[3]), "failure": "out of memory", "summary": None, "repeats": []}
+    write_json(folder / f"{POINTS[3].name}.json", failed)
+    call(monkeypatch, "--sweep", folder, "--output", output, "--figure", figure)
+    result = read_json(output)
+    assert result["parameters"] == pytest.approx(TRUTH, rel=1e-3)
+    assert len(result["points"]) == len(POINTS) - 1
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    said = capsys.readouterr().out
+    assert "| overlap | 0.35 |" in said
+    assert "6 parameters fitted to" in said
+
+
+def test_unlike_or_failed_sweeps_are_refused(folder, monkeypatch):
+    other = {**made(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
+    write_json(folder / f"{POINTS[0].name}.json", other)
+    with pytest.raises(InputError, match="unlike settings"):
+        call(monkeypatch, "--sweep", folder)
+    for path in folder.glob("*.json"):
+        write_json(path, {**read_json(path), "summary": None})
+    with pytest.raises(InputError, match="all points failed"):
+        call(monkeypatch, "--sweep", folder)
+    with pytest.raises(InputError, match="--overlap 2"):
+        call(monkeypatch, "--sweep", folder, "--overlap", 2)
+
+
+def test_refused_in_one_line(tmp_path):
+    command = ("-m", "experiments.scaling.measured", "--sweep", tmp_path)
+    assert_refused(run(*command), "no points")
