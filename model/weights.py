@@ -29,7 +29,7 @@ WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
 SHIPPED_MODELS = Path(__file__).parent / "pretrained"
 CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
-ALIASES: dict[str, str] = {}  # of shipped models; `default` is the best one
+ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,12 @@ def test_every_command_runs_in_order(checkout):
         assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
         ran += 1
     assert ran >= 8
-    the_python_example_runs(checkout)  # on the model just trained
+    the_python_examples_run(checkout)  # on the model just trained
 
 
-def the_python_example_runs(checkout):
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    code = block.replace("from mlstm_sentiment import", "from model import")
+def the_python_examples_run(checkout):
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
     process = run_shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", cwd=checkout)
     assert process.returncode == 0, process.stderr
 

@@ -1,7 +1,7 @@
 """Make a model ready to travel: 8-bit weights, and a classifier fitted on what they compute.
 
 python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
-    --train sst/train.csv --val sst/val.csv
+    --train sst/train.csv --val sst/val.csv --classes negative positive
 """
 
 import shutil
@@ -36,6 +36,8 @@ class Options:
     """Labelled texts to fit the classifier on."""
     val: Path
     """Labelled texts to choose C and the threshold on."""
+    classes: tuple[str, str] | None = None
+    """What the two labels are to be called, the negative one first; absent, as in the texts."""
     work: Path = Path("runs/shipped")
     """Where features are kept."""
 
@@ -48,7 +50,7 @@ def main() -> None:
         shipped = load_model(folder, compute_dtype=torch.float32)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-        classifier = as_classifier(transfer, shipped, sets[0].classes)
+        classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
         save_classifier(folder / FOLDER, classifier)
         place = SHIPPED_MODELS / options.name
         shutil.copytree(folder, place, dirs_exist_ok=True)  # a card that is there stays

@@ -1,0 +1,53 @@
+"""Every shipped model loads offline, says where it comes from, and tells good from bad."""
+
+import socket
+
+import numpy as np
+import pytest
+
+from model import SentimentClassifier, SentimentFeaturizer, load_model
+from model.classifier import FOLDER
+from model.weights import ALIASES, SHIPPED_MODELS, find_model
+
+NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
+BUDGET = 24 * 2**20  # bytes of all of them together
+PAIRS = [
+    ("I love it. It works perfectly and looks beautiful.", "I hate it. It broke at once, a waste."),
+    ("A wonderful, moving film, superbly acted.", "A dull, stupid film, terribly acted."),
+    ("Excellent quality. I highly recommend it.", "Terrible quality. I want my money back."),
+]
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("asked the network")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+
+
+def test_default_is_one_of_them():
+    assert ALIASES["default"] in NAMES
+    assert find_model("default") == SHIPPED_MODELS / ALIASES["default"]
+    assert SentimentFeaturizer().fit().loaded_.folder == find_model("default")
+
+
+def test_they_are_small_enough_for_a_repository():
+    files = [path for path in SHIPPED_MODELS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= BUDGET
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_where_it_comes_from(name):
+    card = (SHIPPED_MODELS / name / "README.md").read_text()
+    for word in ("research use", "Sources", "Limits", "bits per character"):
+        assert word in card, word
+    assert load_model(name).provenance["git_revision"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_classifier_prefers_praise(name):
+    classifier = SentimentClassifier.from_pretrained(name)
+    praise, blame = (classifier.decision_function([pair[i] for pair in PAIRS]) for i in (0, 1))
+    assert np.mean(praise > blame) > 0.5
+    assert (SHIPPED_MODELS / name / FOLDER).is_dir()
