@@ -44,8 +44,9 @@ def test_the_installed_featurizer_works_outside_the_checkout(installed, small_mo
         "import json, mlstm_sentiment as m\n"
         f"features = m.SentimentFeaturizer.from_pretrained({str(tmp_path / 'model')!r})"
         ".transform(['good', 'bad'])\n"
-        "print(json.dumps([m.__file__, features.shape, features[0, 0] != features[1, 0]], "
-        "default=bool))"
+        "shipped = m.SentimentClassifier.from_pretrained()\n"
+        "print(json.dumps([m.__file__, features.shape, features[0, 0] != features[1, 0], "
+        "str(shipped.loaded.folder)], default=bool))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -55,8 +56,9 @@ def test_the_installed_featurizer_works_outside_the_checkout(installed, small_mo
         check=True,
         env={**os.environ, "PYTHONPATH": str(installed)},
     )
-    place, shape, differ = json.loads(process.stdout)
+    place, shape, differ, shipped = json.loads(process.stdout)
     assert str(installed) in place
+    assert str(installed) in shipped
     assert shape == [2, 12]
     assert differ
 
