@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-BURST, LIMIT = "64kb", "4mb"  # of the token bucket that limits a link
+BURST, LIMIT = "40kb", "4mb"  # of the token bucket that limits a link
+SEGMENT = 32768  # bytes that TCP hands over at once: they fit into the bucket, and stay whole
 RETRIES = 8  # of TCP, 100 s; with the kernel's 15 a cut connection lasts a quarter of an hour
 FILES = Path("/etc/netns")  # what `ip netns exec` shows a namespace in place of files in /etc
 # Waits for the end of its input, which comes with that of the process that laid all this.
@@ -46,6 +47,11 @@ class Node:
     def within(self, *command: str) -> list[str]:
         """Return the command that runs a command in it."""
         return ["ip", "netns", "exec", self.name, *command]
+
+    def limit(self, rate: str | None) -> None:
+        """Let the link send at another rate, or as fast as the machine can."""
+        change = f"replace {_bucket('eth0', rate)}" if rate else "delete dev eth0 root"
+        _run(f"{' '.join(self.within())} tc qdisc {change}")
 
     def unplug(self) -> None:
         """Take the link down: what is sent gets lost, and nobody is told."""
@@ -120,13 +126,16 @@ def _lay(node: Node, bridge: str, rates: dict[str, str]) -> None:
     _run(f"ip link set {node.link} master {bridge} up")
     inside = " ".join(node.within())
     _run(f"{inside} ip address add {node.address}/24 dev eth0")
-    _run(f"{inside} ip link set eth0 up")
-    _run(f"{inside} ip link set lo mtu 1500 up")  # a packet must fit into the bucket
+    _run(f"{inside} ip link set eth0 gso_max_size {SEGMENT} up")
+    _run(f"{inside} ip link set lo mtu 1500 gso_max_size {SEGMENT} up")
     _run(f"{inside} sysctl -w net.ipv4.tcp_retries2={RETRIES}")
     for device, rate in rates.items():
         # Only what leaves is limited; both directions of a full-duplex link follow from that.
-        bucket = f"tbf rate {rate} burst {BURST} limit {LIMIT}"
-        _run(f"{inside} tc qdisc add dev {device} root {bucket}")
+        _run(f"{inside} tc qdisc add {_bucket(device, rate)}")
+
+
+def _bucket(device: str, rate: str) -> str:
+    return f"dev {device} root tbf rate {rate} burst {BURST} limit {LIMIT}"
 
 
 def _run(command: str) -> None:

@@ -7,6 +7,8 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,13 +27,15 @@ class Stage(torch.autograd.Function):
     """A leaf's gradient, some seconds after the one before it."""
 
     @staticmethod
-    def forward(ctx: Any, passed: Tensor, leaf: Tensor, gradient: Tensor, seconds: float) -> Tensor:
-        ctx.gradient, ctx.seconds = gradient, seconds
+    def forward(
+        ctx: Any, passed: Tensor, leaf: Tensor, gradient: Tensor, wait: Callable[[], None]
+    ) -> Tensor:
+        ctx.gradient, ctx.wait = gradient, wait
         return passed.clone()
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        time.sleep(ctx.seconds)
+        ctx.wait()
         return grad, ctx.gradient, None, None
 
 
@@ -59,13 +63,17 @@ class Sleeper(nn.Module):
     def gather_gradients(self) -> None:
         """Do nothing: the leaves are the parameters."""
 
+    def pause(self, seconds: float) -> None:
+        """Compute for so long."""
+        time.sleep(seconds)
+
     def forward(self) -> tuple[Tensor, State]:
         """Sleep for the forward pass; the first to be ready is the last in the chain."""
-        time.sleep(self.forward_seconds)
+        self.pause(self.forward_seconds)
         passed = torch.zeros((), requires_grad=True)
         stages = list(zip(self.leaves, self.gradients, self.pauses, strict=True))
         for leaf, gradient, pause in reversed(stages):
-            passed = Stage.apply(passed, leaf, gradient, pause)
+            passed = Stage.apply(passed, leaf, gradient, partial(self.pause, pause))
         return passed, State(passed, passed)
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from experiments.network import FILES, Unavailable, nodes
+from experiments.network import BURST, FILES, SEGMENT, Unavailable, nodes
 from tests.runs import ROOT
 
 
@@ -64,3 +64,17 @@ def test_nodes_know_each_other_by_name(laid):
         laid[0].within("getent", "hosts", laid[1].name), capture_output=True, text=True, timeout=5
     )
     assert process.stdout.split() == [laid[1].address, laid[1].name]
+
+
+def test_a_link_is_limited_set_free_and_limited_again(laid):
+    def said(*command):
+        return subprocess.run(laid[0].within(*command), capture_output=True, text=True).stdout
+
+    assert "tbf" in said("tc", "qdisc", "show", "dev", "eth0")
+    # what TCP hands over at once fits into the bucket: cut up, it costs several times as much
+    assert f"gso_max_size {SEGMENT}" in said("ip", "-details", "link", "show", "eth0")
+    assert int(BURST.removesuffix("kb")) * 1024 > SEGMENT
+    laid[0].limit(None)
+    assert "tbf" not in said("tc", "qdisc", "show", "dev", "eth0")
+    laid[0].limit("12mbit")
+    assert "rate 12Mbit" in said("tc", "qdisc", "show", "dev", "eth0")

@@ -1,0 +1,88 @@
+"""A scale model of a cluster on one machine: the published Ethernet curve, and today's exchange.
+
+python -m experiments.scaling.emulated --output experiments/scaling/results/emulated.json \\
+    --figures experiments/scaling        # as root: namespaces, tc
+"""
+
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from configs import command
+from model.errors import InputError
+from model.storage import read_json, write_atomically
+
+from .emulation.figures import draw
+from .emulation.measuring import measure_all
+from .emulation.points import NODES, Study
+from .emulation.record import Record
+from .emulation.report import report
+from .emulation.scale import Scale
+
+PROFILES = Path(__file__).resolve().parent.parent / "exchange" / "results" / "readiness.json"
+UNSETTLED = 1  # exit code where a point has no valid run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure in network namespaces with limited links, computing replaced by sleep.
+
+    What was measured before is in the output and is not measured again.
+    """
+
+    output: Path | None = None
+    """JSON file, kept point by point; the tables go beside it, as Markdown."""
+    figures: Path | None = None
+    """Folder for emulated.png and emulated_ddp.png."""
+    only: str = "ethernet,today,allreduce,buckets,skipped"
+    """Parts to measure, with commas between."""
+    nodes: int = NODES[-1]
+    """At most so many nodes of eight GPUs, at least 2."""
+    factor: float = 100.0
+    """By which bytes and links are divided."""
+    stretch: float = 1.0
+    """Seconds here for one there; the links are slower by as much."""
+    attempts: int = 4
+    """At a point whose runs do not count."""
+    profiles: Path = PROFILES
+    """When gradients are ready: what experiments.exchange.readiness wrote."""
+
+    def __post_init__(self) -> None:
+        if self.nodes < NODES[0] or self.attempts < 1:
+            raise InputError(f"--nodes is at least {NODES[0]}, --attempts at least 1")
+
+
+def main() -> int:
+    options = command.parse(Options, __doc__)
+    signal.signal(signal.SIGTERM, leave)
+    folder = options.figures
+    command.prepare_output(options.output, folder / "emulated.png" if folder else None)
+    scale = Scale(factor=options.factor, stretch=options.stretch)
+    study = Study(scale, read_json(options.profiles), options.nodes)
+    record = Record(options.output, {"factor": scale.factor, "stretch": scale.stretch})
+    groups = study.parts(options.only.split(","))
+    missing = [[point for point in group if point.key not in record.points] for group in groups]
+    if any(missing):
+        measure_all([group for group in missing if group], scale, record, options.attempts)
+    text = report(record.content)
+    print(f"\n{text}")
+    if options.output is not None:
+        path = options.output.with_suffix(".md")
+        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    if folder is not None:
+        draw(folder, record.content)
+    unsettled = [p.key for group in groups for p in group if p.key not in record.points]
+    for key in unsettled:
+        print(f"no valid run: {key}", file=sys.stderr)
+    return UNSETTLED if unsettled else 0
+
+
+def leave(number: int, _frame: FrameType | None) -> None:
+    """End on a signal as on an error: what was laid is taken away first."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,85 @@
+"""The file of results: every point is kept as soon as it is measured."""
+
+from pathlib import Path
+from typing import Any
+
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.storage import read_json, write_json
+
+from . import machine
+from .gates import Run
+from .points import Point
+
+
+class Record:
+    """What has been measured so far, and where it is kept."""
+
+    def __init__(self, path: Path | None, settings: dict[str, Any]):
+        self.path = path
+        self.content: dict[str, Any] = {
+            "settings": settings,
+            "points": {},
+            "discarded": [],
+            "sessions": [],
+        }
+        if path is not None and path.exists():
+            self.content = opened(path, settings)
+
+    @property
+    def points(self) -> dict[str, dict[str, Any]]:
+        """Return the valid runs by the keys of their points."""
+        points: dict[str, dict[str, Any]] = self.content["points"]
+        return points
+
+    def begin(self) -> dict[str, float]:
+        """Note that measuring begins (again), on this machine; return where ceilings are noted."""
+        ceilings: dict[str, float] = {}
+        session = {**machine.facts(), "ceilings": ceilings, "origin": describe_origin()}
+        self.content["sessions"].append(session)
+        return ceilings
+
+    def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
+        """Add a valid run."""
+        self.points[point.key] = {**row_of(point, run), "sent_bytes": sent_bytes}
+        self.save()
+
+    def discard(self, point: Point, run: Run, reasons: dict[str, float]) -> None:
+        """Add a run that does not count."""
+        row = {"key": point.key, "reasons": reasons, **row_of(point, run)}
+        self.content["discarded"].append(row)
+        self.save()
+
+    def save(self) -> None:
+        """Write the file."""
+        if self.path is not None:
+            write_json(self.path, self.content)
+
+
+def opened(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return an earlier session's results; InputError where it had other settings."""
+    content = read_json(path)
+    earlier = content.get("settings")
+    if not isinstance(earlier, dict) or "points" not in content:
+        raise InputError(f"{path}: is not of this command; name another --output")
+    for name, value in settings.items():
+        if earlier.get(name) != value:
+            raise InputError(
+                f"{path}: was measured with {name} {earlier.get(name)}, not {value}; go on with "
+                "that, or name another --output"
+            )
+    return content
+
+
+def row_of(point: Point, run: Run) -> dict[str, Any]:
+    """Return a run as it is kept."""
+    return {
+        **point.facts,
+        "seconds": run.median,
+        "quartiles": list(run.quartiles),
+        "turns": len(run.seconds),
+        "computing": run.computing,
+        "predicted": run.predicted,
+        "modelled": run.modelled,
+        "measures": run.measures(),
+    }
