@@ -71,6 +71,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     assert rows_of(cut) == rows_of(whole)
 
 
+@pytest.mark.slow
 def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
     folder = tmp_path / "run"
     arguments = [

@@ -73,6 +73,7 @@ def test_a_killed_run_goes_on_bit_for_bit(work, tmp_path):
     assert rows_of(tmp_path / "cut") == rows_of(work / "run")
 
 
+@pytest.mark.slow
 def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
     process = run(
         *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2),
