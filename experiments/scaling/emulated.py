@@ -43,7 +43,8 @@ class Options:
     factor: float = 100.0
     """By which bytes and links are divided."""
     stretch: float = 1.0
-    """Seconds here for one there; the links are slower by as much."""
+    """Seconds here for one there; the links are slower by as much. For points whose runs this machine
+    disturbs at 1: what it does in between weighs less."""
     attempts: int = 4
     """At a point whose runs do not count."""
     profiles: Path = PROFILES
@@ -61,7 +62,7 @@ def main() -> int:
     command.prepare_output(options.output, folder / "emulated.png" if folder else None)
     scale = Scale(factor=options.factor, stretch=options.stretch)
     study = Study(scale, read_json(options.profiles), options.nodes)
-    record = Record(options.output, {"factor": scale.factor, "stretch": scale.stretch})
+    record = Record(options.output, scale)
     groups = study.parts(options.only.split(","))
     missing = [[point for point in group if point.key not in record.points] for group in groups]
     if any(missing):

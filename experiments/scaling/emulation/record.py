@@ -10,13 +10,15 @@ from model.storage import read_json, write_json
 from . import machine
 from .gates import Run
 from .points import Point
+from .scale import Scale
 
 
 class Record:
     """What has been measured so far, and where it is kept."""
 
-    def __init__(self, path: Path | None, settings: dict[str, Any]):
-        self.path = path
+    def __init__(self, path: Path | None, scale: Scale):
+        self.path, self.stretch = path, scale.stretch
+        settings = {"factor": scale.factor}
         self.content: dict[str, Any] = {
             "settings": settings,
             "points": {},
@@ -41,12 +43,12 @@ class Record:
 
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
         """Add a valid run."""
-        self.points[point.key] = {**row_of(point, run), "sent_bytes": sent_bytes}
+        self.points[point.key] = {**row_of(point, run, self.stretch), "sent_bytes": sent_bytes}
         self.save()
 
     def discard(self, point: Point, run: Run, reasons: dict[str, float]) -> None:
         """Add a run that does not count."""
-        row = {"key": point.key, "reasons": reasons, **row_of(point, run)}
+        row = {"key": point.key, "reasons": reasons, **row_of(point, run, self.stretch)}
         self.content["discarded"].append(row)
         self.save()
 
@@ -71,15 +73,16 @@ def opened(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def row_of(point: Point, run: Run) -> dict[str, Any]:
-    """Return a run as it is kept."""
+def row_of(point: Point, run: Run, stretch: float) -> dict[str, Any]:
+    """Return a run as it is kept: in the cluster's seconds, whatever they took here."""
     return {
         **point.facts,
-        "seconds": run.median,
-        "quartiles": list(run.quartiles),
+        "stretch": stretch,
+        "seconds": run.median / stretch,
+        "quartiles": [seconds / stretch for seconds in run.quartiles],
         "turns": len(run.seconds),
-        "computing": run.computing,
-        "predicted": run.predicted,
+        "computing": run.computing / stretch,
+        "predicted": run.predicted / stretch,
         "modelled": run.modelled,
         "measures": run.measures(),
     }

@@ -157,7 +157,15 @@ def runs(results: Results) -> str:
     without = {row["key"] for row in discarded} - set(results.content["points"])
     if without:
         text.append(f"**No valid run**: {'; '.join(sorted(without))}.")
+    if slowed := stretched(results):
+        text.append(f"Measured slowed down, for the machine's own share to weigh less: {slowed}.")
     return "\n\n".join(text)
+
+
+def stretched(results: Results) -> str:
+    """Return the points whose seconds took longer here than there."""
+    rows = results.content["points"].items()
+    return "; ".join(f"{k} ({row['stretch']:g} times)" for k, row in rows if row["stretch"] != 1)
 
 
 def conditions(results: Results) -> str:

@@ -27,9 +27,10 @@ MODULE = "experiments.scaling.emulated"
 class Pretended:
     """Ranks that take as long as foretold; `happen` may change a case's turns, or end it all."""
 
-    def __init__(self, happen):
+    def __init__(self, happen, stretch=1.0):
         self.happen, self.asked, self.closed = happen, [], False
-        points = [p for group in Study(Scale(), STUDY).parts(PARTS) for p in group]
+        groups = Study(Scale(stretch=stretch), STUDY).parts(PARTS)
+        points = [point for group in groups for point in group]
         self.points = {(point.nodes, json.dumps(point.case)): point for point in points}
         self.ids = []
 
@@ -59,8 +60,9 @@ def emulate(monkeypatch, tmp_path):
     monkeypatch.setattr(Snapshot, "now", classmethod(lambda cls, ids: cls(0, 0, 0)))
     monkeypatch.setattr(measuring, "PAUSE", 0.0)
 
-    def call(*options, happen=lambda point: None):
-        pretended = Pretended(happen)
+    def call(*options, happen=lambda point: None, stretch=1.0):
+        pretended = Pretended(happen, stretch)
+        options += ("--stretch", str(stretch))
 
         @contextmanager
         def nodes_of(count, rate):
@@ -86,14 +88,14 @@ def test_every_part_is_measured_and_written(emulate, tmp_path, capsys):
     assert code == 0
     assert pretended.closed
     result = read_json(tmp_path / "e.json")
-    assert len(pretended.asked) == len(result["points"]) == 116
+    assert len(pretended.asked) == len(result["points"]) == 109
     text = (tmp_path / "e.md").read_text()
     assert text in capsys.readouterr().out
     # 128 GPUs: 92.6 published, 92.5 fitted, 94.1 foretold; 1 % longer here
     (row,) = re.findall(r"^\| 128 \| 92.6 \| 92.5 \| 94.1 \| \*\*(.*)\*\* .*\+0.6% \|$", text, re.M)
     assert float(row) == pytest.approx(94.1 / 1.01, abs=0.1)
     assert "Of 92.6 published at 128 GPUs it makes **113.1**, and 123.0 with" in text
-    assert "0 of 116 runs were discarded." in text
+    assert "0 of 109 runs were discarded." in text
     assert "within the 8% asked for" in text
     for word in ("| 600 of 100,000 |", "by bucket size", "every 8", "16 nodes", "each alone"):
         assert word in text
@@ -173,6 +175,27 @@ def test_sigterm_tidies_up(emulate, tmp_path):
     assert end.code == 128 + signal.SIGTERM
     assert pretended.closed
     assert len(read_json(tmp_path / "e.json")["points"]) == 1
+
+
+def test_what_was_always_disturbed_is_measured_slowed_down(emulate, tmp_path):
+    """Seconds are kept as those of the cluster, whatever they took here."""
+
+    def at_128_gpus(point):
+        return {"late": 0.03 * point.computing} if point.nodes == 16 else None
+
+    code, _ = emulate("--only", "ethernet", happen=at_128_gpus)
+    assert code == emulated.UNSETTLED
+    code, pretended = emulate("--only", "ethernet", stretch=3.0)
+    assert (code, pretended.asked) == (0, ["2018, 128 GPUs, every 1"])
+    points = read_json(tmp_path / "e.json")["points"]
+    assert [point["stretch"] for point in points.values()] == [1, 1, 1, 3]
+    predicted = {p.key: p.predicted for (p,) in Study(Scale(), STUDY).ethernet()}
+    for key, point in points.items():
+        assert point["seconds"] == pytest.approx(1.01 * predicted[key])
+        assert point["computing"] == pytest.approx(Scale().computing_seconds())
+    assert "own share to weigh less: 2018, 128 GPUs, every 1 (3 times)." in (
+        tmp_path / "e.md"
+    ).read_text()
 
 
 def test_results_of_other_settings_are_not_mixed(emulate, tmp_path):
