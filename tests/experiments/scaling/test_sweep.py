@@ -30,7 +30,7 @@ def repeat_of(seconds):
     clock = [{"seconds": s, **dict.fromkeys(CLOCK, s / 4)} for s in (seconds, seconds + 0.2)]
     return {
         "clock": clock,
-        "profiler": {"seconds": seconds, "exposed": 0.1, "pieces": 1.0},
+        "profiler": {**dict.fromkeys(sweep.PROFILER, 0.1), "seconds": seconds, "pieces": 1.0},
         "environment": {"nodes": 1, "device": "cpu"},
     }
 
@@ -96,7 +96,9 @@ def test_a_failure_is_kept_and_the_sweep_goes_on(tmp_path, capsys):
     assert two["failure"] == "out of memory"
     assert two["summary"] is None
     assert "failed: out of memory" in capsys.readouterr().out
-    assert "failed: out of memory" in sweep.table([one, two])
+    told = sweep.table([one, two])
+    assert "failed: out of memory" in told
+    assert "| w1_h8_none_k1 | 4 | 0.1 | 0.1 |" in told  # by the profiler, launches 1, 3, 5
     later = StandIn(tmp_path)
     swept(tmp_path, later)
     assert later.launched == []
