@@ -148,27 +148,40 @@ def line(result: dict[str, Any]) -> str:
     return f"{last['seconds']['median']:.4f} s a step: {', '.join(parts)}"
 
 
+CLOCK = ("computing", "exposed", "exposed_least", "data_wait")
+PROFILER = ("computing", "communicating", "exposed", "data_wait", "other", "pieces")
+
+
 def table(measured: Sequence[dict[str, Any]]) -> str:
-    """Return all points' medians; the clock's, then what the profiler says is exposed."""
-    head = ["point", "step, s", "quartiles", "computing", "exposed", "least", "data wait"]
-    return markdown([*head, "exposed, profiler", "MB sent"], [row(result) for result in measured])
+    """Return all points' medians in seconds of a step: the clock's, then the profiler's."""
+    spaced = {name: name.replace("_", " ") for name in (*CLOCK, *PROFILER)}
+    head = ["by the clock", "step", "quartiles", *(spaced[name] for name in CLOCK), "MB sent"]
+    clock = markdown(head, [clock_row(result) for result in measured])
+    head = ["by the profiler", "step", *(spaced[name] for name in PROFILER)]
+    rows = [profiler_row(result) for result in measured if result["summary"] is not None]
+    return f"{clock}\n\n{markdown(head, rows)}"
 
 
-def row(result: dict[str, Any]) -> list[str]:
-    """Return a point's line of the table."""
+def clock_row(result: dict[str, Any]) -> list[str]:
+    """Return what the clock says of a point; or why there is nothing."""
     point = Point(**result["point"])
     if result["summary"] is None:
-        return [point.name, f"failed: {result['failure']}", *[""] * 7]
-    clock, profiler = result["summary"]["clock"], result["summary"]["profiler"]
-    names = ("computing", "exposed", "exposed_least", "data_wait")
+        return [point.name, f"failed: {result['failure']}", *[""] * (len(CLOCK) + 2)]
+    clock = result["summary"]["clock"]
     return [
         point.name,
         f"{clock['seconds']['median']:.4f}",
         f"{clock['seconds']['low']:.4f} to {clock['seconds']['high']:.4f}",
-        *(f"{clock[name]['median']:.4f}" for name in names),
-        f"{profiler['exposed']['median']:.4f}",
+        *(f"{clock[name]['median']:.4f}" for name in CLOCK),
         f"{clock['sent_bytes']['median'] / 1e6:.2f}",
     ]
+
+
+def profiler_row(result: dict[str, Any]) -> list[str]:
+    """Return what the profiler says of a point."""
+    profiler = result["summary"]["profiler"]
+    names = ("seconds", *PROFILER)
+    return [Point(**result["point"]).name, *(f"{profiler[name]['median']:.4g}" for name in names)]
 
 
 if __name__ == "__main__":

@@ -97,19 +97,19 @@ class SweepModel:
         self.observations = observations
         self.known = {LINK: link, NETWORK: network}
         self.overlap = overlap
-        self.alone = {o.point.hidden_size: o for o in observations if o.point.world == 1}
-        for observation in observations:
-            if observation.point.hidden_size not in self.alone:
-                raise InputError(
-                    f"{observation.point.hidden_size} units have no point of a single rank, which "
-                    "says what computing takes; measure it with --worlds 1"
-                )
+        self.alone = [o for o in observations if o.point.world == 1]
+        sizes = {o.point.hidden_size for o in observations}
+        if missing := sizes - {o.point.hidden_size for o in self.alone}:
+            raise InputError(
+                f"{min(missing)} units have no point of a single rank, which says what computing "
+                "takes; measure it with --worlds 1"
+            )
 
     @property
     def starts(self) -> dict[str, float]:
         """Every parameter that these points can tell, and where the search for it begins."""
         starts = {}
-        for o in self.alone.values():
+        for o in self.alone:
             starts[o.speed] = o.tokens * o.workload.operations_per_token / o.seconds
         several = [o for o in self.observations if o.point.world > 1 and o.fitted]
         for name, chosen in ((LINK, lambda o: o.nodes == 1), (NETWORK, lambda o: o.nodes > 1)):
@@ -132,6 +132,15 @@ class SweepModel:
             )
         predict = lambda values: [self.step(values, o).seconds for o in fitted]  # noqa: E731
         return fit(predict, [o.seconds for o in fitted], starts)
+
+    def base(self, o: Observation) -> Observation:
+        """Return the same of a single rank; of other windows between exchanges where there is none.
+
+        A rank alone exchanges nothing, but updates its weights as often.
+        """
+        same = [a for a in self.alone if a.point.hidden_size == o.point.hidden_size]
+        windows = o.point.windows_per_step
+        return min(same, key=lambda a: a.point.windows_per_step != windows)
 
     def step(self, values: Values, o: Observation) -> StepTime:
         """Return the seconds of a window of a point."""

@@ -22,6 +22,7 @@ def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
     draw_seconds(left, points, colors)
     draw_errors(right, points, colors)
     for axes in (left, right):
+        axes.set_axisbelow(True)
         axes.grid(color="#dddddd", linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
@@ -58,9 +59,8 @@ def draw_errors(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, s
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set_yticks(range(len(points)), [point["name"] for point in points], fontsize=7)
     axes.invert_yaxis()
-    axes.set(
-        xlabel="model / measured - 1, %; lines: quartiles of the measurement; open: not fitted"
-    )
+    axes.set(xlabel="model / measured - 1, %")
+    axes.set_title("lines: the measurement's quartiles; open bars: not fitted", fontsize=9)
 
 
 def ranks(world: int) -> str:

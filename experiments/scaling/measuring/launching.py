@@ -26,7 +26,8 @@ ERRORS = (
     r"(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)",
     r"traceback : (Signal \d+ .*)",
 )
-CONSEQUENCES = ("lost a peer", "torch.distributed.elastic")  # of another rank's error
+# Of another rank's error: what the peers say, and how torchrun ends them.
+CONSEQUENCES = ("lost a peer", "torch.distributed.elastic", "Signal 15 ")
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,23 @@ class Launcher:
         """Run a point's ranks to their end; return why they failed, if they did."""
         log = self.folder / f"{point.name}.log"
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-            reason = run(self.words(point, number), self.timeout, said.fileno())
-            if reason is None:
+            code = run(self.words(point, number), self.timeout, said.fileno())
+            if code == 0:
                 log.unlink(missing_ok=True)
                 return None
             said.seek(0)
             text = said.read()
         log.write_text(text, encoding="utf-8")
-        return reason_in(text) if reason == FAILED else reason
+        if code is None:
+            return f"took longer than {self.timeout:g} s"
+        return reason_in(text) or f"ended with exit code {code} and without a word"
 
 
-FAILED = "failed"
+def run(command: Sequence[str], timeout: float, output: int) -> int | None:
+    """Run a command to its end; return its exit code, None after `timeout` seconds.
 
-
-def run(command: Sequence[str], timeout: float, output: int) -> str | None:
-    """Run a command to its end; return why it did not end well. Nothing of it is left."""
+    Nothing of it is left, whatever happens.
+    """
     environment = {"OMP_NUM_THREADS": "1", **os.environ}  # ranks set their own; torchrun is silent
     process = subprocess.Popen(
         command,
@@ -96,9 +99,9 @@ def run(command: Sequence[str], timeout: float, output: int) -> str | None:
         start_new_session=True,  # a group of its own, to be ended as one
     )
     try:
-        return FAILED if process.wait(timeout) else None
+        return process.wait(timeout)
     except subprocess.TimeoutExpired:
-        return f"took longer than {timeout:g} s"
+        return None
     finally:
         end(process)
 
@@ -115,8 +118,11 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def reason_in(text: str) -> str:
-    """Return the line that says why ranks failed: of the errors, the first that is a cause."""
+    """Return the line that says why ranks failed: of the errors, the first that is a cause.
+
+    Without an error the last line; of nothing, nothing.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     found = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]
     causes = [reason for reason in found if not reason.startswith(CONSEQUENCES)]
-    return next(iter([*causes, *found, *lines[-1:]]), "it ended without a word")
+    return next(iter([*causes, *found, *lines[-1:]]), "")

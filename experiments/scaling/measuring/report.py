@@ -36,7 +36,7 @@ def describe(model: SweepModel, fitted: Fit, measured: Sequence[dict[str, Any]])
 
 def row(model: SweepModel, fitted: Fit, o: Observation) -> dict[str, Any]:
     """Return a point's seconds of a window, measured and predicted, and times one rank's speed."""
-    alone = model.alone[o.point.hidden_size]
+    alone = model.base(o)
     step, one = (model.step(fitted.values, observation) for observation in (o, alone))
     return {
         "name": o.point.name,

@@ -150,13 +150,17 @@ def test_scaling_is_weak():
     seconds = {row["name"]: row["seconds"] for row in rows}
     for row in rows:
         size = 512 if "_h512_" in row["name"] else 1024
-        expected = row["ranks"] * seconds[f"w1_h{size}_none_k1"] / row["seconds"]
+        windows = row["name"][-2:]  # the same for a rank alone
+        expected = row["ranks"] * seconds[f"w1_h{size}_none_{windows}"] / row["seconds"]
         assert row["scaling"] == pytest.approx(expected)
         if row["fitted"]:
             assert row["scaling_predicted"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_sweeps_that_tell_too_little_are_refused():
+    model = modelled([point for point in POINTS if point.name != "w1_h512_none_k4"])
+    bases = {model.base(o).point.name for o in model.observations}
+    assert bases == {"w1_h512_none_k1", "w1_h1024_none_k1", "w1_h1024_none_k4"}
     with pytest.raises(InputError, match=r"1024 units have no point of a single rank"):
         modelled([point for point in POINTS if point.name[:8] != "w1_h1024"])
     few = [Point.of(world, 512, "fp32", 25.0, 1) for world in (1, 2)]

@@ -30,7 +30,7 @@ def repeat_of(seconds):
     clock = [{"seconds": s, **dict.fromkeys(CLOCK, s / 4)} for s in (seconds, seconds + 0.2)]
     return {
         "clock": clock,
-        "profiler": {"seconds": seconds, "exposed": 0.1, "pieces": 1.0},
+        "profiler": {**dict.fromkeys(sweep.PROFILER, 0.1), "seconds": seconds, "pieces": 1.0},
         "environment": {"nodes": 1, "device": "cpu"},
     }
 
@@ -96,7 +96,9 @@ def test_a_failure_is_kept_and_the_sweep_goes_on(tmp_path, capsys):
     assert two["failure"] == "out of memory"
     assert two["summary"] is None
     assert "failed: out of memory" in capsys.readouterr().out
-    assert "failed: out of memory" in sweep.table([one, two])
+    told = sweep.table([one, two])
+    assert "failed: out of memory" in told
+    assert "| w1_h8_none_k1 | 4 | 0.1 | 0.1 |" in told  # by the profiler, launches 1, 3, 5
     later = StandIn(tmp_path)
     swept(tmp_path, later)
     assert later.launched == []
@@ -228,11 +230,14 @@ def test_a_rank_has_the_same_threads_at_every_number_of_ranks(monkeypatch):
          "  traceback : Signal 9 (SIGKILL) received by PID 7\n", "Signal 9 (SIGKILL) received by"),
         ("[rank 0] error: lost a peer: gloo\n", "lost a peer: gloo"),
         ("srun: no such partition\n\n", "srun: no such partition"),
-        ("", "it ended without a word"),
+        ("[rank 1] error: lost a peer: wait timeout\n"
+         "  traceback : Signal 15 (SIGTERM) received by PID 7\n", "lost a peer: wait timeout"),
+        ("", ""),
     ],
 )  # fmt: skip
 def test_the_reason_of_a_failure_is_its_cause(said, reason):
     assert reason_in(said).startswith(reason)
+    assert bool(reason_in(said)) == bool(reason)
 
 
 def launcher_of(tmp_path, code):
@@ -246,7 +251,9 @@ def test_a_launch_that_fails_leaves_its_log(tmp_path):
     assert launcher(TWO[0], 1) == "MemoryError: no room"
     log = tmp_path / f"{TWO[0].name}.log"
     assert "Traceback" in log.read_text()
-    assert launcher_of(tmp_path, "")(TWO[0], 2) is None
+    silent = launcher_of(tmp_path, "raise SystemExit(3)")(TWO[0], 2)
+    assert silent == "ended with exit code 3 and without a word"
+    assert launcher_of(tmp_path, "")(TWO[0], 3) is None
     assert not log.exists()
 
 
