@@ -96,8 +96,8 @@ def draw_memory(axes: Any, memory: Mapping[str, Any]) -> None:
         heights = [memory[name]["bytes"][kind] / 1e6 for name in names]
         axes.bar(names, heights, 0.6, bottoms, color=color, label=kind.replace("_", " "))
         bottoms = [low + high for low, high in zip(bottoms, heights, strict=True)]
-    axes.set(ylabel="megabytes, counted")
-    axes.legend(fontsize=8)
+    axes.set(ylabel="megabytes, counted", ylim=(0, 1.35 * max(bottoms)))
+    axes.legend(fontsize=8, ncols=2)
 
 
 def settled(result: Result) -> list[Mapping[str, Any]]:
