@@ -2,8 +2,8 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
 state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
-loss of the metrics row not yet written, by rank, the random state), `training.json`. Where each
-group of ranks has an optimiser's state of its own (Adasum), those after the first are in
+loss of the metrics row not yet written, by rank, its overflows, the random state), `training.json`.
+Where each group of ranks has an optimiser's state of its own (Adasum), those after the first are in
 `optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
 """
 
@@ -82,6 +82,7 @@ class Checkpoints:
             "h": h,
             "c": c,
             "row_nats": nats.view(1, -1, 1),
+            "row_overflows": trainer.overflows,
             "random_state": torch.get_rng_state(),
         }
         with whole_folder(self._of_step(trainer.progress.step)) as partial:
@@ -151,6 +152,8 @@ class Checkpoints:
         carried = load_tensors(folder / LANES_FILE)
         trainer.take_lanes(State(carried["h"], carried["c"]))
         trainer.restore_nats(carried["row_nats"].flatten())
+        if "row_overflows" in carried:  # since version 1 of the format, some time after it began
+            trainer.overflows.copy_(carried["row_overflows"])
         torch.set_rng_state(carried["random_state"])
 
 

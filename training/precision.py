@@ -12,6 +12,7 @@ from .exchange import ParallelConfig
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+FIRST_SCALE = 2.0**16
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
@@ -33,7 +34,10 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def make_loss_scaler(
-    precision: Precision, world: World, parallel: ParallelConfig
+    precision: Precision,
+    world: World,
+    parallel: ParallelConfig,
+    first_scale: float = FIRST_SCALE,
 ) -> torch.amp.GradScaler:
     """Return a dynamic loss scaler; it passes everything through where nothing is fp16.
 
@@ -45,6 +49,7 @@ def make_loss_scaler(
     travels = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
+        init_scale=first_scale,
         growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or travels,
     )

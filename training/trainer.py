@@ -19,7 +19,7 @@ from .feeding import Batch
 from .objective import Objective
 from .optim import OptimConfig, make_optimizers
 from .pace import Times, better_shares
-from .precision import Precision, make_loss_scaler
+from .precision import FIRST_SCALE, Precision, make_loss_scaler
 from .progress import Progress
 
 
@@ -33,6 +33,9 @@ class TrainConfig:
     """Instead of steps: passes over the train split."""
     precision: Precision = "auto"
     """auto is bf16 where the hardware has matrix units for it, else fp32."""
+    loss_scale: float = FIRST_SCALE
+    """What fp16's loss is multiplied by at the start; it then halves where a gradient overflows and
+    doubles after 1,000 clean steps. Puri et al. began at 2^32."""
     device: Device = "auto"
     """auto takes a GPU where there is one."""
     timeout_seconds: float = 300.0
@@ -49,10 +52,11 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"train.{name} is {value}; it must be above zero and finite")
-        if not 0 < self.timeout_seconds < math.inf:
-            raise InputError(
-                f"train.timeout_seconds is {self.timeout_seconds}; it must be above zero and finite"
-            )
+        for name in ("timeout_seconds", "loss_scale"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(
+                    f"train.{name} is {getattr(self, name)}; it must be above zero and finite"
+                )
         if not 0 <= self.dropout < 1:
             raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
         if self.steps is not None and self.epochs is not None:
@@ -88,12 +92,13 @@ class Trainer:
             Objective(self.model), parallel, world, stateful_optimizer=optim.stateful
         )
         self.optimizers = make_optimizers(model, optim)
-        self.scaler = make_loss_scaler(train.precision, world, parallel)
+        self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
         self.state = model.initial_state(self.own_lanes or 1)  # [L, B, H] of own lanes
         self.progress = Progress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
         # the very same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
+        self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
 
     @property
     def own(self) -> slice:
@@ -183,7 +188,16 @@ class Trainer:
                 for group in optimizer.param_groups:
                     group["lr"] = self.rate_at(self.progress.step) * group.get("factor", 1.0)
                 self.scaler.step(optimizer)
+        self._update_scale()
+
+    def _update_scale(self) -> None:
+        """Let the loss scale fall after an overflow, or rise; count the overflow, unwaited for."""
+        if not self.scaler.is_enabled():
+            return
+        one = torch.ones((), device=self.world.device)
+        before = self.scaler.scale(one)
         self.scaler.update()
+        self.overflows += self.scaler.scale(one) < before
 
     def row_nats(self) -> float:
         """Return the loss since the last row of metrics, summed over ranks.
@@ -199,7 +213,11 @@ class Trainer:
         return nats
 
     def close_row(self) -> dict[str, float]:
-        """Return the row of metrics of the steps since the last one, and begin a new one."""
+        """Return the row of metrics of the steps since the last one, and begin a new one.
+
+        Where losses are scaled, it has the scale, and how many of the steps overflowed and so left
+        the weights as they were.
+        """
         progress = self.progress
         row = {
             "step": progress.step,
@@ -207,8 +225,12 @@ class Trainer:
             "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
             "learning_rate": self.rate_at(progress.step - 1),
         }
+        if self.scaler.is_enabled():
+            row["loss_scale"] = self.scaler.get_scale()
+            row["overflows"] = int(self.overflows)
         progress.row_characters = 0
         self.nats.zero_()
+        self.overflows.zero_()
         return row
 
     def take_lanes(self, state: State) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import html
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from model.storage import write_atomically
 
 from .glyphs import visible
 from .neuron_plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking
-from .page import fill, page_style, shade
+from .page import fill, page_style, shade, table
 from .plots import as_svg, draw_histogram, save_png
 
 TEMPLATE = Path(__file__).with_name("neuron.html")
@@ -58,7 +57,7 @@ def as_html(results: Results, figures: dict[str, Figure]) -> str:
         "style": page_style(),
         "unit": str(results["neuron"]["index"]),
         "about": _about(results),
-        "accuracies": _table(
+        "accuracies": table(
             ["", "test accuracy", "95 % interval"],
             ([html.escape(name), *_accuracy(row)] for name, row in accuracies_of(results)),
         ),
@@ -152,7 +151,7 @@ def _units(results: Results) -> str:
     names = ["unit", "train", "val", "test", "95 % interval", "test area", "95 % interval",
              "weight", "rank by weight / accuracy / area"]  # fmt: skip
     chosen = f"<tr><td>{results['neuron']['index']} ("
-    return _table(names, rows).replace(chosen, f'<tr class="chosen">{chosen[4:]}')
+    return table(names, rows).replace(chosen, f'<tr class="chosen">{chosen[4:]}')
 
 
 def _without(results: Results) -> str:
@@ -163,7 +162,7 @@ def _without(results: Results) -> str:
         low, high = row["lost_interval"]
         lost = [f"{row['lost']:+.4f}", f"{low:+.4f} to {high:+.4f}"]
         rows.append([f"unit {unit}: {label}", *_accuracy(row), *lost])
-    return _table(["removed", "test accuracy", "95 % interval", "lost", "95 % interval"], rows)
+    return table(["removed", "test accuracy", "95 % interval", "lost", "95 % interval"], rows)
 
 
 def _draws(results: Results) -> str:
@@ -183,7 +182,7 @@ def _labels(by_labels: dict[str, Any]) -> str:
         cells = [by_labels["curves"][name][place] for name in CURVES]
         rows.append([f"{count:,}", *(cell for point in cells for cell in _point(point))])
     names = [cell for label, _ in CURVES.values() for cell in (label, "band")]
-    return _table(["labels", *names], rows)
+    return table(["labels", *names], rows)
 
 
 def _point(point: dict[str, Any]) -> list[str]:
@@ -243,21 +242,13 @@ def _words(words: dict[str, Any]) -> str:
              f"{row['standard_error']:.4f}", str(row["count"])]
             for row in words[name]
         ]  # fmt: skip
-        tables.append(_table([title, "mean change", "standard error", "times"], rows))
+        tables.append(table([title, "mean change", "standard error", "times"], rows))
     return f'<div class="columns">{"".join(tables)}</div>'
 
 
 def _accuracy(row: dict[str, Any], digits: int = 4) -> list[str]:
     low, high = row["test_interval"]
     return [f"{row['test_accuracy']:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its cells are HTML already. Wider than the page, it scrolls by itself."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    opening = '<div class="wide" role="region" aria-label="table" tabindex="0"><table>'
-    return f"{opening}<tr>{head}</tr>\n{body}</table></div>"
 
 
 def _image(figure: Figure, alternative: str) -> str:

@@ -1,9 +1,10 @@
-"""What the pages share: their style, how a template is filled, how a value becomes a colour."""
+"""What the pages share: style, how a template is filled, a value's colour, tables."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+SCROLLING = '<div class="wide" role="region" aria-label="table" tabindex="0">'  # around a table
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -22,3 +23,10 @@ def shade(value: float, limit: float) -> str:
     """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
     share = max(-1.0, min(value / limit, 1.0))
     return f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}"'
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; its cells are HTML already. Wider than the page, it scrolls by itself."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"{SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"

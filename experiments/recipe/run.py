@@ -50,9 +50,16 @@ class Recipe:
     characters: int
     keys: Mapping[str, Any]
 
+    @property
+    def steps(self) -> int:
+        """How many updates read the characters."""
+        windows = self.keys.get("parallel.windows_per_step", 1)
+        of_a_step = self.keys["data.lanes"] * self.keys["data.window"] * windows
+        return round(self.characters / of_a_step)
+
     def arguments(self, corpus: Path, folder: Path) -> list[str]:
         """Return the command line after `python`."""
-        steps = round(self.characters / (self.keys["data.lanes"] * self.keys["data.window"]))
+        steps = self.steps
         keys = {
             "data.corpus": corpus,
             "train.steps": steps,
@@ -99,16 +106,20 @@ def train(recipe: Recipe, corpus: Path, folder: Path) -> str:
     return f"{recipe.name:<24} {bits} in {seconds:.0f} s {result['failure']}"
 
 
-def measure(recipe: Recipe, corpus: Path, folder: Path, threads: int) -> dict[str, Any]:
+def measure(
+    recipe: Recipe, corpus: Path, folder: Path, threads: int, ranks: int = 1
+) -> dict[str, Any]:
     """Train one recipe and return what it learnt, and in how many seconds of training."""
+    ranked = ["--standalone", "--nproc-per-node", str(ranks)]
+    launcher = ["-m", "torch.distributed.run", *ranked] if ranks > 1 else []
     process = subprocess.run(
-        [sys.executable, *recipe.arguments(corpus.resolve(), folder)],
+        [sys.executable, *launcher, *recipe.arguments(corpus.resolve(), folder)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         capture_output=True,
         text=True,
     )
-    failure = process.stderr.strip().splitlines()[-1:] if process.returncode else []
+    failure = failure_in(process.stderr) if process.returncode else []
     rows = read_rows(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
     scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
     result = {
@@ -122,6 +133,12 @@ def measure(recipe: Recipe, corpus: Path, folder: Path, threads: int) -> dict[st
         "origin": describe_origin(),
     }
     return json.loads(json.dumps(result))
+
+
+def failure_in(stderr: str) -> list[str]:
+    """Return the last line that says what was wrong: a launcher writes its own after it."""
+    lines = stderr.strip().splitlines()
+    return ([line for line in lines if "error: " in line] or lines)[-1:]
 
 
 def training_seconds(rows: Sequence[Mapping[str, Any]]) -> float:

@@ -12,7 +12,7 @@ from types import FrameType
 
 from configs import command
 from model.errors import InputError
-from model.storage import read_json, write_atomically
+from model.storage import read_json
 
 from .emulation.figures import draw
 from .emulation.measuring import measure_all
@@ -20,6 +20,7 @@ from .emulation.points import NODES, Study
 from .emulation.record import Record
 from .emulation.report import report
 from .emulation.scale import Scale
+from .tables import keep_tables
 
 PROFILES = Path(__file__).resolve().parent.parent / "exchange" / "results" / "readiness.json"
 UNSETTLED = 1  # exit code where a point has no valid run
@@ -43,8 +44,8 @@ class Options:
     factor: float = 100.0
     """By which bytes and links are divided."""
     stretch: float = 1.0
-    """Seconds here for one there; the links are slower by as much. For points whose runs this machine
-    disturbs at 1: what it does in between weighs less."""
+    """Seconds here for one there; the links are slower by as much. Above 1 for points that this
+    machine disturbs at 1: what it does beside weighs less."""
     attempts: int = 4
     """At a point whose runs do not count."""
     profiles: Path = PROFILES
@@ -70,8 +71,7 @@ def main() -> int:
     text = report(record.content)
     print(f"\n{text}")
     if options.output is not None:
-        path = options.output.with_suffix(".md")
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        keep_tables(options.output, text)
     if folder is not None:
         draw(folder, record.content)
     unsettled = [p.key for group in groups for p in group if p.key not in record.points]

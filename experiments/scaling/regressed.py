@@ -3,6 +3,7 @@
 python -m experiments.scaling.regressed --output experiments/scaling/results/regressed.json
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from model.storage import read_json, write_json
 
 from .performance.regression import MeasuredRun, regress
 from .performance.workload import FORWARD_AND_BACKWARD
-from .tables import markdown
+from .tables import keep_tables, markdown
 
 MEASURED = Path(__file__).resolve().parent.parent / "recurrence" / "results"
 OPERATIONS_PER_SECOND = 300e9  # of the two cores in fp32, as measured there for large products
@@ -43,10 +44,11 @@ def main() -> None:
         }
         for fitted in regress(runs)
     ]
-    print(markdown(["left out one by one", "MAPE", "MAE, s"], [cells(kind) for kind in kinds]))
+    print(table(kinds))
     if options.output is not None:
         listed = [asdict(run) for run in runs]
         write_json(options.output, {"kinds": kinds, "runs": listed, "origin": describe_origin()})
+        keep_tables(options.output, table(kinds))
 
 
 def runs_of(folder: Path) -> list[MeasuredRun]:
@@ -72,6 +74,11 @@ def run_of(result: dict[str, Any]) -> MeasuredRun:
         gpus=1,
         seconds=tokens / result["chars_per_second"]["fused"],
     )
+
+
+def table(kinds: Sequence[dict[str, Any]]) -> str:
+    """Return each kind's errors."""
+    return markdown(["left out one by one", "MAPE", "MAE, s"], [cells(kind) for kind in kinds])
 
 
 def cells(kind: dict[str, Any]) -> list[str]:

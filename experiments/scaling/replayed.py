@@ -3,6 +3,7 @@
 python -m experiments.scaling.replayed --output experiments/scaling/results/replayed.json
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from model.storage import read_json, write_json
 
 from .performance.step_time import exposed_seconds, ring_seconds
 from .planner import FLAT, OVERLAPPED
-from .tables import markdown
+from .tables import keep_tables, markdown
 
 MEASURED = Path(__file__).resolve().parent.parent / "exchange" / "results" / "replay.json"
 GOODPUT = 0.95  # of a link's rate that TCP's payload gets, declared
+KEYS = ("exposed_measured", "exposed_predicted")
 MODELLED = ("one by one", "together")  # how the gradients come: the third is as the second
 
 
@@ -34,17 +36,21 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
     rows = compare(read_json(options.measured))
+    print(table(rows))
+    if options.output is not None:
+        origin = describe_origin()
+        write_json(options.output, {"rows": rows, "goodput": GOODPUT, "origin": origin})
+        keep_tables(options.output, table(rows))
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return measured and predicted seconds side by side."""
     cells = [
         [row["profile"], row["way"], *(f"{row[key]:.3f}" for key in KEYS), f"{row['error']:+.1%}"]
         for row in rows
     ]
-    print(markdown(["gradients ready", "exchange", *map(str, KEYS), "of the step"], cells))
-    if options.output is not None:
-        origin = describe_origin()
-        write_json(options.output, {"rows": rows, "goodput": GOODPUT, "origin": origin})
-
-
-KEYS = ("exposed_measured", "exposed_predicted")
+    words = [key.replace("exposed_", "exposed seconds, ") for key in KEYS]
+    return markdown(["gradients ready", "exchange", *words, "error of the step"], cells)
 
 
 def compare(measured: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,10 @@
-"""The result of published.py as tables in Markdown, for the terminal and the README."""
+"""Results as tables in Markdown, for the terminal, the README and the report."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from model.storage import write_atomically
 
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
@@ -103,3 +106,9 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def keep_tables(results: Path, text: str) -> None:
+    """Write tables beside the JSON file that they are of: there the report looks for them."""
+    path = results.with_suffix(".md")
+    write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))

@@ -68,6 +68,36 @@ def test_losses_may_be_scaled_from_a_resume_on_or_no_longer(checkpoints, small_s
     assert restored.progress.step == 2
 
 
+def test_overflows_of_an_open_row_are_part_of_it(checkpoints, small_split):
+    trainer = make_trainer("fp16", clip_norm=1.0, loss_scale=2.0**60)
+    train(trainer, small_split, 4)
+    checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer("fp16", clip_norm=1.0, loss_scale=2.0**60)
+    checkpoints.restore(restored)
+    for each in (trainer, restored):
+        train(each, small_split, 2)
+    row = trainer.close_row()
+    assert row["overflows"] == 6
+    assert restored.close_row() == row
+
+
+def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_split, monkeypatch):
+    trainer = make_trainer("fp16", clip_norm=1.0)
+    train(trainer, small_split, 2)
+    save = checkpoint.save_tensors
+    monkeypatch.setattr(
+        checkpoint,
+        "save_tensors",
+        lambda path, tensors: save(
+            path, {name: t for name, t in tensors.items() if name != "row_overflows"}
+        ),
+    )
+    checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer("fp16", clip_norm=1.0)
+    checkpoints.restore(restored)
+    assert restored.close_row()["overflows"] == 0
+
+
 def test_the_random_state_is_part_of_it(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)

@@ -19,12 +19,12 @@ CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)
 
 
-def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, **optim):
+def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, **optim):
     model = build_model(ModelConfig(hidden_size=8), seed=1, compute_dtype=DTYPES[precision])
     return Trainer(
         model,
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
-        train=TrainConfig(precision=precision, dropout=dropout),
+        train=TrainConfig(precision=precision, dropout=dropout, loss_scale=loss_scale),
         world=ALONE,
         lanes=lanes,
         steps=steps,
@@ -108,6 +108,33 @@ def test_fp16_skips_steps_that_overflow_and_lowers_the_scale():
     trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": 2.0**10})
     trainer.train(as_batch(make_window(), CPU))
     assert not torch.equal(trainer.model.decoder.weight, before["decoder.weight"])
+
+
+def test_rows_in_fp16_tell_the_loss_scale_and_the_steps_that_overflowed():
+    trainer = make_trainer("fp16", steps=100, loss_scale=2.0**40, clip_norm=1.0)
+    skipped = 0
+    for _ in range(40):
+        before = trainer.model.decoder.weight.clone()
+        trainer.train(as_batch(make_window(), CPU))
+        skipped += torch.equal(trainer.model.decoder.weight, before)
+    assert 5 < skipped < 35
+    row = trainer.close_row()
+    assert row["overflows"] == skipped
+    assert row["loss_scale"] == 2.0 ** (40 - skipped)
+    trainer.train(as_batch(make_window(), CPU))
+    assert trainer.close_row()["overflows"] == 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_rows_without_a_loss_scale_tell_of_none(precision):
+    trainer = make_trainer(precision)
+    trainer.train(as_batch(make_window(), CPU))
+    assert not {"loss_scale", "overflows"} & set(trainer.close_row())
+
+
+def test_a_loss_scale_that_is_none_is_refused():
+    with pytest.raises(InputError, match=r"train\.loss_scale is 0"):
+        TrainConfig(loss_scale=0)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

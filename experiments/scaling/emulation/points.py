@@ -36,7 +36,7 @@ WINDOWS = (1, 2, 4, 8)
 SIZES = tuple(10 ** (number / 2) for number in range(10, 18))  # bytes: 100 kB to 300 MB
 PARAMETERS = 60e6  # all-reduced in so many operations, as in Li et al. 2020
 OPERATIONS = (1, 3, 10, 30, 100, 300, 600)
-NODES_OF_OPERATIONS = 8  # at most: with more the many small ones show this machine alone, for minutes
+NODES_OF_OPERATIONS = 8  # at most: beyond, the small ones show this machine alone, for minutes
 # What takes less is to a good part this machine's waking of threads, and what a link's burst lets
 # pass unlimited, which no formula here knows. Seconds.
 OPERATION_MODELLED_FROM, WHOLE_MODELLED_FROM = 0.02, 0.2

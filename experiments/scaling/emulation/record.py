@@ -37,8 +37,9 @@ class Record:
     def begin(self) -> dict[str, float]:
         """Note that measuring begins (again), on this machine; return where ceilings are noted."""
         ceilings: dict[str, float] = {}
-        session = {**machine.facts(), "ceilings": ceilings, "origin": describe_origin()}
-        self.content["sessions"].append(session)
+        origin = describe_origin()
+        self.content["sessions"].append({**machine.facts(), "ceilings": ceilings, "origin": origin})
+        self.content["origin"] = origin  # of the newest session
         return ceilings
 
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:

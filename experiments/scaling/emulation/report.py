@@ -8,7 +8,6 @@ from ..tables import markdown
 from .points import PARAMETERS
 from .results import BOUND, PUBLISHED, Results, Row, fitted_curve, scaling_of
 
-TITLE = "# A scale model of a cluster: what was measured"
 LARGEST = 128
 PROFILES = {
     "feed-forward": "160 equal layers",
@@ -22,7 +21,7 @@ def report(content: dict[str, Any]) -> str:
     results = Results(content)
     parts = [ethernet, today, all_reduce, operations, buckets, skipped, runs, conditions]
     texts = (part(results) for part in parts)
-    return "\n\n".join([TITLE, *filter(None, texts)]) + "\n"
+    return "\n\n".join(filter(None, texts))
 
 
 def ethernet(results: Results) -> str:

@@ -1,0 +1,141 @@
+"""Convergence under scale: what is learnt as an update reads more, by rule for the learning rate.
+
+python -m experiments.scaling.convergence --corpus data/reviews --work runs/convergence \\
+    --output experiments/scaling/results/convergence.json \\
+    --figure experiments/scaling/convergence.png
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from configs import command
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.storage import write_json
+
+from .learning.cases import BASE_LANES, KEYS, Case, independent, scaled
+from .learning.convergence_figure import draw, equal_steps, read
+from .learning.runs import Result, StudyOptions, make_runs
+from .tables import keep_tables, markdown
+
+SERIES = {
+    "same": "the base rate, unscaled",
+    "linear": "rate linear in lanes",
+    "square root": "rate by the square root",
+    "papers": "the papers' rule: 5e-4 x lanes / 128, at most 3e-3",
+    "adasum": "Adasum of ranks of 16 lanes, the base rate",
+    "skipped, same": "16 lanes, synchronised every 4th or 16th window, the base rate",
+    "skipped, square root": "the same, rate by the square root",
+}
+SEARCH = "searched"
+READ = (16, 64, 256, 1024)  # lanes times windows of an update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """Train one small model in 24 ways; lanes of one process stand for those of many ranks."""
+
+    characters: int = 10_000_000
+    """That a run reads; those at equal steps read less."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    figure = options.figure or options.output.with_suffix(".png")
+    options = replace(options, figure=figure)
+    command.prepare_output(options.output, figure)
+    cases = independent()
+    cases += scaled(base_rate(trained(cases, options)))
+    print(publish(trained(cases, options), options))
+
+
+def trained(cases: Sequence[Case], options: Options) -> list[Result]:
+    """Return the results of all cases; those that are not there yet are made and published."""
+    runs = [case.run(options.characters) for case in cases]
+    return make_runs(runs, options, lambda results: publish(results, options))
+
+
+def base_rate(results: Sequence[Result]) -> float:
+    """Return the rate of the best of the runs that search it."""
+    best = best_of(results)
+    if best is None:
+        raise InputError("no rate that was searched trains: choose lower ones in learning/cases.py")
+    return float(best["rate"])
+
+
+def best_of(results: Sequence[Result]) -> Result | None:
+    """Return the best of the runs that search the base rate; None where none has ended."""
+    tried = [result for result in results if result["series"] == SEARCH]
+    scored = [result for result in tried if result["valid_bits_per_character"] is not None]
+    return min(scored, key=lambda result: result["valid_bits_per_character"], default=None)
+
+
+def with_base(results: Sequence[Result]) -> list[Result]:
+    """Return the results with the best of those searched once more: as the base of all rules."""
+    best = best_of(results)
+    return [*results, *([{**best, "series": "same"}] if best is not None else [])]
+
+
+def publish(results: Sequence[Result], options: Options) -> str:
+    """Write the results, their tables, which are returned, and their figure."""
+    study = {
+        "base": {"lanes": BASE_LANES, **KEYS},
+        "characters": options.characters,
+        "declared_runs": len(independent()) + len(scaled(base_rate=1.0)),
+        "runs": list(results),
+        "origin": describe_origin(),
+    }
+    write_json(options.output, study)
+    text = tables(with_base(results))
+    keep_tables(options.output, text)
+    assert options.figure is not None
+    draw(options.figure, with_base(results))
+    return text
+
+
+def tables(results: Sequence[Result]) -> str:
+    """Return bits per character at equal characters, at equal steps, and of the rates searched."""
+    whole = [result for result in results if result["part"] == 1]
+    parts = [
+        "Valid, bits per character (peak rate), after as many characters:",
+        matrix(whole, READ),
+        "Valid, bits per character (peak rate), after as many updates as 256 lanes took:",
+        matrix(equal_steps(results), READ[:3]),
+        f"The base rate, searched at {BASE_LANES} lanes:",
+        rates(whole),
+    ]
+    return "\n\n".join(parts)
+
+
+def matrix(results: Sequence[Result], columns: Sequence[int]) -> str:
+    """Return a row for every series, a column for what an update reads."""
+    found = {(result["series"], read(result)): result for result in results}
+    rows = [
+        [words, *(cell(found.get((series, column))) for column in columns)]
+        for series, words in SERIES.items()
+        if any((series, column) in found for column in columns)
+    ]
+    return markdown(["lanes x windows of an update", *(f"{c:,}" for c in columns)], rows)
+
+
+def rates(results: Sequence[Result]) -> str:
+    """Return the rates that were tried for the base."""
+    tried = [result for result in results if result["series"] == SEARCH]
+    rows = [[f"{r['rate']:g}", score(r)] for r in sorted(tried, key=lambda r: r["rate"])]
+    return markdown(["peak rate", "valid, bits per character"], rows)
+
+
+def cell(result: Result | None) -> str:
+    """Return a score with its rate."""
+    return "" if result is None else f"{score(result)} ({result['rate']:.3g})"
+
+
+def score(result: dict[str, Any]) -> str:
+    """Return bits per character, or that there are none."""
+    bits = result["valid_bits_per_character"]
+    return "diverged" if bits is None else f"{bits:.3f}"
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,107 @@
+"""The figure of convergence.py: final bits by what an update reads, and a few runs' curves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+
+from .runs import Result
+
+LOOKS = {
+    "same": ("#777777", "o", "base rate, unscaled"),
+    "linear": ("#b2182b", "^", "rate linear"),
+    "square root": ("#2166ac", "s", "rate by square root"),
+    "papers": ("#f4a582", "v", "the papers' rule"),
+    "adasum": ("#1b7837", "D", "Adasum, base rate"),
+    "skipped, same": ("#bbbbbb", "P", "synchronised every 4th, 16th window, base rate"),
+    "skipped, square root": ("#92c5de", "X", "the same, rate by square root"),
+}
+BASE = "same"  # whose first point is that of every curve that scales its rate
+SHOWN = 256  # windows of an update, of the curves by characters
+HIGHEST = 4.0  # bits per character that the axes show; what is above is drawn at the edge
+
+
+def draw(path: Path, results: Sequence[Result]) -> None:
+    """Draw equal characters, equal steps, and the curves of training."""
+    figure, panels = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained", sharey=True)
+    whole = [result for result in results if result["part"] == 1]
+    draw_scores(panels[0], whole, "as many characters")
+    draw_scores(panels[1], equal_steps(results), "as many updates")
+    draw_curves(panels[2], whole)
+    panels[0].set_ylabel(f"bits per character (at {HIGHEST:g}: more, or diverged)")
+    handles = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_scores(axes: Any, results: Sequence[Result], title: str) -> None:
+    """Draw the final bits on valid by lanes times windows, a line for each series."""
+    for series, (color, marker, label) in LOOKS.items():
+        points = {read(r): bits_of(r) for r in results if r["series"] == series}
+        if points and series not in (BASE, "papers"):
+            points = {**{read(r): bits_of(r) for r in base_of(results)}, **points}
+        xs = sorted(points)
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.2}
+        axes.plot(xs, [points[x] for x in xs], label=label if xs else None, **style)
+    read_of = sorted({read(result) for result in results})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(read_of, [str(number) for number in read_of])
+    axes.minorticks_off()
+    axes.set(xlabel="lanes x windows of an update", title=f"valid, {title}")
+    axes.grid(color="#dddddd", linewidth=0.5)
+
+
+def draw_curves(axes: Any, results: Sequence[Result]) -> None:
+    """Draw training's bits by characters, for the base and for updates of 256 windows."""
+    for result in results:
+        of_base = result["series"] == BASE and result in base_of(results)
+        if result["series"] not in LOOKS or not (read(result) == SHOWN or of_base):
+            continue
+        color, _, label = LOOKS[result["series"]]
+        rows = result["rows"]
+        millions = [row["characters"] / 1e6 for row in rows]
+        bits = [min(row["train_bits_per_character"], HIGHEST) for row in rows]
+        axes.plot(
+            millions,
+            bits,
+            color="black" if of_base else color,
+            linestyle=":" if of_base else "-",
+            linewidth=1.2,
+            label="16 lanes, base rate" if of_base else label,
+        )
+    axes.set(xlabel="million characters", title=f"training, updates of {SHOWN} windows")
+    axes.grid(color="#dddddd", linewidth=0.5)
+
+
+def equal_steps(results: Sequence[Result]) -> list[Result]:
+    """Return the runs cut short, and all others of as many updates."""
+    steps = {result["steps"] for result in results if result["part"] < 1}
+    return [result for result in results if result["steps"] in steps]
+
+
+def base_of(results: Sequence[Result]) -> list[Result]:
+    """Return the run that all rules begin from, where it has been made."""
+    own = [result for result in results if result["series"] == BASE]
+    least = min((read(result) for result in own), default=0)
+    return [result for result in own if read(result) == least < SHOWN]
+
+
+def bits_of(result: Result) -> float:
+    """Return the final bits on valid; those that are far off, and diverged runs, at the edge."""
+    bits = result["valid_bits_per_character"]
+    return HIGHEST if bits is None else min(bits, HIGHEST)
+
+
+def read(result: Result) -> int:
+    """Return the windows that an update reads."""
+    return int(result["lanes"] * result["windows_per_step"])

@@ -1,0 +1,160 @@
+"""The training runs of a study: main.py on one core each, every result kept as it comes."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+from typing import Any
+
+from data_utils.sources import load_corpus
+from experiments.recipe.run import Recipe, measure
+from model.errors import InputError
+from model.storage import read_json
+
+DIVERGED = "not finite"  # in the words with which training refuses to go on
+OF_A_ROW = (
+    *("step", "characters", "train_bits_per_character", "valid_bits_per_character"),
+    *("learning_rate", "loss_scale", "overflows"),
+)
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe, on how many ranks, and what the study says of it."""
+
+    recipe: Recipe
+    ranks: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """What every study of training runs is told."""
+
+    corpus: Path
+    """A prepared corpus."""
+    work: Path
+    """Folder for the runs' own files, each anew."""
+    output: Path
+    """JSON file for the results; runs that it has already are not made again."""
+    figure: Path | None = None
+    """PNG to draw; absent, beside the JSON file and named as it is."""
+    jobs: int = 2
+    """Runs at a time, each on a core of its own."""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise InputError(f"--jobs {self.jobs}: at least 1")
+
+
+def make_runs(
+    runs: Sequence[Run], options: StudyOptions, keep: Callable[[list[Result]], object]
+) -> list[Result]:
+    """Make the runs that `options.output` does not have; return the results of all, in order.
+
+    keep: is given all results so far after each run, to write them. A run that diverges is a
+    result; one that was interrupted is none, and raises InputError.
+    """
+    options.work.mkdir(parents=True, exist_ok=True)
+    corpus = load_corpus(options.corpus).fingerprint
+    made = _earlier(runs, options.output, corpus)
+    left = [run for run in runs if run.recipe.name not in made]
+    failed: list[BaseException] = []
+    stopped = Event()
+
+    def work(run: Run) -> Result | None:
+        if stopped.is_set():
+            return None
+        try:
+            return _result_of(run, options, corpus)
+        except Exception:
+            stopped.set()  # what is under way is still kept
+            raise
+
+    with _pool(options.jobs) as pool:
+        try:
+            for future in as_completed([pool.submit(work, run) for run in left]):
+                if error := future.exception():
+                    failed.append(error)
+                elif result := future.result():
+                    made[result["name"]] = result
+                    print(_line(result), flush=True)
+                    keep([made[run.recipe.name] for run in runs if run.recipe.name in made])
+        finally:
+            stopped.set()  # interrupted, too
+    if failed:
+        raise failed[0]
+    return [made[run.recipe.name] for run in runs]
+
+
+def _pool(jobs: int) -> ThreadPoolExecutor:
+    """Return threads that each stay on a core, and so do the processes that they start."""
+    numbers: SimpleQueue[int] = SimpleQueue()
+    for number in range(jobs):
+        numbers.put(number)
+    return ThreadPoolExecutor(jobs, initializer=lambda: _take_core(numbers.get()))
+
+
+def _earlier(runs: Sequence[Run], output: Path, corpus: str) -> dict[str, Result]:
+    """Return the results of an earlier call that are of these very runs, by name."""
+    kept = read_json(output).get("runs", []) if output.exists() else []
+    by_name = {result["name"]: result for result in kept}
+    return {
+        run.recipe.name: by_name[run.recipe.name]
+        for run in runs
+        if run.recipe.name in by_name
+        and _identity(run, corpus).items() <= by_name[run.recipe.name].items()
+    }
+
+
+def _identity(run: Run, corpus: str) -> dict[str, Any]:
+    recipe = run.recipe
+    return {
+        "name": recipe.name,
+        **run.facts,
+        "ranks": run.ranks,
+        "characters": recipe.characters,
+        "keys": dict(recipe.keys),
+        "corpus": corpus,
+    }
+
+
+def _result_of(run: Run, options: StudyOptions, corpus: str) -> Result:
+    folder = (options.work / run.recipe.name).resolve()
+    shutil.rmtree(folder, ignore_errors=True)  # of a call that was interrupted
+    measured = measure(run.recipe, options.corpus, folder, threads=1, ranks=run.ranks)
+    failure, rows = " ".join(measured["failure"]), measured["rows"]
+    if DIVERGED not in failure and not _complete(run.recipe, rows):
+        why = failure or f"it ended at step {rows[-1]['step'] if rows else 0}"
+        raise InputError(f"{run.recipe.name} was not trained to its end: {why}")
+    return {
+        **_identity(run, corpus),
+        "valid_bits_per_character": measured["valid_bits_per_character"],
+        "training_seconds": measured["training_seconds"],
+        "failure": failure,
+        "rows": [{key: row[key] for key in OF_A_ROW if key in row} for row in rows],
+        "made": {key: measured["origin"][key] for key in ("git_revision", "date")},
+    }
+
+
+def _complete(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(rows) and rows[-1]["step"] == recipe.steps
+
+
+def _take_core(number: int) -> None:
+    """Keep this thread on one of the cores that we may use."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+
+
+def _line(result: Result) -> str:
+    bits = result["valid_bits_per_character"]
+    score = f"{bits:.4f} bits per character" if bits else result["failure"]
+    return f"{result['name']:<24} {score} in {result['training_seconds']:.0f} s"

@@ -1,0 +1,138 @@
+"""Model replicas in training, each in a thread of its own; the threads may share a process.
+
+A host is a process that trains so many replicas at once as it is told, each with a loader's thread
+beside it as main.py has. Nothing is exchanged: what replicas of one process have in common is the
+interpreter.
+"""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection
+
+import torch
+
+from data_utils.corpus import Split
+from data_utils.embedded import embedded_corpus
+from data_utils.lanes import Lanes
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from model.recurrence import Backend
+from training.distributed import World
+from training.feeding import Feed
+from training.optim import OptimConfig
+from training.trainer import TrainConfig, Trainer
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one replica trains, and for how long."""
+
+    backend: Backend
+    hidden_size: int
+    lanes: int
+    window: int
+    steps: int = 1
+
+    @property
+    def characters(self) -> int:
+        """That it reads, all steps together."""
+        return self.lanes * self.window * self.steps
+
+
+@cache
+def text() -> Split:
+    """Return what every replica reads."""
+    return embedded_corpus().splits["train"]
+
+
+class Replica:
+    """A model in training, and its loader."""
+
+    def __init__(self, work: Work):
+        config = ModelConfig(hidden_size=work.hidden_size, backend=work.backend)
+        self.windows = Lanes(text(), lanes=work.lanes, window=work.window)
+        self.trainer = Trainer(
+            build_model(config, seed=0),
+            optim=OptimConfig(clip_norm=1.0, decay="constant"),
+            train=TrainConfig(precision="fp32"),
+            world=World(0, 1, CPU),
+            lanes=work.lanes,
+            steps=1,
+            seed=0,
+        )
+
+    def train(self, steps: int) -> None:
+        """Take so many steps."""
+        with Feed(self.windows, CPU, self.trainer.progress.step) as feed:
+            for _ in range(steps):
+                self.trainer.train(feed.next())
+
+
+class Host:
+    """Replicas of this process, made when they are first asked for."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[tuple[Work, int], Replica] = {}
+
+    def train(self, work: Work, count: int) -> float:
+        """Train so many replicas at once; return the seconds of processor time that it took."""
+        kind = Work(work.backend, work.hidden_size, work.lanes, work.window)
+        chosen = [self._replica(kind, number) for number in range(count)]
+        began = time.process_time()
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(lambda replica: replica.train(work.steps), chosen))
+        return time.process_time() - began
+
+    def _replica(self, kind: Work, number: int) -> Replica:
+        if (kind, number) not in self.replicas:
+            self.replicas[kind, number] = Replica(kind)
+        return self.replicas[kind, number]
+
+
+def serve(requests: Connection) -> None:
+    """Do what is asked for until nothing more is: the life of a host's process."""
+    torch.set_num_threads(1)
+    host = Host()
+    while (request := requests.recv()) is not None:
+        requests.send(host.train(*request))
+
+
+@contextmanager
+def hosts(count: int) -> Iterator[list[Connection]]:
+    """Start so many hosts, each a fresh interpreter with one thread for a product."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # as they find it; threads begin with it too
+    context = multiprocessing.get_context("spawn")
+    ends = [context.Pipe() for _ in range(count)]
+    processes = [context.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in ends]
+    for process in processes:
+        process.start()
+    for _, theirs in ends:
+        theirs.close()  # so that a host that is gone is noticed
+    ours = [mine for mine, _ in ends]
+    try:
+        yield ours
+        for connection in ours:
+            connection.send(None)
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def train_together(connections: Sequence[Connection], work: Work, replicas: int) -> float:
+    """Let every host train so many replicas, all at once; return seconds of processor time."""
+    try:
+        for connection in connections:
+            connection.send((work, replicas))
+        return sum(connection.recv() for connection in connections)
+    except (EOFError, ConnectionError) as error:
+        raise InputError("a process with replicas ended; what it said stands above") from error

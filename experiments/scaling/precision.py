@@ -1,0 +1,173 @@
+"""What fp32, bf16 and fp16 learn from the same text and seed, and what memory each takes.
+
+python -m experiments.scaling.precision --corpus data/reviews --work runs/precision \\
+    --output experiments/scaling/results/precision.json --figure experiments/scaling/precision.png
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.recipe.run import Recipe
+from model.language_model import ModelConfig
+from model.storage import write_json
+from training.precision import Precision
+
+from .learning.footprint import footprint, recurrence_of
+from .learning.precision_figure import draw
+from .learning.runs import Result, Run, StudyOptions, make_runs
+from .performance.memory import MemoryModel
+from .tables import keep_tables, markdown
+
+KEYS: Mapping[str, Any] = {
+    "seed": 0,
+    "model.hidden_size": 256,
+    "model.forget_gate_bias": 1.0,
+    "data.lanes": 32,
+    "data.window": 64,
+    "optim.name": "adam",
+    "optim.lr": 2e-3,
+    "optim.warmup": 0.05,
+    "optim.clip_norm": 1.0,
+}
+FIRST_OF_2018 = 2.0**32  # where Puri et al.'s loss scale began
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "fp32": {"train.precision": "fp32"},
+    "fp32, another seed": {"train.precision": "fp32", "seed": 1},
+    "fp16": {"train.precision": "fp16"},
+    "fp16, scale from 2^32": {"train.precision": "fp16", "train.loss_scale": FIRST_OF_2018},
+    "bf16": {"train.precision": "bf16"},
+}
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "fp16")
+ROWS = 60  # of metrics, of each run
+PAPER = ModelConfig(hidden_size=4096)
+PAPER_WINDOW, PAPER_LANES = 256, (128, 256)  # of a V100: in fp32, in fp16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(StudyOptions):
+    """Train one model five times, on the same text in the same order; count its memory."""
+
+    characters: int = 5_000_000
+    """That each run reads."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    figure = options.figure or options.output.with_suffix(".png")
+    options = replace(options, figure=figure)
+    command.prepare_output(options.output, figure)
+    runs = [run_of(way, options.characters) for way in WAYS]
+    results = make_runs(runs, options, lambda results: publish(results, options))
+    print(publish(results, options))
+
+
+def run_of(way: str, characters: int) -> Run:
+    """Return one of the runs."""
+    keys = {**KEYS, **WAYS[way]}
+    name = way.replace(", ", "_").replace(" ", "_").replace("^", "_")
+    recipe = Recipe(name, characters, keys)
+    keys |= {"log.every_steps": max(1, recipe.steps // ROWS)}
+    return Run(replace(recipe, keys=keys), facts={"way": way})
+
+
+def publish(results: Sequence[Result], options: Options) -> str:
+    """Write the results, their tables, which are returned, and their figure."""
+    study = {
+        "base": dict(KEYS),
+        "characters": options.characters,
+        "declared_runs": len(WAYS),
+        "runs": list(results),
+        "memory": counted(),
+        "memory_of_the_published_model": worked_out(),
+        "origin": describe_origin(),
+    }
+    write_json(options.output, study)
+    text = tables(study)
+    keep_tables(options.output, text)
+    assert options.figure is not None
+    draw(options.figure, study)
+    return text
+
+
+@cache
+def counted() -> dict[str, Any]:
+    """Return the bytes of the runs' model in every precision, and what computes it here."""
+    config = ModelConfig(hidden_size=KEYS["model.hidden_size"])
+    return {
+        precision: {
+            "recurrence": recurrence_of(config, precision),
+            "bytes": footprint(
+                config, precision, lanes=KEYS["data.lanes"], window=KEYS["data.window"]
+            ),
+        }
+        for precision in PRECISIONS
+    }
+
+
+def worked_out() -> dict[str, dict[str, float]]:
+    """Return the bytes of the published model on one GPU, by the memory model, by lanes."""
+    base = MemoryModel(model=PAPER, window=PAPER_WINDOW, gradient_bytes=0.0, graphs=False)
+    models = {precision: replace(base, precision=precision) for precision in PRECISIONS}
+    return {
+        precision: {str(lanes): model.needed(lanes).total for lanes in PAPER_LANES}
+        for precision, model in models.items()
+    }
+
+
+def tables(study: Mapping[str, Any]) -> str:
+    """Return what was learnt, what is held here, and what the published model would hold."""
+    return "\n\n".join(
+        [learnt(study["runs"]), held(study["memory"]), held_by_the_published_model(study)]
+    )
+
+
+def learnt(results: Sequence[Result]) -> str:
+    """Return a row for each run, its bits beside those of fp32."""
+    scores = {result["way"]: result["valid_bits_per_character"] for result in results}
+    rows = []
+    for result in results:
+        bits, yardstick = scores[result["way"]], scores.get("fp32")
+        difference = f"{bits - yardstick:+.4f}" if bits and yardstick else ""
+        scaled = [row for row in result["rows"] if "loss_scale" in row]
+        rows.append(
+            [
+                result["way"],
+                f"{bits:.4f}" if bits else "diverged",
+                difference,
+                f"{sum(row['overflows'] for row in scaled)}" if scaled else "",
+                f"2^{math.log2(scaled[-1]['loss_scale']):.0f}" if scaled else "",
+                f"{result['rows'][-1]['characters'] / result['training_seconds']:,.0f}",
+            ]
+        )
+    head = ["", "valid, bits per character", "against fp32", "steps that overflowed"]
+    return markdown([*head, "loss scale at the end", "characters/s, one core"], rows)
+
+
+def held(memory: Mapping[str, Any]) -> str:
+    """Return megabytes by what they are for."""
+    kinds = list(memory["fp32"]["bytes"])
+    rows = [
+        [kind.replace("_", " "), *(f"{memory[p]['bytes'][kind] / 1e6:.2f}" for p in memory)]
+        for kind in kinds
+    ]
+    rows.append(["computed by", *(memory[precision]["recurrence"] for precision in memory)])
+    return markdown(["megabytes of the runs' model, counted", *memory], rows)
+
+
+def held_by_the_published_model(study: Mapping[str, Any]) -> str:
+    """Return gigabytes of a GPU by lanes."""
+    memory = study["memory_of_the_published_model"]
+    rows = [
+        [f"{lanes} lanes", *(f"{memory[p][lanes] / 1e9:.1f}" for p in memory)]
+        for lanes in memory["fp32"]
+    ]
+    return markdown(["gigabytes of 4,096 units, windows of 256, worked out", *memory], rows)
+
+
+if __name__ == "__main__":
+    command.run(main)
