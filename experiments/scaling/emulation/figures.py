@@ -99,13 +99,15 @@ def draw_ddp(results: Results) -> Any:
     draw_skipped(panels[1, 1], results)
     for axes in panels.flat:
         axes.grid(color="#dddddd", linewidth=0.5)
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend(frameon=False, fontsize=9)
+        if names := axes.get_legend_handles_labels()[1]:
+            axes.legend(frameon=False, fontsize=9, ncols=1 + (len(names) > 3))
     return figure
 
 
 def draw_line(axes: Any, rows: list[Row], x: str, y: str, color: str, words: str) -> None:
-    """Draw a line of points and what was foretold of them."""
+    """Draw a line of points, if there are any, and what was foretold of them."""
+    if not rows:
+        return
     rows = sorted(rows, key=lambda row: row[x])
     places = [row[x] for row in rows]
     axes.plot(places, [row[y] for row in rows], color=color, marker="o", markersize=4, label=words)
@@ -138,4 +140,5 @@ def draw_skipped(axes: Any, results: Results) -> None:
     axes.set_xscale("log", base=2)
     gpus = results.values("training", "gpus")
     axes.set_xticks(gpus, [str(p) for p in gpus])
+    axes.margins(y=0.18)  # for the legend
     axes.set(xlabel="GPUs (dotted: today's exchange)", ylabel="seconds of a window")

@@ -162,9 +162,9 @@ def runs(results: Results) -> str:
 
 
 def stretched(results: Results) -> str:
-    """Return the points whose seconds took longer here than there."""
-    rows = results.content["points"].items()
-    return "; ".join(f"{k} ({row['stretch']:g} times)" for k, row in rows if row["stretch"] != 1)
+    """Say of how many points a second took longer here than there, and by how much."""
+    counts = Counter(row["stretch"] for row in results.rows if row["stretch"] != 1)
+    return ", ".join(f"{count} points {times:g} times" for times, count in sorted(counts.items()))
 
 
 def conditions(results: Results) -> str:

@@ -9,6 +9,7 @@ import matplotlib
 matplotlib.use("Agg")  # files only: no display needed
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 GREY, COLORS = "#777777", ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
 
@@ -43,6 +44,9 @@ def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, 
             markerfacecolor=colors[point["ranks"]] if point["fitted"] else "white",
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="seconds of a window, measured", ylabel="model")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.legend(frameon=False)
 
 

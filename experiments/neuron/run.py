@@ -1,0 +1,66 @@
+"""One unit of a model on SST, understood: the study of scripts/neuron.py, its numbers kept.
+
+python -m experiments.neuron.run --model amazon_1024 --data DATA --work runs/neuron
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from model.storage import write_json
+from model.weights import load_model
+from transfer.neuron_report import draw_figures, write_report
+from transfer.neuron_study import StudyOptions, run_study
+from transfer.plots import save_png
+
+HERE = Path(__file__).resolve().parent
+SETS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Study the unit of largest weight; the page with texts stays in --work."""
+
+    model: str = "default"
+    """A model directory, a run directory, or the name of a shipped model."""
+    name: str | None = None
+    """What the results are filed under; absent, what --model says."""
+    data: Path
+    """The folder that holds sst/{train,val,test}.csv."""
+    work: Path = Path("runs/neuron")
+    """Folder for the page and the features."""
+    draws: int = 10
+    """How often labels are drawn for each number of them."""
+    untrained: int = 3
+    """Seeds of the untrained baseline."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    name = options.name or Path(options.model).name
+    folder, work = HERE / "results" / name, options.work / name
+    command.prepare_output(folder / "neuron.json")
+    command.prepare_output(work / "neuron.json")
+    sets = read_labelled_sets([options.data / "sst" / f"{part}.csv" for part in SETS])
+    study = StudyOptions(draws=options.draws, untrained=options.untrained)
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    results = run_study(loaded, sets, work, study)
+    page = write_report(results, work)
+    keep(results, folder)
+    print(f"numbers and figures in {folder}, the texts in {page}")
+
+
+def keep(results: dict[str, Any], folder: Path) -> None:
+    """Write what may be kept in a repository: all but the corpus's sentences."""
+    kept = {key: value for key, value in results.items() if key != "extremes"}
+    write_json(folder / "neuron.json", {**kept, "words": results["extremes"]["words"]})
+    for name, figure in draw_figures(results).items():
+        save_png(figure, folder / f"{name}.png")
+
+
+if __name__ == "__main__":
+    command.run(main)
