@@ -11,7 +11,7 @@ from training.optim import OptimConfig
 from .runs import Run
 
 BASE_LANES = 16
-SEARCHED = (3e-3, 6e-3, 1.2e-2)  # peak rates at the base's lanes; the best is where all rules begin
+SEARCHED = (6e-3, 1.2e-2, 2.4e-2)  # peak rates at the base's lanes; the best is where all rules begin
 KEYS: Mapping[str, Any] = {
     "model.hidden_size": 128,
     "model.forget_gate_bias": 1.0,

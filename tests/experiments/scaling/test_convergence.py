@@ -63,7 +63,7 @@ def test_short_runs_take_as_many_updates_as_256_lanes():
     names = {result["name"] for result in equal_steps(results)}
     assert {"same_16_short", "linear_64_short", "square_root_64_short"} < names
     assert {"linear_256", "square_root_256", "adasum_256", "skipped_same_16_x16"} < names
-    assert not {"searched_16_rate_0.003", "linear_64", "linear_1024"} & names
+    assert not {"searched_16_rate_0.006", "linear_64", "linear_1024"} & names
 
 
 def measured(recipe, failure=(), steps=None):
@@ -140,7 +140,7 @@ def test_a_diverged_run_is_a_result(study):
     (first, _) = read_json(output)["runs"]
     assert first["valid_bits_per_character"] is None
     assert first["failure"] == words
-    assert "| 0.003 | diverged |" in output.with_suffix(".md").read_text()
+    assert "| 0.006 | diverged |" in output.with_suffix(".md").read_text()
 
 
 @pytest.mark.parametrize("failure", [["error: no such corpus"], []])
@@ -172,9 +172,9 @@ def test_all_rules_begin_at_the_best_rate(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [*map(str, words), "--jobs", "1", "--characters", "100000"])
     convergence.main()
     assert len(rates) == len(read_json(tmp_path / "c.json")["runs"]) == 24
-    assert rates["linear_64"] == pytest.approx(1.2e-2)  # four times 3e-3
-    assert rates["same_64"] == rates["adasum_256"] == pytest.approx(3e-3)
-    assert "| the base rate, unscaled | 2.003 (0.003) | 2.003 (0.003) |" in capsys.readouterr().out
+    assert rates["linear_64"] == pytest.approx(2.4e-2)  # four times 6e-3
+    assert rates["same_64"] == rates["adasum_256"] == pytest.approx(6e-3)
+    assert "| the base rate, unscaled | 2.006 (0.006) | 2.006 (0.006) |" in capsys.readouterr().out
 
 
 def test_without_a_rate_that_trains_there_is_no_base():
@@ -211,7 +211,7 @@ def test_tables_have_every_run_once(tmp_path):
             assert shown in equal_characters, result["name"]
         elif result["part"] < 1:
             assert f"{result['valid_bits_per_character']:.3f}" in at_equal_steps
-    assert [text.count(f"| {rate} |") for rate in (0.003, 0.006, 0.012)] == [1, 1, 1]
+    assert [text.count(f"| {rate} |") for rate in (0.006, 0.012, 0.024)] == [1, 1, 1]
     draw(tmp_path / "figure.png", results)
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
