@@ -13,6 +13,7 @@ from .exchange import ParallelConfig
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST_SCALE = 2.0**16
+HIGHEST_SCALE = 2.0**100  # far above any use; fp32, in which it is kept, ends at 2^128
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 

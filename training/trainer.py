@@ -19,7 +19,7 @@ from .feeding import Batch
 from .objective import Objective
 from .optim import OptimConfig, make_optimizers
 from .pace import Times, better_shares
-from .precision import FIRST_SCALE, Precision, make_loss_scaler
+from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler
 from .progress import Progress
 
 
@@ -35,7 +35,7 @@ class TrainConfig:
     """auto is bf16 where the hardware has matrix units for it, else fp32."""
     loss_scale: float = FIRST_SCALE
     """What fp16's loss is multiplied by at the start; it then halves where a gradient overflows and
-    doubles after 1,000 clean steps. Puri et al. began at 2^32."""
+    doubles after 1,000 clean steps. Puri et al. began at 2^32. Other precisions scale nothing."""
     device: Device = "auto"
     """auto takes a GPU where there is one."""
     timeout_seconds: float = 300.0
@@ -52,11 +52,14 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"train.{name} is {value}; it must be above zero and finite")
-        for name in ("timeout_seconds", "loss_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(
-                    f"train.{name} is {getattr(self, name)}; it must be above zero and finite"
-                )
+        if not 0 < self.timeout_seconds < math.inf:
+            raise InputError(
+                f"train.timeout_seconds is {self.timeout_seconds}; it must be above zero and finite"
+            )
+        if not 0 < self.loss_scale <= HIGHEST_SCALE:
+            raise InputError(
+                f"train.loss_scale is {self.loss_scale}; it must be above zero and at most 2^100"
+            )
         if not 0 <= self.dropout < 1:
             raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
         if self.steps is not None and self.epochs is not None:

@@ -21,6 +21,7 @@ from .tables import keep_tables, markdown
 
 SERIES = {
     "same": "the base rate, unscaled",
+    "another seed": "the same, another seed",
     "linear": "rate linear in lanes",
     "square root": "rate by the square root",
     "papers": "the papers' rule: 5e-4 x lanes / 128, at most 3e-3",
@@ -123,7 +124,11 @@ def rates(results: Sequence[Result]) -> str:
     """Return the rates that were tried for the base."""
     tried = [result for result in results if result["series"] == SEARCH]
     rows = [[f"{r['rate']:g}", score(r)] for r in sorted(tried, key=lambda r: r["rate"])]
-    return markdown(["peak rate", "valid, bits per character"], rows)
+    table = markdown(["peak rate", "valid, bits per character"], rows)
+    best = best_of(results)
+    if best is None or min(r["rate"] for r in tried) < best["rate"] < max(r["rate"] for r in tried):
+        return table
+    return f"{table}\n\nThe best is the outermost that was tried: beyond may be a better one."
 
 
 def cell(result: Result | None) -> str:

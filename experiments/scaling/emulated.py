@@ -30,7 +30,7 @@ UNSETTLED = 1  # exit code where a point has no valid run
 class Options:
     """Measure in network namespaces with limited links, computing replaced by sleep.
 
-    What was measured before is in the output and is not measured again.
+    What was measured before, stretched as much or more, is in the output and is not measured again.
     """
 
     output: Path | None = None
@@ -65,7 +65,7 @@ def main() -> int:
     study = Study(scale, read_json(options.profiles), options.nodes)
     record = Record(options.output, scale)
     groups = study.parts(options.only.split(","))
-    missing = [[point for point in group if point.key not in record.points] for group in groups]
+    missing = [[point for point in group if not record.has(point)] for group in groups]
     if any(missing):
         measure_all([group for group in missing if group], scale, record, options.attempts)
     text = report(record.content)

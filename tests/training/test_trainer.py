@@ -1,6 +1,7 @@
 """A training step against the same computed by hand; padding, clipping and loss scaling."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -133,8 +134,9 @@ def test_rows_without_a_loss_scale_tell_of_none(precision):
 
 
 def test_a_loss_scale_that_is_none_is_refused():
-    with pytest.raises(InputError, match=r"train\.loss_scale is 0"):
-        TrainConfig(loss_scale=0)
+    for scale in (0, -1.0, 1e39, math.inf, math.nan):  # 1e39 is infinite in fp32
+        with pytest.raises(InputError, match=r"train\.loss_scale is"):
+            TrainConfig(loss_scale=scale)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

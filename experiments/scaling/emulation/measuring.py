@@ -89,7 +89,7 @@ class Session:
         )
         reasons = run.disturbances()
         if reasons:
-            self.record.discard(point, run, reasons)
+            self.record.discard(point, run, turns[-1]["sent_bytes"], reasons)
         else:
             self.record.keep(point, run, turns[-1]["sent_bytes"])
         said = ", ".join(f"{name} {value:.1%}" for name, value in reasons.items())

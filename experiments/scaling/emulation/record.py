@@ -22,7 +22,8 @@ class Record:
         self.content: dict[str, Any] = {
             "settings": settings,
             "points": {},
-            "discarded": [],
+            "discarded": [],  # disturbed runs
+            "replaced": [],  # valid ones that were measured again, stretched more
             "sessions": [],
         }
         if path is not None and path.exists():
@@ -34,6 +35,11 @@ class Record:
         points: dict[str, dict[str, Any]] = self.content["points"]
         return points
 
+    def has(self, point: Point) -> bool:
+        """Say whether a point needs no measuring: it was, stretched as much or more."""
+        row = self.points.get(point.key)
+        return row is not None and row["stretch"] >= self.stretch
+
     def begin(self) -> dict[str, float]:
         """Note that measuring begins (again), on this machine; return where ceilings are noted."""
         ceilings: dict[str, float] = {}
@@ -43,15 +49,33 @@ class Record:
         return ceilings
 
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
-        """Add a valid run."""
-        self.points[point.key] = {**row_of(point, run, self.stretch), "sent_bytes": sent_bytes}
+        """Add a valid run, in place of one that was stretched less."""
+        if earlier := self.points.get(point.key):
+            self.content.setdefault("replaced", []).append({"key": point.key, **earlier})
+        self.points[point.key] = self.row_of(point, run, sent_bytes)
         self.save()
 
-    def discard(self, point: Point, run: Run, reasons: dict[str, float]) -> None:
+    def discard(self, point: Point, run: Run, sent_bytes: float, reasons: dict[str, float]) -> None:
         """Add a run that does not count."""
-        row = {"key": point.key, "reasons": reasons, **row_of(point, run, self.stretch)}
+        row = {"key": point.key, "reasons": reasons, **self.row_of(point, run, sent_bytes)}
         self.content["discarded"].append(row)
         self.save()
+
+    def row_of(self, point: Point, run: Run, sent_bytes: float) -> dict[str, Any]:
+        """Return a run as it is kept: in the cluster's seconds, whatever they took here."""
+        return {
+            **point.facts,
+            "session": len(self.content["sessions"]),
+            "stretch": self.stretch,
+            "seconds": run.median / self.stretch,
+            "quartiles": [seconds / self.stretch for seconds in run.quartiles],
+            "turns": len(run.seconds),
+            "computing": run.computing / self.stretch,
+            "predicted": run.predicted / self.stretch,
+            "modelled": run.modelled,
+            "measures": run.measures(),
+            "sent_bytes": sent_bytes,
+        }
 
     def save(self) -> None:
         """Write the file."""
@@ -72,18 +96,3 @@ def opened(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 "that, or name another --output"
             )
     return content
-
-
-def row_of(point: Point, run: Run, stretch: float) -> dict[str, Any]:
-    """Return a run as it is kept: in the cluster's seconds, whatever they took here."""
-    return {
-        **point.facts,
-        "stretch": stretch,
-        "seconds": run.median / stretch,
-        "quartiles": [seconds / stretch for seconds in run.quartiles],
-        "turns": len(run.seconds),
-        "computing": run.computing / stretch,
-        "predicted": run.predicted / stretch,
-        "modelled": run.modelled,
-        "measures": run.measures(),
-    }

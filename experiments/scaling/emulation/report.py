@@ -38,6 +38,7 @@ def ethernet(results: Results) -> str:
             f"**{scaling_of(row):.1f}**",
             quartiles(row),
             f"{scaling_of(row) / PUBLISHED[gpus] - 1:+.1%}",
+            all_runs(results, gpus),
         ]
         for gpus, row in rows.items()
     ]
@@ -46,7 +47,7 @@ def ethernet(results: Results) -> str:
     return "\n\n".join(
         (
             "### 4,096 units, 10 Gb/s Ethernet, the exchange of 2018",
-            markdown([*head, "quartiles", "off the published point"], cells),
+            markdown([*head, "quartiles", "off the published point", "all its runs"], cells),
             f"The worst emulated point is {worst:.1%} off: {kept} the {BOUND:.0%} asked for.",
         )
     )
@@ -59,7 +60,7 @@ def today(results: Results) -> str:
         return ""
     cells = [
         [str(gpus), *(emulated(rows.get(gpus)) for rows in ways.values())]
-        for gpus in ways["today", 1]
+        for gpus in sorted(ways["today", 1].keys() | ways["today", 4].keys())
     ]
     head = [
         "GPUs; emulated (foretold)",
@@ -128,7 +129,7 @@ def skipped(results: Results) -> str:
             return ""
         cells = [
             [str(gpus), *(seconds_of_window(rows.get(gpus)) for rows in every.values())]
-            for gpus in every[1]
+            for gpus in sorted(set().union(*every.values()))
         ]
         head = [f"GPUs, exchange of {way}" if way == "2018" else "GPUs, today's exchange"]
         tables.append(markdown([*head, *(f"every {k}" for k in every)], cells))
@@ -161,6 +162,13 @@ def runs(results: Results) -> str:
     return "\n\n".join(text)
 
 
+def all_runs(results: Results, gpus: int) -> str:
+    """Return between what all runs of a published point lie, those that do not count among them."""
+    wanted = {"kind": "training", "way": "2018", "windows": 1, "gpus": gpus}
+    found = [scaling_of(row) for row in results.every_run() if wanted.items() <= row.items()]
+    return f"{len(found)}: {min(found):.1f} to {max(found):.1f}"
+
+
 def stretched(results: Results) -> str:
     """Say of how many points a second took longer here than there, and by how much."""
     counts = Counter(row["stretch"] for row in results.rows if row["stretch"] != 1)
@@ -177,9 +185,10 @@ def conditions(results: Results) -> str:
         )
         origin = session["origin"]
         lines.append(
-            f"- {origin['date']}, {origin['git_revision']}, {origin['hardware']['cores']} cores, "
-            f"Linux {session['kernel']}, TCP {session['congestion_control']}, load before "
-            f"{session['load_before'][0]:.2f}; all links together without a limit: "
+            f"- `{origin['command']}`: {origin['date']}, {origin['git_revision']}, "
+            f"{origin['hardware']['cores']} cores, Linux {session['kernel']}, TCP "
+            f"{session['congestion_control']}, load before {session['load_before'][0]:.2f}; "
+            "all links together without a limit: "
             f"{', '.join(carried) or 'not measured'}"
         )
     return "\n".join(["### Sessions", "", *lines]) if lines else ""

@@ -24,6 +24,10 @@ class Results:
         """Return all points."""
         return list(self.content["points"].values())
 
+    def every_run(self) -> list[Row]:
+        """Return all runs, those that were discarded or measured again among them."""
+        return [*self.rows, *self.content["discarded"], *self.content.get("replaced", [])]
+
     def of(self, kind: str, **facts: Any) -> list[Row]:
         """Return the points of a kind with these facts."""
         facts["kind"] = kind

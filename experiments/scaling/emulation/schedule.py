@@ -29,11 +29,16 @@ def recorded(profiles: dict[str, Any], kind: str, hidden_size: int = 4096) -> li
     They were measured with fewer units: the sides that these set grow, and the moments, parts of
     backward, stay.
     """
-    H = profiles["settings"]["hidden_size"]
+    try:
+        H, rows = profiles["settings"]["hidden_size"], profiles[kind]["leaves"]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"--profiles: no {error} in it; experiments.exchange.readiness writes such files"
+        ) from error
     if H <= VOCABULARY_SIZE:
         raise InputError(f"--profiles: of {H} units; more than {VOCABULARY_SIZE} tell sides apart")
     leaves = []
-    for row in profiles[kind]["leaves"]:
+    for row in rows:
         sides = (side // H * hidden_size if side % H == 0 else side for side in row["shape"])
         leaves.append(Leaf(math.prod(sides), row["ready"]))
     return leaves

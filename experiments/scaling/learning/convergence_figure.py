@@ -14,6 +14,7 @@ from .runs import Result
 
 LOOKS = {
     "same": ("#777777", "o", "base rate, unscaled"),
+    "another seed": ("#000000", "x", "the base, another seed"),
     "linear": ("#b2182b", "^", "rate linear"),
     "square root": ("#2166ac", "s", "rate by square root"),
     "papers": ("#f4a582", "v", "the papers' rule"),
@@ -48,7 +49,7 @@ def draw_scores(axes: Any, results: Sequence[Result], title: str) -> None:
     """Draw the final bits on valid by lanes times windows, a line for each series."""
     for series, (color, marker, label) in LOOKS.items():
         points = {read(r): bits_of(r) for r in results if r["series"] == series}
-        if points and series not in (BASE, "papers"):
+        if points and series not in (BASE, "papers", "another seed"):
             points = {**{read(r): bits_of(r) for r in base_of(results)}, **points}
         xs = sorted(points)
         style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.2}

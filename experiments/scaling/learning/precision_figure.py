@@ -11,11 +11,15 @@ matplotlib.use("Agg")  # files only: no display needed
 
 import matplotlib.pyplot as plt
 
+from training.precision import FIRST_SCALE
+
 from .runs import Result
 
 COLORS = {
     "fp32": "#000000",
-    "fp32, another seed": "#999999",
+    "fp32, seed 1": "#999999",
+    "fp32, seed 2": "#cccccc",
+    "fp32, plain torch": "#1b7837",
     "fp16": "#b2182b",
     "fp16, scale from 2^32": "#ef8a62",
     "bf16": "#2166ac",
@@ -77,10 +81,11 @@ def draw_scale(axes: Any, results: Mapping[str, Result]) -> None:
         rows = [row for row in result["rows"] if "loss_scale" in row]
         if not rows:
             continue
-        steps = [row["step"] for row in rows]
-        exponents = [math.log2(row["loss_scale"]) for row in rows]
+        first = result["keys"].get("train.loss_scale", FIRST_SCALE)
+        steps = [0, *(row["step"] for row in rows)]
+        exponents = [math.log2(scale) for scale in (first, *(row["loss_scale"] for row in rows))]
         axes.step(steps, exponents, where="post", color=COLORS[way], linewidth=1.1)
-        for row, exponent in zip(rows, exponents, strict=True):
+        for row, exponent in zip(rows, exponents[1:], strict=True):
             if row["overflows"]:
                 axes.plot(row["step"], exponent, "x", color=COLORS[way])
                 words = f" {row['overflows']} skipped"

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,12 +58,19 @@ def make_runs(
 ) -> list[Result]:
     """Make the runs that `options.output` does not have; return the results of all, in order.
 
+    After them come the output's results of other names: nothing that was made is lost.
     keep: is given all results so far after each run, to write them. A run that diverges is a
     result; one that was interrupted is none, and raises InputError.
     """
     options.work.mkdir(parents=True, exist_ok=True)
     corpus = load_corpus(options.corpus).fingerprint
-    made = _earlier(runs, options.output, corpus)
+    earlier = _earlier(options.output, runs[0].facts.keys())
+    made = {
+        run.recipe.name: earlier[run.recipe.name]
+        for run in runs
+        if _identity(run, corpus).items() <= earlier.get(run.recipe.name, {}).items()
+    }
+    names = [run.recipe.name for run in runs]
     left = [run for run in runs if run.recipe.name not in made]
     failed: list[BaseException] = []
     stopped = Event()
@@ -85,12 +92,20 @@ def make_runs(
                 elif result := future.result():
                     made[result["name"]] = result
                     print(_line(result), flush=True)
-                    keep([made[run.recipe.name] for run in runs if run.recipe.name in made])
+                    keep(_in_order(names, made, earlier))
         finally:
             stopped.set()  # interrupted, too
     if failed:
         raise failed[0]
-    return [made[run.recipe.name] for run in runs]
+    return _in_order(names, made, earlier)
+
+
+def _in_order(
+    names: Sequence[str], made: Mapping[str, Result], earlier: Mapping[str, Result]
+) -> list[Result]:
+    """Return the results of these names that are made, then the others there were before."""
+    others = [result for name, result in earlier.items() if name not in names]
+    return [*(made[name] for name in names if name in made), *others]
 
 
 def _pool(jobs: int) -> ThreadPoolExecutor:
@@ -101,16 +116,18 @@ def _pool(jobs: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(jobs, initializer=lambda: _take_core(numbers.get()))
 
 
-def _earlier(runs: Sequence[Run], output: Path, corpus: str) -> dict[str, Result]:
-    """Return the results of an earlier call that are of these very runs, by name."""
-    kept = read_json(output).get("runs", []) if output.exists() else []
-    by_name = {result["name"]: result for result in kept}
-    return {
-        run.recipe.name: by_name[run.recipe.name]
-        for run in runs
-        if run.recipe.name in by_name
-        and _identity(run, corpus).items() <= by_name[run.recipe.name].items()
-    }
+def _earlier(output: Path, facts: Collection[str]) -> dict[str, Result]:
+    """Return the results of earlier calls by name; InputError where they are of another study."""
+    if not output.exists():
+        return {}
+    try:
+        results = {result["name"]: result for result in read_json(output)["runs"]}
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{output}: has no runs of a study; name another --output") from error
+    for result in results.values():
+        if missing := [name for name in facts if name not in result]:
+            raise InputError(f"{output}: is of another study (no {missing[0]} in its runs)")
+    return results
 
 
 def _identity(run: Run, corpus: str) -> dict[str, Any]:
