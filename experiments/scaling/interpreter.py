@@ -172,7 +172,7 @@ def tables(study: Mapping[str, Any]) -> str:
     counts = sorted({case["replicas"] for case in study["cases"]} - {1})
     heads = [f"{n} {w}" for n in counts for w in HOWS]
     ours = markdown(
-        ["times the speed of one replica (cores busy)", "one: characters/s", *heads],
+        ["times the speed of one (all rounds; cores busy)", "one: characters/s", *heads],
         [row(study["cases"], key, counts) for key in keys_of(study["cases"])],
     )
     beyond = [str(count) for count in counts if count > study["cores"]]
@@ -198,12 +198,14 @@ def row(
     own = [case for case in cases if (case["backend"], case["hidden_size"]) == key]
     found = {(case["replicas"], case["how"]): case for case in own}
     alone = found[1, "alone"]
-    cells = [
-        f"{found[n, how]['speedup']:.2f} ({found[n, how]['cores_busy']:.1f})"
-        for n in counts
-        for how in HOWS
-    ]
+    cells = [speed_of(found[n, how]) for n in counts for how in HOWS]
     return [f"{WORDS[key[0]]}, {key[1]} units", f"{alone['characters_per_second']:,.0f}", *cells]
+
+
+def speed_of(case: Mapping[str, Any]) -> str:
+    """Return a case's speed, the lowest and highest of its rounds, and the cores it kept busy."""
+    low, high = case["speedup_range"]
+    return f"{case['speedup']:.2f} ({low:.2f} to {high:.2f}; {case['cores_busy']:.1f})"
 
 
 if __name__ == "__main__":

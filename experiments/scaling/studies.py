@@ -15,7 +15,7 @@ class Study:
     """
 
     title: str
-    command: str
+    command: str  # or several, a line each
     results: tuple[str, ...]
     figures: tuple[str, ...] = ()
 
@@ -37,6 +37,24 @@ def of_module(module: str, options: str = "") -> str:
     return " ".join(filter(None, words))
 
 
+def planned(cluster: str, options: str) -> str:
+    """Return the command of the plan for a cluster."""
+    return (
+        f"python scripts/plan.py --model 4096 --cluster configs/clusters/{cluster}.toml"
+        f" {options} --output {FOLDER}/results/plan_{cluster}.json"
+    )
+
+
+EMULATED = (
+    f"python -m experiments.scaling.emulated --output {FOLDER}/results/emulated.json"
+    f" --figures {FOLDER}"
+)
+CLUSTERS = {
+    "dgx1v_infiniband": "--characters 38.3e9",
+    "dgx1v_ethernet": "--characters 38.3e9",
+    "h200": "--characters 38.3e9",
+    "mixed_lab": "--lanes-per-gpu 128 --exchange overlapped",
+}
 STUDIES = (
     Study(
         "The published figure, explained",
@@ -57,12 +75,14 @@ STUDIES = (
     ),
     Study(
         "The planner",
-        "python scripts/plan.py --model 4096 --cluster configs/clusters/dgx1v_infiniband.toml"
-        f" --characters 38.3e9 --output {FOLDER}/results/plan_dgx1v_infiniband.json",
-        ("results/plan_*.json",),
+        "\n".join(planned(*cluster) for cluster in CLUSTERS.items()),
+        tuple(f"results/plan_{cluster}.json" for cluster in CLUSTERS),
     ),
     Study(
         "Measured on this machine, gloo: a check of the sweep",
+        f"python -m experiments.scaling.sweep --output {FOLDER}/results/sweep_gloo --worlds 1,2"
+        " --hidden 64,128 --exchanges fp32,fp16,flat,powersgd,adasum --buckets 0.1,25"
+        " --windows 1,4 --lanes-per-rank 16 --window 32 --blocks 3 --steps 5 --repeats 3\n"
         f"python -m experiments.scaling.measured --sweep {FOLDER}/results/sweep_gloo"
         f" --output {FOLDER}/results/measured_gloo.json --figure {FOLDER}/measured_gloo.png",
         ("results/measured_gloo.json",),
@@ -70,8 +90,8 @@ STUDIES = (
     ),
     Study(
         "A scale model of a cluster",
-        f"python -m experiments.scaling.emulated --output {FOLDER}/results/emulated.json"
-        f" --figures {FOLDER}",
+        f"{EMULATED} --only allreduce,buckets,skipped\n"
+        f"{EMULATED} --only ethernet,today --stretch 3",
         ("results/emulated.json",),
         ("emulated.png", "emulated_ddp.png"),
     ),

@@ -127,10 +127,11 @@ README = (ROOT / "experiments/scaling/README.md").read_text()
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.title)
 def test_every_command_names_a_program_that_is_there(study):
-    python, program, *rest = shlex.split(study.command)
-    assert python == "python"
-    path = rest[0].replace(".", "/") + ".py" if program == "-m" else program
-    assert (ROOT / path).exists()
+    for line in study.command.splitlines():
+        python, program, *rest = shlex.split(line)
+        assert python == "python"
+        path = rest[0].replace(".", "/") + ".py" if program == "-m" else program
+        assert (ROOT / path).exists()
 
 
 @pytest.mark.parametrize("name", ["convergence", "interpreter", "precision"])
