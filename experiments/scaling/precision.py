@@ -55,7 +55,7 @@ PAPER_WINDOW, PAPER_LANES = 256, (128, 256)  # of a V100: in fp32, in fp16
 class Options(StudyOptions):
     """Train one model seven times, on the same text in the same order; count its memory."""
 
-    characters: int = 5_000_000
+    characters: int = 2_000_000
     """That each run reads."""
 
 

@@ -24,7 +24,7 @@ LOOKS = {
 }
 BASE = "same"  # whose first point is that of every curve that scales its rate
 SHOWN = 256  # windows of an update, of the curves by characters
-HIGHEST = 4.0  # bits per character that the axes show; what is above is drawn at the edge
+HIGHEST = 2.6  # bits per character that the axes show; what is above is drawn at the edge
 
 
 def draw(path: Path, results: Sequence[Result]) -> None:
