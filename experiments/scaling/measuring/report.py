@@ -88,9 +88,14 @@ def parameters(result: dict[str, Any]) -> str:
         [
             words(name),
             quantity(name, value),
-            quantity(name, result["deviations"][name]),
-            quantity(name, result["deviations_by_repeats"][name]),
+            deviation(name, result["deviations"][name]),
+            deviation(name, result["deviations_by_repeats"][name]),
         ]
         for name, value in result["parameters"].items()
     ]
     return markdown(["fitted", "value", "+-, by the errors", "+-, by the repeats"], rows)
+
+
+def deviation(name: str, value: float) -> str:
+    """Return a parameter's deviation; one that the errors do not move lies at its bound."""
+    return quantity(name, value) if value else "at its bound"
