@@ -35,7 +35,7 @@ def ethernet(results: Results) -> str:
             f"{PUBLISHED[gpus]:g}",
             f"{fitted[gpus]:.1f}",
             f"{scaling_of(row, row['predicted']):.1f}",
-            f"**{scaling_of(row):.1f}**",
+            f"**{scaling_of(row):.1f}**{slowed(row)}",
             quartiles(row),
             f"{scaling_of(row) / PUBLISHED[gpus] - 1:+.1%}",
             all_runs(results, gpus),
@@ -116,7 +116,7 @@ def buckets(results: Results) -> str:
         f"### Exposed seconds of a step by bucket size, {', '.join(map(str, gpus))} GPUs, fp16",
         ("cap_mb", lambda cap: f"{cap:g} MB" if cap else "each alone"),
         ("profile", lambda profile: PROFILES[profile]),
-        lambda row: f"{exposed(row, 'seconds'):.3f} ({exposed(row, 'predicted'):.3f})",
+        lambda row: f"{exposed(row, 'seconds'):.3f} ({exposed(row, 'predicted'):.3f}){slowed(row)}",
     )
 
 
@@ -157,8 +157,8 @@ def runs(results: Results) -> str:
     without = {row["key"] for row in discarded} - set(results.content["points"])
     if without:
         text.append(f"**No valid run**: {'; '.join(sorted(without))}.")
-    if slowed := stretched(results):
-        text.append(f"Measured slowed down, for the machine's own share to weigh less: {slowed}.")
+    if said := stretched(results):
+        text.append(f"Slowed down, for the machine's own share to weigh less (/2, /3): {said}.")
     return "\n\n".join(text)
 
 
@@ -218,12 +218,17 @@ def emulated(row: Row | None) -> str:
     """Return a step's scaling, and that foretold."""
     if row is None:
         return "-"
-    return f"{scaling_of(row):.1f} ({scaling_of(row, row['predicted']):.1f})"
+    return f"{scaling_of(row):.1f} ({scaling_of(row, row['predicted']):.1f}){slowed(row)}"
 
 
 def seconds_of_window(row: Row | None) -> str:
     """Return seconds per window."""
-    return "-" if row is None else f"{row['seconds'] / row['windows']:.3f}"
+    return "-" if row is None else f"{row['seconds'] / row['windows']:.3f}{slowed(row)}"
+
+
+def slowed(row: Row) -> str:
+    """Mark a point that was slowed down."""
+    return "" if row["stretch"] == 1 else f" /{row['stretch']:g}"
 
 
 def exposed(row: Row, key: str) -> float:

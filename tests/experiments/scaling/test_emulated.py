@@ -198,7 +198,7 @@ def test_what_was_always_disturbed_is_measured_slowed_down(emulate, tmp_path):
     for key, point in points.items():
         assert point["seconds"] == pytest.approx(1.01 * predicted[key])
         assert point["computing"] == pytest.approx(Scale().computing_seconds())
-    assert "own share to weigh less: 4 points 3 times." in (tmp_path / "e.md").read_text()
+    assert "own share to weigh less (/2, /3): 4 points 3 times." in (tmp_path / "e.md").read_text()
 
 
 def test_results_of_other_settings_are_not_mixed(emulate, tmp_path):
