@@ -3,6 +3,7 @@
 python -m experiments.neuron.run --model amazon_1024 --data DATA --work runs/neuron
 """
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,13 @@ from typing import Any
 import torch
 
 from configs import command
-from data_utils.labelled import read_labelled_sets
+from experiments.finetuning.variants import sst
 from model.storage import write_json
 from model.weights import load_model
-from transfer.neuron_report import draw_figures, write_report
+from transfer.neuron_report import write_report
 from transfer.neuron_study import StudyOptions, run_study
-from transfer.plots import save_png
 
 HERE = Path(__file__).resolve().parent
-SETS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +44,20 @@ def main() -> None:
     folder, work = HERE / "results" / name, options.work / name
     command.prepare_output(folder / "neuron.json")
     command.prepare_output(work / "neuron.json")
-    sets = read_labelled_sets([options.data / "sst" / f"{part}.csv" for part in SETS])
+    sets = sst(options.data / "sst")
     study = StudyOptions(draws=options.draws, untrained=options.untrained)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     results = run_study(loaded, sets, work, study)
     page = write_report(results, work)
-    keep(results, folder)
+    keep(results, work / "figures", folder)
     print(f"numbers and figures in {folder}, the texts in {page}")
 
 
-def keep(results: dict[str, Any], folder: Path) -> None:
+def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
     """Write what may be kept in a repository: all but the corpus's sentences."""
     kept = {key: value for key, value in results.items() if key != "extremes"}
     write_json(folder / "neuron.json", {**kept, "words": results["extremes"]["words"]})
-    for name, figure in draw_figures(results).items():
-        save_png(figure, folder / f"{name}.png")
+    shutil.copytree(figures, folder, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

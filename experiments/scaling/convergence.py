@@ -6,7 +6,7 @@ python -m experiments.scaling.convergence --corpus data/reviews --work runs/conv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from configs import command
@@ -43,9 +43,7 @@ class Options(StudyOptions):
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    figure = options.figure or options.output.with_suffix(".png")
-    options = replace(options, figure=figure)
-    command.prepare_output(options.output, figure)
+    command.prepare_output(options.output, options.picture)
     cases = independent()
     cases += scaled(base_rate(trained(cases, options)))
     print(publish(trained(cases, options), options))
@@ -88,10 +86,10 @@ def publish(results: Sequence[Result], options: Options) -> str:
         "origin": describe_origin(),
     }
     write_json(options.output, study)
-    text = tables(with_base(results))
+    shown = with_base(results)
+    text = tables(shown)
     keep_tables(options.output, text)
-    assert options.figure is not None
-    draw(options.figure, with_base(results))
+    draw(options.picture, shown)
     return text
 
 

@@ -35,7 +35,7 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
             draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
     efficiency = [s / p for s, p in zip(size_alone, readings.GPUS, strict=True)]
     right.plot(readings.GPUS, efficiency, color="#2166ac", linewidth=1.2, linestyle="-.")
-    label(left, right)
+    label(left, right, "GPUs (V100, eight to a DGX-1V)")
     figure.legend(handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
     plt.close(figure)
@@ -62,12 +62,12 @@ def draw_curve(
     )  # fmt: skip
 
 
-def label(left: Any, right: Any) -> None:
-    """Name the axes of both panels."""
+def label(left: Any, right: Any, gpus: str) -> None:
+    """Name the axes of both panels: speed and efficiency over GPUs."""
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.set_xticks(readings.GPUS, [str(p) for p in readings.GPUS])
-        axes.set_xlabel("GPUs (V100, eight to a DGX-1V)")
+        axes.set_xlabel(gpus)
         axes.grid(color="#dddddd", linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
     left.set_yscale("log", base=2)

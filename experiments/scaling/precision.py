@@ -61,9 +61,7 @@ class Options(StudyOptions):
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    figure = options.figure or options.output.with_suffix(".png")
-    options = replace(options, figure=figure)
-    command.prepare_output(options.output, figure)
+    command.prepare_output(options.output, options.picture)
     runs = [run_of(way, options.characters) for way in WAYS]
     results = make_runs(runs, options, lambda results: publish(results, options))
     print(publish(results, options))
@@ -92,8 +90,7 @@ def publish(results: Sequence[Result], options: Options) -> str:
     write_json(options.output, study)
     text = tables(study)
     keep_tables(options.output, text)
-    assert options.figure is not None
-    draw(options.figure, study)
+    draw(options.picture, study)
     return text
 
 

@@ -10,6 +10,7 @@ matplotlib.use("Agg")  # files only: no display needed
 import matplotlib.pyplot as plt
 
 from .. import readings
+from ..figure import label
 from .report import PROFILES, exposed
 from .results import PUBLISHED, Results, Row, fitted_curve, scaling_of
 
@@ -45,15 +46,7 @@ def draw_scaling(results: Results) -> Any:
         draw_published(axes, per_gpu)
         for (way, windows), look in LOOKS.items():
             draw_emulated(axes, list(results.training(way, windows).values()), per_gpu, look)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(readings.GPUS, [str(p) for p in readings.GPUS])
-        axes.set_xlabel("GPUs, eight to a node")
-        axes.grid(color="#dddddd", linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
-    left.set_yscale("log", base=2)
-    left.set_yticks(readings.GPUS, [str(p) for p in readings.GPUS])
-    left.set_ylabel("times the speed of one GPU")
-    right.set(ylim=(0.68, 1.005), ylabel="efficiency: speed over GPUs")
+    label(left, right, "GPUs, eight to a node")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure

@@ -51,7 +51,7 @@ class Record:
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
         """Add a valid run, in place of one that was stretched less."""
         if earlier := self.points.get(point.key):
-            self.content.setdefault("replaced", []).append({"key": point.key, **earlier})
+            self.content["replaced"].append({"key": point.key, **earlier})
         self.points[point.key] = self.row_of(point, run, sent_bytes)
         self.save()
 

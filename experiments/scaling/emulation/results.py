@@ -26,7 +26,7 @@ class Results:
 
     def every_run(self) -> list[Row]:
         """Return all runs, those that were discarded or measured again among them."""
-        return [*self.rows, *self.content["discarded"], *self.content.get("replaced", [])]
+        return [*self.rows, *self.content["discarded"], *self.content["replaced"]]
 
     def of(self, kind: str, **facts: Any) -> list[Row]:
         """Return the points of a kind with these facts."""

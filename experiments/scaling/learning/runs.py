@@ -52,6 +52,11 @@ class StudyOptions:
         if self.jobs < 1:
             raise InputError(f"--jobs {self.jobs}: at least 1")
 
+    @property
+    def picture(self) -> Path:
+        """The PNG to draw."""
+        return self.figure or self.output.with_suffix(".png")
+
 
 def make_runs(
     runs: Sequence[Run], options: StudyOptions, keep: Callable[[list[Result]], object]
