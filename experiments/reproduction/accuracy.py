@@ -42,6 +42,7 @@ def measure_accuracy(
     draw(neurons[0], examples.rows(task.folds[0].test), folder / task.name)
     tested = sum(len(fold.test) for fold in task.folds)
     blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
+    learned_nothing = {"untrained": over_draws(blank, tested)} if blank else {}
     return {
         "task": task.name,
         "folds": len(task.folds),
@@ -49,7 +50,7 @@ def measure_accuracy(
         "examples": sizes(task.folds[0]),
         "characters": sum(map(len, task.texts.texts)),
         **{name: over_folds(values, task.folds) for name, values in by_fold.items()},
-        "untrained": over_draws(blank, tested),
+        **learned_nothing,
         "neurons": neurons,
     }
 

@@ -33,6 +33,6 @@ def measure_f1(
         "emotions": list(EMOTIONS),
         "all_units": scores[0],
         "tfidf": scores_of(labels, by_words(tweets)),
-        "untrained": mean_over(scores[1:]),
+        **({"untrained": mean_over(scores[1:])} if models else {}),
         "always": scores_of(labels, np.ones_like(labels)),
     }

@@ -52,7 +52,8 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for task, result in results.items():
         for row in (name for name in ROWS if name in result):
-            others = {name: number(result[name]) for name in ("tfidf", "untrained", FLOOR[task])}
+            names = ("tfidf", "untrained", FLOOR[task])
+            others = {name: number(result[name]) for name in names if name in result}
             rows.append({
                 "task": task,
                 "row": row,
@@ -81,7 +82,8 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
         values = ", ".join(map(quoted, row["published"]))
         sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
         cells = [TITLES[row["task"]], ROWS[row["row"]], values or "-", percent(row["ours"])]
-        cells += [percent(row["tfidf"]), percent(row["untrained"]), percent(floor), sizes]
+        untrained = percent(row["untrained"]) if "untrained" in row else "-"
+        cells += [percent(row["tfidf"]), untrained, percent(floor), sizes]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", NOTES])
 
@@ -128,6 +130,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     """Draw ours with its interval, what was published, and the baselines, a line for each row."""
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
     axes = figure.subplots()
+    named: set[str] = set()
     for place, row in enumerate(rows):
         ours = row["ours"]
         axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
@@ -135,10 +138,12 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
             ("|", COLORS["negative"], "published", [p["value"] for p in row["published"]]),
             ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
-            (".", "#777777", "untrained", [row["untrained"]["value"]]),
         ]
+        if "untrained" in row:
+            marks.append((".", "#777777", "untrained", [row["untrained"]["value"]]))
         for marker, color, label, values in marks:
-            name = label if place == 0 else None
+            name = None if label in named else label
+            named.add(label)
             axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
     names = [f"{TITLES[row['task']]}, {ROWS[row['row']]}" for row in rows]
     axes.set_yticks(range(len(rows)), names)

@@ -125,10 +125,25 @@ def test_resampling_gives_the_spread_of_a_mean(monkeypatch):
     np.testing.assert_allclose(scores_of(labels, said)["micro_f1"]["interval"], expected, atol=0.01)
 
 
-def test_no_seed_of_the_untrained_baseline_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.argv", ["run", "--data", str(tmp_path), "--untrained", "0"])
-    with pytest.raises(InputError, match="--untrained 0: it must be 1 or above"):
+def test_fewer_than_no_seeds_of_the_untrained_baseline_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["run", "--data", str(tmp_path), "--untrained", "-1"])
+    with pytest.raises(InputError, match="--untrained -1: it must be 0 or above"):
         reproduction.main()
+
+
+def test_without_the_untrained_baseline_its_place_is_empty(
+    data, small_model, tmp_path, monkeypatch, capsys
+):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    monkeypatch.setattr(reproduction, "HERE", tmp_path)
+    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(data), "--untrained", "0"]
+    argv += ["--tasks", "sst", "semeval", "--work", str(tmp_path / "features")]
+    monkeypatch.setattr("sys.argv", argv)
+    reproduction.main()
+    assert "untrained 0." not in capsys.readouterr().out
+    table = (tmp_path / "results/model/table.md").read_text()
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| S")]
+    assert [row[5] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
 
 
 def test_a_model_is_measured_on_all_four(data, small_model, tmp_path, monkeypatch, capsys):
