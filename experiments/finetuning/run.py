@@ -22,6 +22,7 @@ from transfer.finetuning.directory import REQUEST_FILE
 from transfer.finetuning.experiment import run_finetuning
 
 from .baseline import bag_of_words
+from .table import write_table
 from .variants import BASIC_EMOTIONS, SEED, TASKS, Sets, Variant, variants_of
 
 HERE = Path(__file__).resolve().parent
@@ -70,6 +71,7 @@ def main() -> int:
                 return command.INTERRUPTED
             write_json(folder / f"{task}_{variant}.json", result)
             print(line(task, variant, result), flush=True)
+    print(write_table(folder))
     return 0
 
 

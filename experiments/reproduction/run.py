@@ -77,10 +77,7 @@ def about(loaded: LoadedModel) -> dict[str, Any]:
 
 def line(result: dict[str, Any]) -> str:
     """Return a task's main numbers in one line."""
-    if "one_unit" in result:
-        columns = ("all_units", "one_unit", "tfidf", "untrained", "majority")
-    else:
-        columns = ("all_units", "tfidf", "untrained", "always")
+    columns = ("all_units", "one_unit", "tfidf", "untrained", "majority", "always")
     cells = [f"{name} {number(result[name])['value']:.4f}" for name in columns if name in result]
     return f"{result['task']:<8} {', '.join(cells)}"
 

@@ -9,7 +9,9 @@ import pytest
 from data_utils.synthetic import synthetic_reviews
 from experiments.finetuning import run as study
 from experiments.finetuning.baseline import bag_of_words
+from experiments.finetuning.table import write_table
 from experiments.finetuning.variants import EMOTIONS, semeval, sst, variants_of
+from model.errors import InputError
 from model.text import text_profile
 from model.weights import save_model
 from tests.transfer.finetuning.tasks import several
@@ -71,6 +73,25 @@ def test_each_way_asked_for_is_tried(data, small_model, tmp_path, monkeypatch, c
     untrained = json.loads((tmp_path / "results/mine/semeval_untrained.json").read_text())
     assert untrained["model"]["provenance"] == {"untrained": True}
     assert "semeval  frozen " in capsys.readouterr().out
+    the_table_says_it(tmp_path / "results/mine")
+
+
+def the_table_says_it(folder):
+    """Every way that was tried has its row, in both tables; what was published stands below."""
+    text = (folder / "table.md").read_text()
+    for way in ("bag_of_words", "frozen", "untrained"):
+        test = json.loads((folder / f"semeval_{way}.json").read_text())["test"]
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith(f"| `{way}`")]
+        assert [len(row) for row in rows] == [8, 10]
+        assert rows[0][1].startswith(f"{100 * test['f1_micro']:.1f} (")
+        assert rows[1][5] == f"{100 * test['per_class']['joy']['f1']:.1f}"
+        assert float(rows[1][9][:-2]) == pytest.approx(100 * test["f1_basic_emotions"], abs=0.06)
+    assert text.count("| published: ") == 3
+    assert "27.1 | 61.0 |" in text  # the mean that the paper gives for its eight
+    assert "16.8 | 39.4 |" in text
+    assert (folder / "table.png").stat().st_size > 0
+    with pytest.raises(InputError, match="no results of sst or semeval"):
+        write_table(folder.parent)
 
 
 def test_only_what_is_compared_differs():
