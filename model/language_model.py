@@ -217,3 +217,9 @@ def build_model(
         model = LanguageModel(config, compute_dtype)
         model.reset_parameters()
     return model
+
+
+def untrained_like(model: LanguageModel, seed: int) -> LanguageModel:
+    """Return a model of the same shape, on the same device, that has learned nothing."""
+    untrained = build_model(model.config, seed, model.compute_dtype).eval()
+    return untrained.to(model.embedding.weight.device)

@@ -9,7 +9,7 @@ from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from model.classifier import Classifier, save_classifier
 from model.errors import InputError
-from model.language_model import LanguageModel, build_model
+from model.language_model import LanguageModel, untrained_like
 from model.storage import write_json
 from model.weights import LoadedModel, model_digest
 
@@ -201,8 +201,7 @@ def measure_baselines(
 def _untrained(
     loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> float:
-    model = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
-    model.to(loaded.model.embedding.weight.device)
+    model = untrained_like(loaded.model, seed)
     train, val, test = featurize_sets(model, loaded, sets, cache)
     return fit_regression(train, val, seed).accuracy(test)
 

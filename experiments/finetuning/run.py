@@ -14,7 +14,7 @@ import torch
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from model.language_model import build_model
+from model.language_model import untrained_like
 from model.storage import write_json
 from model.weights import LoadedModel, load_model
 from training.distributed import choose_device
@@ -91,8 +91,8 @@ def fine_tuned(
 ) -> dict[str, Any] | None:
     """Fine-tune in a folder of its own, or go on there; return its results."""
     if not variant.pretrained:
-        fresh = build_model(loaded.model.config, SEED, loaded.model.compute_dtype).eval()
-        loaded = replace(loaded, model=fresh, provenance={"untrained": True})
+        untrained = untrained_like(loaded.model, SEED)
+        loaded = replace(loaded, model=untrained, provenance={"untrained": True})
     resume = (work / REQUEST_FILE).is_file()
     result = run_finetuning(loaded, sets, work, variant.config, device=device, resume=resume)
     if result is None:

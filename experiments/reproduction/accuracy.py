@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from model.language_model import build_model
+from model.language_model import untrained_like
 from model.storage import write_json
 from model.weights import LoadedModel
 from transfer.baselines import majority_accuracy, tfidf_accuracy
@@ -66,7 +66,7 @@ def features_of(
 
 def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, seed: int) -> float:
     """Return the accuracy over all folds of a model that has learned nothing."""
-    blank = build_model(loaded.model.config, seed, loaded.model.compute_dtype).eval()
+    blank = untrained_like(loaded.model, seed)
     examples = features_of(task, loaded, cache, blank)
     right = 0.0
     for fold in task.folds:

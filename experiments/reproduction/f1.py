@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from model.language_model import build_model
+from model.language_model import untrained_like
 from model.weights import LoadedModel
 from transfer.features import FeatureCache
 
@@ -18,8 +18,7 @@ def measure_f1(
     """Return the measures of E-c: all units, a bag of words, untrained models, always yes."""
     labels = tweets.texts.labels[tweets.fold.test]
     sequences = list(map(loaded.tokens, tweets.texts.texts))
-    config, dtype = loaded.model.config, loaded.model.compute_dtype
-    models = [build_model(config, seed, dtype).eval() for seed in range(untrained)]
+    models = [untrained_like(loaded.model, seed) for seed in range(untrained)]
     said = [
         by_features(cache.features(model, sequences, "semeval"), tweets)
         for model in (loaded.model, *models)
