@@ -18,6 +18,7 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.failure import reason_in
 from model.errors import InputError
 from model.storage import write_json
 from training.metrics import read_rows
@@ -119,7 +120,8 @@ def measure(
         capture_output=True,
         text=True,
     )
-    failure = failure_in(process.stderr) if process.returncode else []
+    reason = reason_in(process.stderr) or f"exit code {process.returncode}"
+    failure = [reason] if process.returncode else []
     rows = read_rows(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
     scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
     result = {
@@ -133,12 +135,6 @@ def measure(
         "origin": describe_origin(),
     }
     return json.loads(json.dumps(result))
-
-
-def failure_in(stderr: str) -> list[str]:
-    """Return the last line that says what was wrong: a launcher writes its own after it."""
-    lines = stderr.strip().splitlines()
-    return ([line for line in lines if "error: " in line] or lines)[-1:]
 
 
 def training_seconds(rows: Sequence[Mapping[str, Any]]) -> float:

@@ -48,7 +48,7 @@ def test_a_run_that_fails_is_kept_with_its_last_line(tmp_path, capsys):
     assert result["valid_bits_per_character"] is None
     assert "optim.warmup is 2.0" in result["failure"][0]
     report.main()
-    assert "| failed: error: optim.warmup is 2.0" in capsys.readouterr().out
+    assert "| failed: optim.warmup is 2.0" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_refused(monkeypatch):

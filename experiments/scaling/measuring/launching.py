@@ -1,7 +1,6 @@
 """A point started as ranks by torch.distributed.run, and ended with all of them."""
 
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.failure import reason_in
 from model.errors import InputError
 
 from .points import Point, Settings, arguments_of
@@ -20,14 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 PROGRAM = ("-m", "experiments.scaling.measuring.rank")
 ON_THIS_NODE = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "{per_node}")
 GRACE = 30.0  # seconds that torchrun has to end its ranks
-# What a rank of ours says; a traceback's last line; what torchrun says of a rank that was killed.
-ERRORS = (
-    r"\[rank \d+\] error: (.*)",
-    r"(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)",
-    r"traceback : (Signal \d+ .*)",
-)
-# Of another rank's error: what the peers say, and how torchrun ends them.
-CONSEQUENCES = ("lost a peer", "torch.distributed.elastic", "Signal 15 ")
 
 
 @dataclass(frozen=True)
@@ -115,14 +107,3 @@ def end(process: "subprocess.Popen[bytes]") -> None:
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
-
-
-def reason_in(text: str) -> str:
-    """Return the line that says why ranks failed: of the errors, the first that is a cause.
-
-    Without an error the last line; of nothing, nothing.
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]
-    causes = [reason for reason in found if not reason.startswith(CONSEQUENCES)]
-    return next(iter([*causes, *found, *lines[-1:]]), "")

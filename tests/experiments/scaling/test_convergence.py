@@ -6,7 +6,6 @@ import os
 import pytest
 
 from configs.options import RunOptions
-from experiments.recipe.run import failure_in
 from experiments.scaling import convergence
 from experiments.scaling.learning import runs
 from experiments.scaling.learning.cases import Case, independent, scaled
@@ -244,14 +243,6 @@ def test_tables_have_every_run_once(tmp_path):
 def test_a_figure_of_few_runs_is_drawn(tmp_path):
     draw(tmp_path / "figure.png", convergence.with_base(made_up()[1:2]))
     assert (tmp_path / "figure.png").stat().st_size > 1_000
-
-
-def test_the_line_that_says_why_is_found_before_a_launchers_own():
-    own = "[rank 0] error: the training loss is not finite"
-    launchers = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
-    assert failure_in(f"a warning\n{own}\n{launchers}\n{'=' * 9}\n") == [own]
-    assert failure_in("Killed\n") == ["Killed"]
-    assert failure_in("") == []
 
 
 def test_no_runs_at_a_time_are_refused(tmp_path):

@@ -4,21 +4,18 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
-from experiments.network import Unavailable, nodes
 from experiments.scaling import emulated
-from experiments.scaling.emulation import measuring, ranks
+from experiments.scaling.emulation import measuring
 from experiments.scaling.emulation.machine import Snapshot
 from experiments.scaling.emulation.points import Study
 from experiments.scaling.emulation.scale import Scale
 from model.errors import InputError
 from model.storage import read_json
-from tests.runs import run, start, wait_for
 
 PARTS = ["ethernet", "today", "allreduce", "buckets", "skipped"]
 MODULE = "experiments.scaling.emulated"
@@ -217,110 +214,3 @@ def test_results_of_other_settings_are_not_mixed(emulate, tmp_path):
 def test_bad_options_are_one_line(emulate, options, said):
     with pytest.raises(InputError, match=said):
         emulate(*options)
-
-
-class Laid:
-    """A namespace that is not there."""
-
-    number = 0
-    address = "127.0.0.1"
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, InputError])
-def test_no_rank_is_left(monkeypatch, error):
-    left = []
-
-    @contextmanager
-    def laid(count, rate):
-        try:
-            yield [Laid()] * count
-        finally:
-            left.append(count)
-
-    monkeypatch.setattr(ranks, "nodes", laid)
-    monkeypatch.setattr(
-        ranks, "start", lambda *_: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
-    )
-    with pytest.raises(error), ranks.emulated_nodes(2, "1mbit") as found:  # noqa: PT012
-        processes = found.processes
-        raise error
-    assert [process.returncode for process in processes] == [-9, -9]
-    assert left == [2]
-
-
-def test_a_rank_that_is_gone_is_one_line(monkeypatch):
-    gone = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    monkeypatch.setattr(ranks, "start", lambda *_: subprocess.Popen(["true"], **gone))
-    with closing(ranks.Ranks([Laid()], "1mbit")) as found:
-        found.processes[0].wait()
-        with pytest.raises(InputError, match="a rank failed"):
-            found.take([], 1)
-
-
-def test_without_root_it_is_one_line(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    before = signal.getsignal(signal.SIGTERM)
-    output = tmp_path / "e.json"
-    monkeypatch.setattr(sys, "argv", ["emulated.py", "--output", str(output), "--nodes", "2"])
-    with pytest.raises(InputError, match=r"no network to emulate .* need root"):
-        emulated.main()
-    signal.signal(signal.SIGTERM, before)
-    assert not output.exists()
-
-
-def laid_or_skipped():
-    try:
-        with nodes(2, "100mbit"):
-            pass
-    except Unavailable as error:
-        pytest.skip(f"no network namespaces here: {error}")
-
-
-# Seconds of milliseconds, 16 Mb/s: what another machine's load does to them is not asked here.
-SMALL = ("--nodes", "2", "--factor", "3000", "--stretch", "0.2", "--attempts", "1")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_two_real_nodes(tmp_path):
-    laid_or_skipped()
-    output = tmp_path / "e.json"
-    process = run("-m", MODULE, *SMALL, "--only", "ethernet,today", "--output", output, timeout=800)
-    assert process.returncode in (0, 1), process.stderr
-    result = read_json(output)
-    found = {**result["points"], **{row["key"]: row for row in result["discarded"]}}
-    assert len(found) == 3
-    for row in found.values():
-        assert row["turns"] in (5, 7)
-        assert row["seconds"] > row["computing"]
-    p, parameters = 16, 86_319_360
-    for row in found.values():  # whatever this machine did to their seconds
-        expected = 2 * (p - 1) / p * 2 * parameters / 3000
-        assert row["sent_bytes"] == pytest.approx(expected, rel=1e-3)
-    # What passes unlimited after a pause is a third of so few bytes; without a limit all would.
-    (flat,) = (row for row in found.values() if row["way"] == "2018")
-    assert flat["seconds"] - flat["computing"] > 0.5 * (flat["predicted"] - flat["computing"])
-    assert result["sessions"][0]["ceilings"]["2"] > 20e6
-    assert (tmp_path / "e.md").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_of_real_nodes(tmp_path, sent):
-    laid_or_skipped()
-
-    def names():
-        said = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
-        return {line.split()[0] for line in said.splitlines()}
-
-    before = names()
-    output = tmp_path / "e.json"
-    with start("-m", MODULE, *SMALL, "--only", "skipped", "--output", output) as process:
-        try:
-            wait_for(output, lambda text: "seconds" in text, seconds=500)
-            os.kill(process.pid, sent)
-            assert process.wait(300) == 128 + sent  # a starved machine takes its time
-        finally:
-            process.kill()
-    assert not names() - before

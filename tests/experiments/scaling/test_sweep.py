@@ -1,6 +1,5 @@
 """The sweep: its points, its turns, failures, interruptions; one rank for real, two where slow."""
 
-import os
 import sys
 from dataclasses import replace
 
@@ -9,8 +8,7 @@ import torch
 
 from configs.command import parse
 from experiments.scaling import sweep
-from experiments.scaling.measuring import environment, launching, rank, results
-from experiments.scaling.measuring.launching import Launcher, reason_in
+from experiments.scaling.measuring import environment, rank, results
 from experiments.scaling.measuring.points import EXCHANGES, Point, Settings, arguments_of, design
 from model.errors import InputError
 from model.storage import read_json, write_json
@@ -198,17 +196,6 @@ def test_words_in_place_of_numbers_are_refused(capsys):
     assert "--worlds" in capsys.readouterr().err
 
 
-def test_a_cluster_is_launched_as_it_is_told(tmp_path):
-    given = "srun -N {nodes} torchrun --nproc-per-node {per_node} --rdzv-id s{number}"
-    launcher = Launcher(tmp_path, SMALL, given, ranks_per_node=8, timeout=9.0)
-    words = launcher.words(Point.of(32, 8, "flat", 25.0, 1), 5)
-    start = "srun -N 4 torchrun --nproc-per-node 8 --rdzv-id s5 -m experiments.scaling"
-    assert " ".join(words).startswith(start)
-    few = launcher.words(Point.of(2, 8, "flat", 25.0, 1), 6)
-    assert few[:5] == ["srun", "-N", "1", "torchrun", "--nproc-per-node"]
-    assert few[5] == "2"
-
-
 def test_a_rank_has_the_same_threads_at_every_number_of_ranks(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
     options = parse(sweep.Options, arguments=["--output", "x", "--worlds", "1,2,4"])
@@ -216,55 +203,6 @@ def test_a_rank_has_the_same_threads_at_every_number_of_ranks(monkeypatch):
     assert sweep.settled(replace(options, worlds=(1, 32))).threads == 1
     assert sweep.settled(replace(options, worlds=(1, 32), ranks_per_node=8)).threads == 2
     assert sweep.settled(replace(options, threads=3)).threads == 3
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("W1 elastic\n[rank 1] error: parallel.flat is no\nx.errors.ChildFailedError: \n",
-         "parallel.flat is no"),
-        ("[rank 0] error: lost a peer: gloo\n[rank1]: torch.OutOfMemoryError: CUDA\n",
-         "torch.OutOfMemoryError: CUDA"),
-        ("[rank 0] error: lost a peer: gloo\n"
-         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-         "  traceback : Signal 9 (SIGKILL) received by PID 7\n", "Signal 9 (SIGKILL) received by"),
-        ("[rank 0] error: lost a peer: gloo\n", "lost a peer: gloo"),
-        ("srun: no such partition\n\n", "srun: no such partition"),
-        ("[rank 1] error: lost a peer: wait timeout\n"
-         "  traceback : Signal 15 (SIGTERM) received by PID 7\n", "lost a peer: wait timeout"),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_the_reason_of_a_failure_is_its_cause(said, reason):
-    assert reason_in(said).startswith(reason)
-    assert bool(reason_in(said)) == bool(reason)
-
-
-def launcher_of(tmp_path, code):
-    script = tmp_path / "launch.py"
-    script.write_text(code)
-    return Launcher(tmp_path, SMALL, f"{sys.executable} -S {script}", None, timeout=60.0)
-
-
-def test_a_launch_that_fails_leaves_its_log(tmp_path):
-    launcher = launcher_of(tmp_path, "raise MemoryError('no room')")
-    assert launcher(TWO[0], 1) == "MemoryError: no room"
-    log = tmp_path / f"{TWO[0].name}.log"
-    assert "Traceback" in log.read_text()
-    silent = launcher_of(tmp_path, "raise SystemExit(3)")(TWO[0], 2)
-    assert silent == "ended with exit code 3 and without a word"
-    assert launcher_of(tmp_path, "")(TWO[0], 3) is None
-    assert not log.exists()
-
-
-def test_a_launch_that_takes_too_long_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(launching, "GRACE", 0.3)
-    (tmp_path / "launch.sh").write_text(f"trap '' TERM\necho $$ > {tmp_path}/id\nsleep 60\n")
-    launcher = Launcher(tmp_path, SMALL, f"sh {tmp_path}/launch.sh", None, timeout=0.7)
-    assert launcher(TWO[0], 1) == "took longer than 0.7 s"
-    ended = int((tmp_path / "id").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(ended, 0)
 
 
 def test_one_rank_measures_itself(tmp_path):
