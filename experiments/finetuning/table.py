@@ -137,7 +137,7 @@ def draw_sst(axes: Axes, scores: Scores) -> None:
         axes.plot(result["test"]["accuracy_interval"], [place, place], color="#999999", linewidth=3)
         axes.plot(result["test"]["accuracy"], place, "o", color=COLORS["positive"])
     axes.set_yticks(range(len(scores)), list(scores))
-    axes.set(xlabel="accuracy")
+    axes.set(xlabel="accuracy", xlim=(0.5, 1.0))
 
 
 def draw_semeval(axes: Axes, scores: Scores) -> None:
@@ -148,7 +148,7 @@ def draw_semeval(axes: Axes, scores: Scores) -> None:
     places = range(len(ours), len(ours) + len(published))
     axes.plot(list(published.values()), places, "D", color=COLORS["negative"], label="published")
     axes.set_yticks(range(len(ours) + len(published)), [*ours, *published])
-    axes.set(xlabel=EIGHT)
+    axes.set(xlabel=EIGHT, xlim=(0.0, 0.7))
     axes.legend()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
@@ -136,7 +137,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
         axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
         marks = [
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
-            ("|", COLORS["negative"], "published", [p["value"] for p in row["published"]]),
+            ("|", COLORS["negative"], "published (units)", [p["value"] for p in row["published"]]),
             ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
         ]
         if "untrained" in row:
@@ -145,12 +146,29 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             name = None if label in named else label
             named.add(label)
             axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
+        name_sizes(axes, row["published"], place)
     names = [f"{TITLES[row['task']]}, {ROWS[row['row']]}" for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))
     axes.legend(loc="lower left")
     return figure
+
+
+def name_sizes(axes: Axes, published: list[dict[str, Any]], place: int) -> None:
+    """Write how many units a published value's model has, upright above its mark."""
+    for value, units in {row["value"]: row["units"] for row in published}.items():
+        axes.annotate(
+            f"{units:,}",
+            (value, place),
+            xytext=(0, 7),
+            textcoords="offset points",
+            rotation=90,
+            ha="center",
+            va="bottom",
+            fontsize=6,
+            color=COLORS["negative"],
+        )
 
 
 if __name__ == "__main__":
