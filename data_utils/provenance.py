@@ -21,8 +21,14 @@ def describe_origin() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: installed_version(name) for name in PACKAGES},
         "hardware": describe_hardware(),
-        "command": " ".join(_without_folders(word) for word in sys.argv),
+        "command": " ".join([_program(), *map(_without_folders, sys.argv[1:])]),
     }
+
+
+def _program() -> str:
+    """Return what was started: a module as `python -m` takes it, or a script's name."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return f"-m {spec.name}" if spec else _without_folders(sys.argv[0])
 
 
 def _without_folders(word: str) -> str:

@@ -24,6 +24,7 @@ from tests.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
 from training.feeding import as_batch
 from training.objective import Objective
+from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
@@ -182,7 +183,9 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(small_model, tmp_path
         loaded = LoadedModel(model, text_profile("openai"), tmp_path)
         task = make_task(loaded, several(24), several(12, seed=50))
         config = FinetuningConfig(dropout=0.0, lm_weight=0.1, batch_size=8, warmup=0.0)
-        tuner = make_finetuner(loaded, task, config, torch.device(device), tmp_path)
+        tuner = make_finetuner(
+            loaded, task, config, torch.device(device), FeatureCache(tmp_path / "features")
+        )
         tuner.standardize()
         cells = tuner.encoder.encode(task.train, np.arange(8)).cells
         tuner.step(np.arange(8))

@@ -82,8 +82,10 @@ def run_transfer(
 
 
 def describe_model(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the model's shape and where it comes from."""
+    """Return the model's shape, size, weights (their digest) and where it comes from."""
     return {
+        "digest": model_digest(loaded.model),
+        "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "architecture": loaded.model.config.architecture(),
         "provenance": dict(loaded.provenance),
     }

@@ -20,6 +20,7 @@ from .regression import CONFIDENCE, accuracy_interval
 
 Metric = Literal["accuracy", "f1_macro", "f1_micro", "jaccard_macro", "mcc"]
 RESAMPLES = 1000
+COUNTS_AT_ONCE = 2**23  # of the texts in the draws: 64 MB
 AVERAGED = {
     "f1": f1_score,
     "precision": precision_score,
@@ -106,17 +107,30 @@ def bootstrap_intervals(truth: np.ndarray, told: np.ndarray, seed: int) -> dict[
 
     truth and told: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
     """
-    N = len(truth)
-    weights = np.random.default_rng(seed).multinomial(N, np.full(N, 1 / N), size=RESAMPLES)
-    tp = weights @ (truth * told)  # [R, C]
-    wrong = weights @ (truth != told).astype(np.int64)  # [R, C]
+    N, C = truth.shape
     union = (truth | told).sum(1)
-    jaccard = np.where(union > 0, (truth & told).sum(1) / np.maximum(union, 1), 1.0)  # [N]
+    jaccard = np.where(union > 0, (truth & told).sum(1) / np.maximum(union, 1), 1.0)
+    each = np.concatenate([truth * told, truth != told, jaccard[:, None]], axis=1)  # [N, 2C + 1]
+    tp, wrong, jaccard = np.split(resampled_sums(each, seed), [C, 2 * C], axis=1)  # [R, ...]
     draws = {
         "f1_micro": 2 * tp.sum(1) / np.maximum((2 * tp + wrong).sum(1), 1),
         "f1_macro": (2 * tp / np.maximum(2 * tp + wrong, 1)).mean(1),
-        "jaccard_samples": weights @ jaccard / N,
+        "jaccard_samples": jaccard[:, 0] / N,
         "accuracy": 1 - wrong.mean(1) / N,
     }
     tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     return {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
+
+
+def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:
+    """Return the sums float64 [R, K] of rows of values [N, K] drawn N times, in RESAMPLES draws.
+
+    Some draws at a time: memory does not grow with N.
+    """
+    N = len(values)
+    rng, shares = np.random.default_rng(seed), np.full(N, 1 / N)
+    rows = max(1, COUNTS_AT_ONCE // N)
+    return np.concatenate([
+        rng.multinomial(N, shares, size=min(rows, RESAMPLES - start)) @ values
+        for start in range(0, RESAMPLES, rows)
+    ])  # fmt: skip

@@ -1,10 +1,10 @@
-"""Fine-tuning on SST and SemEval-2018 E-c: one model, five ways, and a bag of words.
+"""Fine-tuning on SST and SemEval-2018 E-c: one model, five ways, and what needs no model.
 
-python -m experiments.finetuning.run --model runs/amazon_1024 --data DATA --work runs/finetuning
+python -m experiments.finetuning.run --model amazon_1024 --data DATA --work runs/finetuning
 """
 
-import shutil
-from dataclasses import dataclass, replace
+import json
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,23 +14,31 @@ import torch
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.language_model import untrained_like
-from model.storage import write_json
-from model.weights import LoadedModel, load_model
+from model.storage import read_json, write_json
+from model.weights import LoadedModel, load_model, model_digest
 from training.distributed import choose_device
-from transfer.finetuning.directory import REQUEST_FILE
+from transfer.experiment import SPLITS
+from transfer.features import FeatureCache
+from transfer.finetuning.directory import REQUEST_FILE, Directory
 from transfer.finetuning.experiment import run_finetuning
 
-from .baseline import bag_of_words
+from .baseline import baselines, measured
 from .table import write_table
-from .variants import BASIC_EMOTIONS, SEED, TASKS, Sets, Variant, variants_of
+from .variants import TASKS, Sets, Variant, variants_of
 
 HERE = Path(__file__).resolve().parent
+DRAWN_BY = 0  # the seed of the texts that --limit takes
+Way = Literal["frozen", "frozen_hidden", "learned", "learned_with_lm", "untrained"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fine-tune one model on SST and SemEval, five ways, into results/<name>/."""
+    """Fine-tune one model on SST and SemEval, five ways, into results/<name>/.
+
+    What has its result already is not done again: remove the file for that.
+    """
 
     model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
@@ -42,79 +50,126 @@ class Options:
     """Where the fine-tuned models go; what is there already goes on where it was interrupted."""
     tasks: tuple[Literal["sst", "semeval"], ...] = ("sst", "semeval")
     """Which of them."""
-    variants: tuple[str, ...] = ()
+    variants: tuple[Way, ...] = ()
     """Which ways; absent, all."""
+    seeds: int = 1
+    """How often each: seed 0, 1, ... draw heads, order, dropout, and what is untrained."""
     epochs: int = 5
     """Passes over the training set, for each of them."""
     limit: int | None = None
-    """At most so many texts of each set, to see it work; absent, all."""
+    """At most so many texts of each set, to see it work, filed apart; absent, all."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU where there is one."""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "epochs", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name} {value}: it must be 1 or above")
+
+    @property
+    def filed_under(self) -> str:
+        """The folder of the results; what a limit makes is no result of the study."""
+        name = self.name or Path(self.model).name
+        return name if self.limit is None else f"{name}_limit_{self.limit}"
 
 
 def main() -> int:
     options = command.parse(Options, __doc__)
-    device = choose_device(options.device)
-    name = options.name or Path(options.model).name
-    folder = HERE / "results" / name
+    folder = HERE / "results" / options.filed_under
     folder.mkdir(parents=True, exist_ok=True)
-    known = variants_of(options.epochs)
     for task in options.tasks:
         sets = [limited(part, options.limit) for part in TASKS[task](options.data / task)]
-        write_json(folder / f"{task}_bag_of_words.json", baseline(sets))
-        for variant in options.variants or known:
-            work = options.work / name / task / variant
-            loaded = load_model(options.model, compute_dtype=torch.float32)
-            result = fine_tuned(loaded, sets, known[variant], work, device)
-            if result is None:
-                print(f"stopped in {work}; the same command goes on")
+        for name, scores in baselines(sets).items():
+            write_json(folder / f"{task}_{name}.json", described(scores, sets))
+        for seed in range(options.seeds):
+            if not tune(task, sets, seed, folder, options):
                 return command.INTERRUPTED
-            write_json(folder / f"{task}_{variant}.json", result)
-            print(line(task, variant, result), flush=True)
     print(write_table(folder))
     return 0
 
 
+def tune(task: str, sets: Sets, seed: int, folder: Path, options: Options) -> bool:
+    """Fine-tune in every way that has no result yet; return whether it came to its end."""
+    known = variants_of(options.epochs, seed)
+    cache = FeatureCache(options.work / options.filed_under / task / "features")
+    for way in options.variants or known:
+        label = f"{way}_{seed}" if seed else way
+        path = folder / f"{task}_{label}.json"
+        loaded = source_of(options.model, known[way], seed)
+        if not is_measured(path, loaded, known[way], sets):
+            work = options.work / options.filed_under / task / label
+            device = choose_device(options.device)
+            result = fine_tuned(loaded, sets, known[way], work, device, cache)
+            if result is None:
+                print(f"stopped in {work}; the same command goes on")
+                return False
+            write_json(path, result)
+        print(line(task, label, read_json(path)), flush=True)
+    return True
+
+
 def limited(part: LabelledSet, limit: int | None) -> LabelledSet:
-    """Return the first texts of a set in an order drawn by the seed."""
-    order = np.random.default_rng(SEED).permutation(len(part.texts))
+    """Return the first texts of a set in an order drawn by a seed."""
+    order = np.random.default_rng(DRAWN_BY).permutation(len(part.texts))
     return part if limit is None else part.subset(np.sort(order[:limit]))
 
 
-def baseline(sets: Sets) -> dict[str, Any]:
-    """Return what a bag of words is worth."""
-    return {"test": with_basic(bag_of_words(*sets)), "origin": describe_origin()}
+def described(scores: dict[str, Any], sets: Sets) -> dict[str, Any]:
+    """Return what a baseline's file holds."""
+    return {"examples": sizes(sets), "test": scores, "origin": describe_origin()}
+
+
+def sizes(sets: Sets) -> dict[str, int]:
+    """Return the number of texts of each set."""
+    return {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
+
+
+def source_of(model: str, variant: Variant, seed: int) -> LoadedModel:
+    """Return what a way starts from: the model, or its like with weights drawn anew."""
+    loaded = load_model(model, compute_dtype=torch.float32)
+    if variant.pretrained:
+        return loaded
+    untrained = untrained_like(loaded.model, seed)
+    return replace(loaded, model=untrained, provenance={"untrained": True})
+
+
+def is_measured(path: Path, source: LoadedModel, variant: Variant, sets: Sets) -> bool:
+    """Return whether a file holds the result of this model, these settings and as many texts."""
+    if not path.is_file():
+        return False
+    found = read_json(path)
+    asked = {"config": json.loads(json.dumps(asdict(variant.config))), "examples": sizes(sets)}
+    same = all(found.get(key) == value for key, value in asked.items())
+    return same and found["model"].get("digest") == model_digest(source.model)
 
 
 def fine_tuned(
-    loaded: LoadedModel, sets: Sets, variant: Variant, work: Path, device: torch.device
+    loaded: LoadedModel,
+    sets: Sets,
+    variant: Variant,
+    work: Path,
+    device: torch.device,
+    cache: FeatureCache,
 ) -> dict[str, Any] | None:
     """Fine-tune in a folder of its own, or go on there; return its results."""
-    if not variant.pretrained:
-        untrained = untrained_like(loaded.model, SEED)
-        loaded = replace(loaded, model=untrained, provenance={"untrained": True})
     resume = (work / REQUEST_FILE).is_file()
-    result = run_finetuning(loaded, sets, work, variant.config, device=device, resume=resume)
+    result = run_finetuning(
+        loaded, sets, work, variant.config, device=device, resume=resume, cache=cache
+    )
     if result is None:
         return None
-    shutil.rmtree(work / "features", ignore_errors=True)
-    return {**result, "test": with_basic(result["test"])}
+    test = sets[-1]
+    with np.load(Directory(work).choices) as choices:
+        return {**result, "test": measured(test.labels, choices["test"], test.classes)}
 
 
-def with_basic(scores: dict[str, Any]) -> dict[str, Any]:
-    """Add the mean F1 of Plutchik's eight emotions, where they are the classes."""
-    if not set(BASIC_EMOTIONS) <= set(scores["per_class"]):
-        return scores
-    each = [scores["per_class"][name]["f1"] for name in BASIC_EMOTIONS]
-    return {**scores, "f1_basic_emotions": float(np.mean(each))}
-
-
-def line(task: str, variant: str, result: dict[str, Any]) -> str:
+def line(task: str, label: str, result: dict[str, Any]) -> str:
     """Return the scores on the test set in one line."""
-    keys = ("accuracy", "f1_macro", "f1_micro", "jaccard_samples", "f1_basic_emotions")
+    keys = ("accuracy", "f1_macro", "f1_micro", "jaccard_samples", "f1_plutchik")
     test = result["test"]
     cells = (f"{key} {test[key]:.4f}" for key in keys if key in test)
-    return f"{task:<8} {variant:<16} {', '.join(cells)}; epoch {result['best_epoch']}"
+    return f"{task:<8} {label:<18} {', '.join(cells)}; epoch {result['best_epoch']}"
 
 
 if __name__ == "__main__":

@@ -8,29 +8,38 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from configs import command
+from experiments.reproduction.emotions import PLUTCHIK
 from model.errors import InputError
 from model.storage import read_json, write_atomically, write_json
-from transfer.plots import COLORS, STYLE, save_png
+from transfer.plots import save_png
 
-from .variants import BASIC_EMOTIONS, variants_of
+from .figure import draw
+from .variants import variants_of
 
 PUBLISHED = read_json(Path(__file__).with_name("published.json"))
-WAYS = ("bag_of_words", *variants_of(1))
-TASKS = {"sst": "SST, test", "semeval": "SemEval E-c, validation set"}
+WAYS = ("constant", "bag_of_words", *variants_of(1, 0))
+TITLES = {"sst": "SST, test", "semeval": "SemEval E-c, validation set"}
 MEASURES = {
     "sst": {"accuracy": "accuracy", "f1_macro": "macro F1"},
-    "semeval": {"f1_micro": "micro F1", "f1_macro": "macro F1", "jaccard_samples": "Jaccard"},
+    "semeval": {
+        "f1_plutchik": "F1, mean of 8 emotions",
+        "f1_micro": "micro F1",
+        "f1_macro": "macro F1",
+        "jaccard_samples": "Jaccard",
+    },
 }
-EIGHT = "F1, mean of 8 emotions"
-NOTE = "Per cent, with 95 % intervals over texts; MCC: Matthews's coefficient, mean of the classes."
+NOTES = """\
+Per cent, with 95 % intervals over texts: of several seeds the means of their values and of the ends
+of their intervals, and from the lowest to the highest value of the first measure. MCC is Matthews's
+coefficient; of SemEval the mean of the classes'. Minutes are those of learning, of one seed; what
+frozen features take to be read is not in them. `constant` says the commoner class, or every
+emotion. Published: (source; recalled where the paper's own table was not at hand).
+"""
 
-Scores = dict[str, dict[str, Any]]  # of each way, what its file holds
+Scores = dict[str, list[dict[str, Any]]]  # of each way, what the file of each seed holds
 
 
 def main() -> None:
@@ -41,71 +50,147 @@ def main() -> None:
 
 def write_table(folder: Path) -> str:
     """Write table.md, table.json and table.png for the results that a folder holds; return it."""
-    found = {task: results(folder, task) for task in TASKS}
+    found = {task: results(folder, task) for task in TITLES}
     found = {task: scores for task, scores in found.items() if scores}
     if not found:
-        raise InputError(f"{folder}: no results of {' or '.join(TASKS)}")
+        raise InputError(f"{folder}: no results of {' or '.join(TITLES)}")
     parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
     if "semeval" in found:
         parts += [emotions_table(found["semeval"]), ""]
-    text = "\n".join([*parts, NOTE, ""])
+    text = "\n".join([*about(found), *parts, NOTES])
+    rows = {task: numbers(task, scores) for task, scores in found.items()}
     write_atomically(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
-    write_json(folder / "table.json", {task: numbers(scores) for task, scores in found.items()})
-    save_png(draw(found), folder / "table.png")
+    write_json(folder / "table.json", rows)
+    save_png(draw(rows), folder / "table.png")
     return text
 
 
 def results(folder: Path, task: str) -> Scores:
     """Return what was measured, in the order in which the ways are explained."""
-    paths = {way: folder / f"{task}_{way}.json" for way in WAYS}
-    return {way: read_json(path) for way, path in paths.items() if path.is_file()}
+    found = {}
+    for way in WAYS:
+        first = folder / f"{task}_{way}.json"
+        others = sorted(folder.glob(f"{task}_{way}_[0-9]*.json"))
+        found[way] = [read_json(path) for path in (first, *others) if path.is_file()]
+    return {way: seeds for way, seeds in found.items() if seeds}
 
 
-def numbers(scores: Scores) -> dict[str, Any]:
-    """Return the numbers that are written and drawn."""
-    return {way: result["test"] for way, result in scores.items()}
+def about(found: dict[str, Scores]) -> list[str]:
+    """Return lines on the model's size, what it has read, and the texts."""
+    tuned = (seeds[0] for scores in found.values() for seeds in scores.values())
+    models = [result["model"] for result in tuned if "provenance" in result.get("model", {})]
+    known = [model for model in models if not model["provenance"].get("untrained")]
+    lines = []
+    for model in known[:1]:
+        read = model["provenance"].get("characters")
+        parts = [f"{model['architecture']['hidden_size']:,} units"]
+        parts += [f"{model['parameters']:,} parameters"] if "parameters" in model else []
+        parts += [f"{read:,} characters read in training"] if read else []
+        lines.append(f"The model: {', '.join(parts)}.")
+    for task, scores in found.items():
+        counts = next(seeds[0]["examples"] for seeds in scores.values() if "examples" in seeds[0])
+        texts = " / ".join(f"{count:,}" for count in counts.values())
+        lines.append(f"{TITLES[task]}: {texts} texts to train, choose and test on.")
+    return [*lines, ""]
+
+
+def numbers(task: str, scores: Scores) -> dict[str, Any]:
+    """Return what is drawn: the first measure of ours, with its interval, and of the published."""
+    name = next(iter(MEASURES[task]))
+    ours = {
+        way: {"value": mean_of(seeds, name), "interval": interval_of(seeds, name)}
+        for way, seeds in scores.items()
+    }
+    published = {
+        f"{model_of(row)['name']} ({model_of(row)['size'].split(',')[0]})": row["accuracy"]
+        if task == "sst"
+        else float(np.mean(row["f1"]))
+        for row in PUBLISHED[task]
+    }
+    return {
+        "title": TITLES[task],
+        "measure": MEASURES[task][name],
+        "ours": ours,
+        "published": published,
+    }
 
 
 def scores_table(task: str, scores: Scores) -> str:
-    """Return a row for each way: the task's measures, the epoch kept, minutes taken."""
-    eight = [EIGHT] if task == "semeval" else []
-    head = [TASKS[task], *MEASURES[task].values(), *eight, "MCC", "epoch", "minutes"]
+    """Return a row for each way, and one for each published model."""
+    measures = MEASURES[task]
+    head = [TITLES[task], *measures.values(), "seeds", "MCC", "epoch", "minutes"]
     rows = [
-        [
-            f"`{way}`",
-            *(with_interval(result["test"], name) for name in MEASURES[task]),
-            *(percent(result["test"]["f1_basic_emotions"]) for _ in eight),
-            f"{result['test']['mcc']:.3f}",
-            str(result.get("best_epoch", "-")),
-            f"{result['seconds'] / 60:.0f}" if "seconds" in result else "-",
-        ]
-        for way, result in scores.items()
+        [f"`{way}`", *(with_interval(seeds, name) for name in measures), *details(task, seeds)]
+        for way, seeds in scores.items()
     ]
+    for row in PUBLISHED[task]:
+        values = {"f1_plutchik": np.mean(row["f1"])} if "f1" in row else row
+        cells = [percent(values[name]) if name in values else "-" for name in measures]
+        rows.append([published_name(row), *cells, "", "", "", ""])
+        if "on_test" in row:
+            cells = [percent(row["on_test"][m]) if m in row["on_test"] else "-" for m in measures]
+            rows.append([f"{published_name(row)}, on the test set", *cells, "", "", "", ""])
     return as_markdown(head, rows)
+
+
+def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
+    """Return the spread over seeds, Matthews's coefficient, the epoch kept and the minutes."""
+    measured = [seed["test"][next(iter(MEASURES[task]))] for seed in seeds]
+    spread = f": {percent(min(measured))} to {percent(max(measured))}" if len(seeds) > 1 else ""
+    correlation = mean_of(seeds, "mcc" if task == "sst" else "mcc_macro")
+    epochs = ", ".join(str(seed["best_epoch"]) for seed in seeds if "best_epoch" in seed)
+    minutes = [seed["seconds"] / 60 for seed in seeds if "seconds" in seed]
+    return [
+        f"{len(seeds)}{spread}" if epochs else "-",
+        f"{correlation:.3f}",
+        epochs or "-",
+        f"{np.mean(minutes):.1f}" if minutes else "-",
+    ]
 
 
 def emotions_table(scores: Scores) -> str:
     """Return the F1 of each of Plutchik's eight emotions, ours and published."""
-    rows = [
-        [f"`{way}`", *map(percent, by_emotion(result)), percent(np.mean(by_emotion(result)))]
-        for way, result in scores.items()
-    ]
-    rows += [
-        [f"published: {name}", *map(percent, f1), percent(np.mean(f1))]
-        for name, f1 in PUBLISHED["f1"].items()
-    ]
-    return as_markdown(["F1", *BASIC_EMOTIONS, "mean"], rows)
+    rows = [[f"`{way}`", *with_mean(by_emotion(seeds))] for way, seeds in scores.items()]
+    rows += [[published_name(row), *with_mean(row["f1"])] for row in PUBLISHED["semeval"]]
+    return as_markdown(["F1", *PLUTCHIK, "mean"], rows)
 
 
-def by_emotion(result: dict[str, Any]) -> list[float]:
-    """Return the F1 of each of the eight."""
-    return [result["test"]["per_class"][name]["f1"] for name in BASIC_EMOTIONS]
+def by_emotion(seeds: list[dict[str, Any]]) -> list[float]:
+    """Return the F1 of each of the eight, means over seeds."""
+    each = [[seed["test"]["per_class"][name]["f1"] for name in PLUTCHIK] for seed in seeds]
+    return np.mean(each, axis=0).tolist()
 
 
-def with_interval(test: dict[str, Any], name: str) -> str:
+def with_mean(values: list[float]) -> list[str]:
+    """Return values and their mean in per cent."""
+    return [percent(value) for value in (*values, np.mean(values))]
+
+
+def model_of(row: dict[str, Any]) -> dict[str, str]:
+    """Return the name and the size of a published model."""
+    return PUBLISHED["models"][row["model"]]
+
+
+def published_name(row: dict[str, Any]) -> str:
+    """Return what a published row is called, with its source."""
+    doubt = "; recalled" if row.get("recalled") else ""
+    return f"{model_of(row)['name']}, {model_of(row)['size']} ({row['source']}{doubt})"
+
+
+def mean_of(seeds: list[dict[str, Any]], name: str) -> float:
+    """Return the mean of a measure over seeds."""
+    return float(np.mean([seed["test"][name] for seed in seeds]))
+
+
+def interval_of(seeds: list[dict[str, Any]], name: str) -> list[float]:
+    """Return the means over seeds of an interval's ends."""
+    return np.mean([seed["test"][f"{name}_interval"] for seed in seeds], axis=0).tolist()
+
+
+def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
     """Return a measure and its interval in per cent."""
-    low, high = test[f"{name}_interval"]
-    return f"{percent(test[name])} ({percent(low)} to {percent(high)})"
+    low, high = interval_of(seeds, name)
+    return f"{percent(mean_of(seeds, name))} ({percent(low)} to {percent(high)})"
 
 
 def percent(value: float) -> str:
@@ -116,40 +201,6 @@ def as_markdown(head: list[str], rows: Iterable[list[str]]) -> str:
     """Return a table: the first column names, the rest are numbers."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-@mpl.rc_context(STYLE)
-def draw(found: dict[str, Scores]) -> Figure:
-    """Draw the first measure of each task, way by way; SemEval's beside the published rows."""
-    figure = Figure(figsize=(4.5 * len(found), 3.2), layout="constrained")
-    for axes, (task, scores) in zip(
-        figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True
-    ):
-        draw_sst(axes, scores) if task == "sst" else draw_semeval(axes, scores)
-        axes.set_title(TASKS[task])
-        axes.invert_yaxis()
-    return figure
-
-
-def draw_sst(axes: Axes, scores: Scores) -> None:
-    """Draw accuracies with their intervals."""
-    for place, result in enumerate(scores.values()):
-        axes.plot(result["test"]["accuracy_interval"], [place, place], color="#999999", linewidth=3)
-        axes.plot(result["test"]["accuracy"], place, "o", color=COLORS["positive"])
-    axes.set_yticks(range(len(scores)), list(scores))
-    axes.set(xlabel="accuracy", xlim=(0.5, 1.0))
-
-
-def draw_semeval(axes: Axes, scores: Scores) -> None:
-    """Draw the mean F1 of eight emotions, ours and published."""
-    ours = {way: np.mean(by_emotion(result)) for way, result in scores.items()}
-    published = {name: np.mean(f1) for name, f1 in PUBLISHED["f1"].items()}
-    axes.plot(list(ours.values()), range(len(ours)), "o", color=COLORS["positive"], label="ours")
-    places = range(len(ours), len(ours) + len(published))
-    axes.plot(list(published.values()), places, "D", color=COLORS["negative"], label="published")
-    axes.set_yticks(range(len(ours) + len(published)), [*ours, *published])
-    axes.set(xlabel=EIGHT, xlim=(0.0, 0.7))
-    axes.legend()
 
 
 if __name__ == "__main__":

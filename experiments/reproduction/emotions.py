@@ -19,6 +19,7 @@ from sklearn.metrics import f1_score
 from data_utils.labelled import LabelledSet
 from data_utils.multilabel import read_label_columns
 from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
+from transfer.finetuning.task import held_out_rows
 from transfer.metrics import bootstrap_intervals, describe_choices
 from transfer.regression import C_GRID, l1_regression
 from transfer.thresholds import choose_threshold
@@ -30,7 +31,7 @@ EMOTIONS = (
     "surprise", "trust",
 )  # fmt: skip
 PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surprise", "trust")
-VAL_SHARE = 10  # one in so many of train
+VAL_SHARE = 0.1  # of train
 
 
 @dataclass(frozen=True)
@@ -40,51 +41,57 @@ class Tweets:
     texts: LabelledSet
     fold: Fold
 
+    @property
+    def sets(self) -> list[LabelledSet]:
+        """Train, val and test, each by itself."""
+        return [
+            self.texts.subset(rows) for rows in (self.fold.train, self.fold.val, self.fold.test)
+        ]
+
 
 def semeval(folder: Path) -> Tweets:
     """Read train.csv and val.csv, with the columns Tweet and one per emotion."""
     parts = read_label_columns([folder / f"{n}.csv" for n in ("train", "val")], "Tweet", EMOTIONS)
     count, total = len(parts[0].texts), sum(len(part.texts) for part in parts)
-    order = np.random.default_rng(SEED).permutation(count)
-    cut = count // VAL_SHARE
-    return Tweets(joined(parts), Fold(order[cut:], order[:cut], np.arange(count, total)))
+    train, val = held_out_rows(count, VAL_SHARE, SEED)
+    return Tweets(joined(parts), Fold(train, val, np.arange(count, total)))
 
 
 def by_features(features: np.ndarray, tweets: Tweets) -> np.ndarray:
     """Return int64 [tested, 11]: what L1 regressions on features say of the tested tweets."""
-    return _predictions(features.__getitem__, C_GRID, l1_regression, tweets)
+    fold = tweets.fold
+    parts = [features[rows] for rows in (fold.train, fold.val, fold.test)]
+    return _predictions(parts, tweets.sets, C_GRID, l1_regression)
 
 
-def by_words(tweets: Tweets) -> np.ndarray:
-    """Return what regressions on TF-IDF of words and pairs say: int64 [tested, 11]."""
-    words = bag_of_words().fit(tweets.texts.subset(tweets.fold.train).texts)
+def by_words(sets: Sequence[LabelledSet]) -> np.ndarray:
+    """Return what regressions on TF-IDF of words and pairs say: int64 [tested, classes].
 
-    def features(rows: np.ndarray) -> Any:
-        return words.transform(tweets.texts.subset(rows).texts)
-
-    return _predictions(features, TFIDF_C_GRID, tfidf_regression, tweets)
+    sets: train, val, test, any number of classes to a text.
+    """
+    words = bag_of_words().fit(sets[0].texts)
+    parts = [words.transform(part.texts) for part in sets]
+    return _predictions(parts, sets, TFIDF_C_GRID, tfidf_regression)
 
 
 def _predictions(
-    features: Callable[[np.ndarray], Any],
+    features: Sequence[Any],
+    sets: Sequence[LabelledSet],
     grid: Iterable[float],
     regression: Callable[[float], Any],
-    tweets: Tweets,
 ) -> np.ndarray:
-    fold = tweets.fold
-    train, val, test = (features(rows) for rows in (fold.train, fold.val, fold.test))
+    train, val, test = features
     columns = []
-    for emotion in range(len(EMOTIONS)):
-        labels = tweets.texts.labels[:, emotion]
+    for known, choosing in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
         chosen: tuple[float, float, Any] = (-1.0, 0.0, None)
         for c in grid:
             with warnings.catch_warnings():  # as in fit_regression, 100 iterations have to do
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted = regression(c).fit(train, labels[fold.train])
+                fitted = regression(c).fit(train, known)
             probabilities = fitted.predict_proba(val)[:, 1]
-            threshold = choose_threshold(probabilities, labels[fold.val], "f1")
+            threshold = choose_threshold(probabilities, choosing, "f1")
             told = probabilities > threshold
-            f1 = float(f1_score(labels[fold.val], told, zero_division=0.0))
+            f1 = float(f1_score(choosing, told, zero_division=0.0))
             if f1 > chosen[0]:
                 chosen = (f1, threshold, fitted)
         columns.append(chosen[2].predict_proba(test)[:, 1] > chosen[1])
@@ -98,18 +105,23 @@ def scores_of(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[st
     f1 over all decisions (micro), over emotions (macro), over Plutchik's eight.
     """
     found = describe_choices(labels, said, EMOTIONS, seed)
-    eight = [EMOTIONS.index(name) for name in PLUTCHIK]
-    spread = bootstrap_intervals(labels[:, eight], said[:, eight], seed)
     measures = {"jaccard": "jaccard_samples", "micro_f1": "f1_micro", "macro_f1": "f1_macro"}
     return {
         **{
             name: {"value": found[key], "interval": found[f"{key}_interval"]}
             for name, key in measures.items()
         },
-        "plutchik_f1": {
-            "value": float(np.mean([found["per_class"][name]["f1"] for name in PLUTCHIK])),
-            "interval": spread["f1_macro_interval"],
-        },
+        "plutchik_f1": plutchik_f1(labels, said, seed),
+    }
+
+
+def plutchik_f1(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[str, Any]:
+    """Return the mean F1 of Plutchik's eight emotions and its interval; labels, said [N, 11]."""
+    eight = [EMOTIONS.index(name) for name in PLUTCHIK]
+    truth, told = labels[:, eight], said[:, eight]
+    return {
+        "value": float(f1_score(truth, told, average="macro", zero_division=0.0)),
+        "interval": bootstrap_intervals(truth, told, seed)["f1_macro_interval"],
     }
 
 

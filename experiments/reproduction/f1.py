@@ -31,7 +31,7 @@ def measure_f1(
         "characters": sum(map(len, tweets.texts.texts)),
         "emotions": list(EMOTIONS),
         "all_units": scores[0],
-        "tfidf": scores_of(labels, by_words(tweets)),
+        "tfidf": scores_of(labels, by_words(tweets.sets)),
         **({"untrained": mean_over(scores[1:])} if models else {}),
         "always": scores_of(labels, np.ones_like(labels)),
     }

@@ -13,7 +13,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.storage import write_json
-from model.weights import LoadedModel, load_model, model_digest
+from model.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 
@@ -69,10 +69,8 @@ def measure(name: Name, options: Options, loaded: LoadedModel, folder: Path) -> 
 
 
 def about(loaded: LoadedModel) -> dict[str, Any]:
-    """Return which model it was, its size, and how the file was made."""
-    parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
-    model = {"digest": model_digest(loaded.model), "parameters": parameters}
-    return {"model": model | describe_model(loaded), "origin": describe_origin()}
+    """Return which model it was, and how the file was made."""
+    return {"model": describe_model(loaded), "origin": describe_origin()}
 
 
 def line(result: dict[str, Any]) -> str:

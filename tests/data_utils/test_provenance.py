@@ -1,11 +1,21 @@
 """Where a result comes from is told without where somebody's files lie."""
 
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 from data_utils.provenance import describe_origin
 
 
+def started(monkeypatch, module):
+    """As if Python had started a module by its name, or a script where there is none."""
+    main = ModuleType("__main__")
+    main.__spec__ = module and ModuleSpec(module, None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+
+
 def test_origin_names_revision_versions_and_hardware(monkeypatch):
+    started(monkeypatch, None)
     monkeypatch.setattr(sys, "argv", ["/home/me/main.py", "--data.corpus", "/home/me/reviews"])
     origin = describe_origin()
     assert origin["command"] == "main.py --data.corpus reviews"
@@ -15,3 +25,9 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch):
     assert origin["versions"]["torch"]
     assert origin["hardware"]["cores"] >= 1
     assert origin["git_revision"]
+
+
+def test_a_module_is_named_as_python_takes_it(monkeypatch):
+    started(monkeypatch, "experiments.neuron.run")
+    monkeypatch.setattr(sys, "argv", ["/home/me/run.py", "--data", "/home/me/data"])
+    assert describe_origin()["command"] == "-m experiments.neuron.run --data data"

@@ -100,3 +100,9 @@ def test_baselines(sets):
     shouting = LabelledSet(["good day", "bad day"] * 20, np.array([1, 0] * 20), ("0", "1"))
     assert tfidf_accuracy(shouting, shouting, shouting) == 1.0
     assert tfidf_accuracy(train, val, test) > majority
+
+
+def test_without_a_word_to_learn_from_the_commoner_class_is_told(sets):
+    _, val, test = sets
+    blank = LabelledSet([" ", "\t", ""], np.array([1, 0, 1]), test.classes)
+    assert tfidf_accuracy(blank, val, test) == test.labels.mean()

@@ -72,6 +72,12 @@ def test_intervals_hold_the_value_and_shrink_with_texts():
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
 
 
+def test_intervals_are_the_same_however_many_draws_are_made_at_once(monkeypatch):
+    expected = describe_choices(TRUTH, TOLD, CLASSES)
+    monkeypatch.setattr("transfer.metrics.COUNTS_AT_ONCE", 7 * len(TRUTH))
+    assert describe_choices(TRUTH, TOLD, CLASSES) == expected
+
+
 def test_a_class_that_is_neither_there_nor_told_is_zero_not_a_warning():
     found = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
     assert found["per_class"]["c"]["f1"] == 0

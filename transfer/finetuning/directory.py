@@ -32,7 +32,7 @@ class Directory:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.origin = describe_origin()  # once: asking git takes as long as many steps
+        self.origin = describe_origin()  # of the command that began; asking git takes its time
 
     @property
     def checkpoints(self) -> Path:
@@ -49,6 +49,11 @@ class Directory:
         """What it is worth."""
         return self.folder / "results.json"
 
+    @property
+    def choices(self) -> Path:
+        """The classes told to the texts of val and test: int64 [N], or [N, C] of 0 and 1."""
+        return self.folder / "choices.npz"
+
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
     ) -> None:
@@ -60,7 +65,9 @@ class Directory:
                 raise InputError(
                     f"{self.folder}: no fine-tuning was begun there; leave out --resume"
                 )
-            check_same_request(read_json(path), request, path)
+            before = read_json(path)
+            check_same_request(before, request, path)
+            self.origin = before.get("origin", self.origin)
             for parent in (self.folder, self.checkpoints):
                 recover_folders(parent)
             return
@@ -69,7 +76,7 @@ class Directory:
                 f"{self.folder}: exists already; go on with --resume, or name another --output"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(path, request)
+        write_json(path, {**request, "origin": self.origin})
 
     def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
         """Put the model as it is now, and these heads, in the place of the best ones before."""

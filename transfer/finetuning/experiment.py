@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -16,7 +17,7 @@ from model.features import features_in_order
 from model.fine_tuned import FineTuned
 from model.fitted import load_fitted
 from model.heads import build_heads
-from model.storage import write_json
+from model.storage import write_atomically, write_json
 from model.weights import LoadedModel, load_model
 from training.signals import StopRequest
 
@@ -45,18 +46,21 @@ def run_finetuning(
     resume: bool = False,
     save_seconds: float = 600.0,
     stop: StopRequest | None = None,
+    cache: FeatureCache | None = None,
 ) -> dict[str, Any] | None:
     """Fine-tune a model on train, choose on val, report on val and, if there is one, test.
 
-    sets: train, val, and test if there is one. Everything is written to `output`. Returns what
-    `results.json` holds, or None where SIGINT or SIGTERM, noted in `stop`, ended it early: `resume`
-    goes on from there.
+    sets: train, val, and test if there is one. Everything is written to `output`, frozen features
+    too unless they have a `cache` elsewhere. Returns what `results.json` holds, or None where
+    SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
     """
+    source = describe_model(loaded)  # before it learns
     task = make_task(loaded, *sets[:2])
     directory = Directory(output)
     directory.begin(loaded, task, config, resume=resume)
     checkpoints = Checkpoints(directory.checkpoints)
-    tuner = make_finetuner(loaded, task, config, device, output)
+    cache = cache or FeatureCache(output / "features")
+    tuner = make_finetuner(loaded, task, config, device, cache)
     if checkpoints.complete():
         checkpoints.restore(tuner)
     else:
@@ -65,13 +69,17 @@ def run_finetuning(
         learn(tuner, directory, checkpoints, loaded, stop, save_seconds)
         if not tuner.is_done:
             return None
-    results = describe(tuner, directory, sets, loaded, device)
+    results = {**describe(tuner, directory, sets, device), "model": source}
     write_json(directory.results, results)
     return results
 
 
 def make_finetuner(
-    loaded: LoadedModel, task: Task, config: FinetuningConfig, device: torch.device, output: Path
+    loaded: LoadedModel,
+    task: Task,
+    config: FinetuningConfig,
+    device: torch.device,
+    cache: FeatureCache,
 ) -> Finetuner:
     """Build what learns, on its device, from a seed."""
     model = loaded.model.to(device)
@@ -79,7 +87,6 @@ def make_finetuner(
     heads = build_heads(config.heads(), *sizes, config.seed).to(device)
     encoder: FrozenEncoder | LearningEncoder
     if config.freeze:
-        cache = FeatureCache(output / "features")
         encoder = FrozenEncoder(lambda name, texts: cache.features(model, texts, name), device)
         for name, texts in (("train", task.train), ("val", task.val)):
             encoder.features(name, texts)
@@ -135,15 +142,18 @@ def describe(
     tuner: Finetuner,
     directory: Directory,
     sets: Sequence[LabelledSet],
-    source: LoadedModel,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Score what lies in model/ on all sets but train; return all that a reader needs."""
+    """Score what lies in model/ on all sets but train; return all but what it began from."""
     best = load_model(directory.model, compute_dtype=torch.float32)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     assert isinstance(fitted, FineTuned)
     best.model.to(device)
     named = dict(zip(SPLITS, sets, strict=False))
+    choices = {
+        name: choices_of(best, fitted, part) for name, part in named.items() if name != "train"
+    }
+    write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.is_multilabel,
@@ -151,18 +161,25 @@ def describe(
         "thresholds": list(fitted.thresholds),
         "best_epoch": tuner.progress.best_epoch,
         "chosen_by": tuner.metric,
-        **{name: score(best, fitted, part) for name, part in named.items() if name != "train"},
+        **{
+            name: describe_choices(named[name].labels, told, named[name].classes)
+            for name, told in choices.items()
+        },
         "history": tuner.progress.history,
         "seconds": tuner.progress.seconds,
         "symbols_per_epoch": sum(tuner.lengths),
         "config": asdict(tuner.config),
-        "model": describe_model(source),
         "origin": directory.origin,
     }
 
 
-def score(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet) -> dict[str, Any]:
-    """Return the metrics of a classifier's labels on a set."""
+def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet) -> np.ndarray:
+    """Return the classes that a classifier tells: int64 [N], or [N, C] of 0 and 1."""
     features = features_in_order(loaded.model, list(map(loaded.tokens, part.texts)))
-    choices = fitted.choose(fitted.probabilities(features))
-    return describe_choices(part.labels, choices, part.classes)
+    return fitted.choose(fitted.probabilities(features))
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays by name; savez would add an ending of its own to a path."""
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

@@ -11,6 +11,7 @@ from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.errors import InputError
 from model.text import text_profile
+from model.weights import model_digest
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 from training.signals import StopRequest
 from transfer.finetuning import checkpoint, experiment
@@ -64,6 +65,10 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     whole = (told == SEVERAL[2].labels).all(1).mean()
     assert whole == results["test"]["subset_accuracy"]
     assert classifier.classes == CLASSES
+    with np.load(tmp_path / "out/choices.npz") as choices:
+        assert (choices["test"] == told).all()
+        assert choices["val"].shape == (32, len(CLASSES))
+    assert results["model"]["digest"] == model_digest(load_model(folder).model)
     provenance = load_model(tmp_path / "out").provenance
     assert provenance["finetuned_from"] == {"made": "here"}
 
@@ -104,6 +109,14 @@ def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
     run(folder, tmp_path / "cut", resume=True, **settings)  # there is nothing left to learn
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+def test_what_began_it_is_its_origin(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["finetune.py", "--first"])
+    assert run(folder, tmp_path / "out", epochs=1, stop=StopAfter(0)) is None
+    monkeypatch.setattr("sys.argv", ["finetune.py", "--second"])
+    results = run(folder, tmp_path / "out", epochs=1, resume=True)
+    assert results["origin"]["command"].endswith(" --first")
 
 
 def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from model.errors import InputError
 from model.text import text_profile
 from model.weights import LoadedModel
 from tests.transfer.finetuning.tasks import several, single
+from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
@@ -17,7 +18,9 @@ def finetuner(model, folder, parts=None, **settings):
     loaded = LoadedModel(model, text_profile("openai"), folder)
     task = make_task(loaded, *(parts or (several(24), several(12, seed=50))))
     config = FinetuningConfig(**{"batch_size": 8, "warmup": 0.0, **settings})
-    tuner = make_finetuner(loaded, task, config, torch.device("cpu"), folder)
+    tuner = make_finetuner(
+        loaded, task, config, torch.device("cpu"), FeatureCache(folder / "features")
+    )
     tuner.standardize()
     return tuner
 

@@ -1,0 +1,35 @@
+"""Every way of fine-tuning with its interval, and what was published, task by task."""
+
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from transfer.plots import COLORS, STYLE
+
+
+@mpl.rc_context(STYLE)
+def draw(tasks: dict[str, dict[str, Any]]) -> Figure:
+    """Draw the first measure of each task; tasks: what table.json holds."""
+    figure = Figure(figsize=(5.5 * len(tasks), 4.0), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for axes, task in zip(panels, tasks.values(), strict=True):
+        draw_task(axes, task)
+    return figure
+
+
+def draw_task(axes: Axes, task: dict[str, Any]) -> None:
+    """Draw ours above, the published ones below."""
+    ours, published = task["ours"], task["published"]
+    for place, row in enumerate(ours.values()):
+        axes.plot(row["interval"], [place, place], color="#999999", linewidth=3)
+        label = "ours, 95 % interval" if place == 0 else None
+        axes.plot(row["value"], place, "o", color=COLORS["positive"], label=label)
+    places = range(len(ours), len(ours) + len(published))
+    color = COLORS["negative"]
+    axes.plot(list(published.values()), places, "D", color=color, label="published")
+    axes.set_yticks(range(len(ours) + len(published)), [*ours, *published])
+    axes.invert_yaxis()
+    axes.set(xlabel=task["measure"], title=task["title"], xlim=(0, 1))
+    axes.legend(loc="best", fontsize="small")
