@@ -177,12 +177,17 @@ def the_table_says_it(folder):
     assert "12 units" in table
     assert "4,321 characters read in training" in table
     sst = json.loads((folder / "sst.json").read_text())
+    assert table.count("`, revision ") == 4  # how each task's file was made
+    assert lines[1].split(" | ")[5] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
+        " ({:.1f} to {:.1f})".format(*(100 * end for end in sst["untrained"]["test_interval"]))
+    )
+    assert lines[2].split(" | ")[5] == "-"  # of one unit it is not measured
     assert f"{100 * sst['one_unit']['test_accuracy']:.1f} (" in lines[2]
     assert "91.8 (4,096, radford)" in lines[1]
     assert "86.9 (4,096, radford, recalled)" in table
     before = (folder / "table.png").read_bytes()
     (folder / "imdb.json").unlink()
-    assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 2
+    assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 3
     assert (folder / "table.png").read_bytes() != before
     with pytest.raises(InputError, match="no results"):
         write_table(folder.parent)
