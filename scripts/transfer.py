@@ -11,6 +11,7 @@ from typing import Any, Literal
 import command
 
 from model.errors import InputError
+from transfer.seeds import check_seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    if not 0 <= options.seed < 2**32:
-        raise InputError(f"--seed {options.seed}: it must be between 0 and 2^32")
+    check_seeds(options.seed, options.untrained)
     if options.untrained < 1:
         raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
 

@@ -72,8 +72,8 @@ def without_unit(
     """Return what is left without a unit, once refitted on the others and once as it stood.
 
     `refitted`: a regression on all other units, C chosen anew. `held`: the regression on all
-    units, while this one has its mean over train in every text. `difference` is the accuracy lost,
-    on the same texts, with a 95 % interval for paired proportions.
+    units, while this one has its mean over train in every text. `lost` is the accuracy lost on
+    the same texts, `lost_interval` its 95 % interval for paired proportions.
     """
     train, val, test = sets
     rest = np.delete(np.arange(train.features.shape[1]), unit)

@@ -1,8 +1,9 @@
 """Accuracy by the number of labels, as in the figure of Radford et al. 2017.
 
 A draw orders the training set at random, each class evenly spread; its first n examples are all
-that is fitted on. C is chosen on the whole validation set, whose labels are not counted, as is
-usual for this figure; the test set is the same for every point.
+that is fitted on. C is chosen on the whole validation set, whose labels are used in addition
+and not counted; the test set is the same for every point. Of a model that was fine-tuned on labels
+before, those labels are in the features and not counted either.
 """
 
 from collections.abc import Sequence

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from .plots import STYLE
 
 SIZE = (5.6, 3.6)  # inches: letters stay readable on a phone
+TALL = (5.6, 4.6)  # with the legend below
 # Of middle lightness, for light and dark ground; apart for every kind of colour vision.
 BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9822b", "#2f9e77", "#c0629c", "#8a8f98"
 ORDERS = {"weight": ("largest L1 weight", BLUE), "accuracy": ("best by themselves", ORANGE)}
@@ -37,7 +38,7 @@ def draw_ranking(ranking: dict[str, Any], unit: int) -> Figure:
 @mpl.rc_context(STYLE)
 def draw_by_units(by_units: dict[str, Any], baselines: dict[str, Any]) -> Figure:
     """Draw accuracy by the number of units kept, with 95 % intervals."""
-    figure, axes = _figure("How many units it takes")
+    figure, axes = _figure("How many units it takes", TALL)
     for name, (label, color) in ORDERS.items():
         rows = by_units[name]
         counts = [row["kept"] for row in rows]
@@ -45,16 +46,22 @@ def draw_by_units(by_units: dict[str, Any], baselines: dict[str, Any]) -> Figure
         low, high = zip(*(row["test_interval"] for row in rows), strict=True)
         axes.fill_between(counts, low, high, color=color, alpha=0.15, linewidth=0)
     _levels(axes, baselines)
-    axes.set(xscale="log", xlabel="units kept", ylabel="test accuracy")
+    shading = "shaded: 95 % interval for other test texts"
+    axes.set(xscale="log", xlabel=f"units kept\n{shading}", ylabel="test accuracy")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
 @mpl.rc_context(STYLE)
-def draw_by_labels(by_labels: dict[str, Any], baselines: dict[str, Any]) -> Figure:
-    """Draw accuracy by the number of labels: means over the draws and the band they lie in."""
-    figure, axes = _figure("How many labels it takes")
+def draw_by_labels(
+    by_labels: dict[str, Any], baselines: dict[str, Any], *, finetuned: bool
+) -> Figure:
+    """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw.
+
+    finetuned: whether the features have seen labels before, which the picture then says.
+    """
+    figure, axes = _figure("How many labels it takes", TALL)
     for name, (label, color) in CURVES.items():
         rows = by_labels["curves"][name]
         axes.plot(
@@ -64,17 +71,20 @@ def draw_by_labels(by_labels: dict[str, Any], baselines: dict[str, Any]) -> Figu
             color=color,
             label=label,
         )
-        low, high = zip(*(row["band"] for row in rows), strict=True)
+        low, high = zip(*(row["draw_interval"] for row in rows), strict=True)
         axes.fill_between(by_labels["counts"], low, high, color=color, alpha=0.15, linewidth=0)
     _levels(axes, {"majority": baselines["majority"]})
-    axes.set(xscale="log", xlabel="labelled training texts", ylabel="test accuracy")
+    notes = ["labelled training texts", "shaded: 95 % interval of one draw, other test texts"]
+    if finetuned:
+        notes.append("the features were fine-tuned on labels before, not counted here")
+    axes.set(xscale="log", xlabel="\n".join(notes), ylabel="test accuracy")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
-def _figure(title: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=SIZE, layout="constrained")
+def _figure(title: str, size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     axes.set_title(title)
     return figure, axes

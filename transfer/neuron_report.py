@@ -46,7 +46,9 @@ def draw_figures(results: Results) -> dict[str, Figure]:
         "histogram": draw_histogram(results["histogram"], unit, SIZE),
         "ranking": draw_ranking(results["ranking"], unit),
         "by_units": draw_by_units(results["by_units"], results["baselines"]),
-        "by_labels": draw_by_labels(results["by_labels"], results["baselines"]),
+        "by_labels": draw_by_labels(
+            results["by_labels"], results["baselines"], finetuned=_finetuned(results)
+        ),
     }
 
 
@@ -166,14 +168,27 @@ def _without(results: Results) -> str:
 
 
 def _draws(results: Results) -> str:
-    labels = results["by_labels"]
-    low, high = labels["band_percentiles"]
-    return (
-        f"Means over {labels['draws']} random draws of the training texts, both classes in their "
-        f"shares; bands from the {low}th to the {high}th percentile of the draws. C is chosen on "
-        "all of val, whose labels are not counted, as is usual for this figure. The unit known "
+    draws, val = results["by_labels"]["draws"], results["examples"]["val"]
+    text = (
+        f"Means over {draws} random draws of the training texts, both classes in their shares; of "
+        "all the texts there is one draw. Shaded, and beside the means: 95 % intervals of what one "
+        "more draw is worth on other test texts, draws taken as normally distributed. C is chosen "
+        f"on all of val, whose {val:,} labels are used in addition and not counted. The unit known "
         "beforehand was chosen on all of train, and only its cut is learned from these labels."
     )
+    return f"{text} {FINETUNED}" if _finetuned(results) else text
+
+
+FINETUNED = (
+    "The model was fine-tuned on labels before: its features have seen those, and where train is "
+    "among them the very ones that are counted here. This is not how few labels a model needs that "
+    "has only read."
+)
+
+
+def _finetuned(results: Results) -> bool:
+    """Return whether the model's provenance names one that it was fine-tuned from."""
+    return "finetuned_from" in results["model"]["provenance"]
 
 
 def _labels(by_labels: dict[str, Any]) -> str:
@@ -181,12 +196,12 @@ def _labels(by_labels: dict[str, Any]) -> str:
     for place, count in enumerate(by_labels["counts"]):
         cells = [by_labels["curves"][name][place] for name in CURVES]
         rows.append([f"{count:,}", *(cell for point in cells for cell in _point(point))])
-    names = [cell for label, _ in CURVES.values() for cell in (label, "band")]
+    names = [cell for label, _ in CURVES.values() for cell in (label, "95 % interval")]
     return table(["labels", *names], rows)
 
 
 def _point(point: dict[str, Any]) -> list[str]:
-    low, high = point["band"]
+    low, high = point["draw_interval"]
     return [f"{point['test_accuracy']:.3f}", f"{low:.3f} to {high:.3f}"]
 
 

@@ -31,6 +31,7 @@ from .label_efficiency import label_counts, label_efficiency
 from .plots import unit_histogram
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
 from .regression import regress_on_unit
+from .seeds import check_seeds
 
 FORMAT_VERSION = 1
 TOP = 10  # units listed of each order
@@ -54,8 +55,9 @@ def run_study(
 ) -> dict[str, Any]:
     """Study one unit of a model on a task of two classes; return what neuron.json holds.
 
-    sets: train, val, test. The file is written after every part, so that what was found stays
-    found when a later part is interrupted. Features are kept in `output`/features, as a transfer's.
+    sets: train, val, test. What is measured is written part by part to neuron.partial.json, for
+    people to look at; neuron.json takes its place in the end, so that the one of an earlier study
+    stays until there is another whole one. Features are kept in `output`/features, as a transfer's.
     """
     counts = check_study(loaded, sets, options)
     cache = FeatureCache(output / "features")
@@ -89,10 +91,13 @@ def run_study(
             sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed
         ),
     }  # fmt: skip
+    partial = output / "neuron.partial.json"
     for name, measure in parts.items():
         log.info("measuring: %s", name.replace("_", " "))
         results[name] = measure()
-        write_json(output / "neuron.json", results)
+        write_json(partial, results)
+    write_json(output / "neuron.json", results)
+    partial.unlink()
     return results
 
 
@@ -113,6 +118,7 @@ def check_study(
         loaded.model.config.check_unit(options.neuron, -1)
     if options.draws < 1 or options.untrained < 1:
         raise InputError("--draws and --untrained must be 1 or above")
+    check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)
     counts = sorted(set(options.labels)) or label_counts(most)
     if counts[0] < 2 or counts[-1] > most:
@@ -126,7 +132,9 @@ def _transferred(
     """Return what the regression on all units and that on the unit alone are worth."""
     train, val, test = transfer.examples
     whole = transfer.regression
-    alone = regress_on_unit(unit, whole, train, val, options.seed)
+    alone = transfer.neuron
+    if unit != alone.index:
+        alone = regress_on_unit(unit, whole, train, val, options.seed)
     described = describe_unit(unit, ranking, val, test)
     return {
         "format_version": FORMAT_VERSION,

@@ -56,8 +56,24 @@ def main() -> None:
 def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
     """Write what may be kept in a repository: all but the corpus's sentences."""
     kept = {key: value for key, value in results.items() if key != "extremes"}
-    write_json(folder / "neuron.json", {**kept, "words": results["extremes"]["words"]})
+    extremes = results["extremes"]
+    kept["extremes"] = {
+        "searched": extremes["searched"],
+        "texts": _without_texts(extremes["texts"], ("row", "value", "label")),
+        "moments": _without_texts(extremes["moments"], ("row", "word", "change", "label")),
+        "words": extremes["words"],
+    }
+    write_json(folder / "neuron.json", kept)
     shutil.copytree(figures, folder, dirs_exist_ok=True)
+
+
+def _without_texts(
+    kinds: dict[str, list[dict[str, Any]]], keys: tuple[str, ...]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return of what was found of each kind these keys alone."""
+    return {
+        kind: [{key: row[key] for key in keys} for row in found] for kind, found in kinds.items()
+    }
 
 
 if __name__ == "__main__":

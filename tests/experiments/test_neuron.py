@@ -23,6 +23,11 @@ def texts(tmp_path):
     return texts
 
 
+def runs_of_words(text, length=3):
+    words = text.split()
+    return [" ".join(words[n : n + length]) for n in range(len(words) - length + 1)]
+
+
 def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path, monkeypatch):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     monkeypatch.setattr(study, "HERE", tmp_path)
@@ -30,13 +35,26 @@ def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path, mo
     argv += ["--work", str(tmp_path / "work"), "--draws", "1", "--untrained", "1"]
     monkeypatch.setattr("sys.argv", argv)
     study.main()
-    kept = (tmp_path / "results/mine/neuron.json").read_text()
+    written = (tmp_path / "results/mine/neuron.json").read_text()
+    kept = json.loads(written)
     whole = json.loads((tmp_path / "work/mine/neuron.json").read_text())
     shown = [piece["text"] for piece in whole["extremes"]["texts"]["highest"]]
     assert shown  # there was something to leave out
     assert set(shown) <= set(texts)
-    assert not [text for text in texts if json.dumps(text)[1:-1] in kept]
-    assert json.loads(kept)["words"] == whole["extremes"]["words"]
-    assert {"by_units", "by_labels", "ranking", "without", "baselines"} <= json.loads(kept).keys()
+    runs = {run for text in texts for run in runs_of_words(text)}
+    assert not [run for run in runs if json.dumps(run)[1:-1] in written]
+    assert {"by_units", "by_labels", "ranking", "without", "baselines"} <= kept.keys()
+    for part, measure in (("texts", {"value"}), ("moments", {"word", "change"})):
+        found, left = whole["extremes"][part], kept["extremes"][part]
+        assert found.keys() == left.keys()
+        for kind, rows in left.items():
+            assert len(rows) == len(found[kind]) > 0
+            for row, piece in zip(rows, found[kind], strict=True):
+                assert row == {key: piece[key] for key in {"row", "label"} | measure}
+                assert not {"text", "values"} & row.keys()
+    assert kept["extremes"]["words"] == whole["extremes"]["words"]
+    for kinds in (kept["extremes"][part] for part in ("texts", "moments", "words")):
+        strings = [v for rows in kinds.values() for row in rows for v in row.values()]
+        assert not [v for v in strings if isinstance(v, str) and len(v.split()) != 1]
     figures = {path.name for path in (tmp_path / "results/mine").glob("*.png")}
     assert figures == {"histogram.png", "ranking.png", "by_units.png", "by_labels.png"}

@@ -5,8 +5,7 @@ import pytest
 
 from tests.transfer.test_regression import make_examples
 from transfer.ablation import accuracy_by_units, round_counts, without_unit
-from transfer.intervals import over_draws, paired_difference
-from transfer.regression import Examples, accuracy_interval, fit_regression
+from transfer.regression import Examples, fit_regression
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +58,6 @@ def test_a_unit_of_noise_is_not_missed(sets):
     whole = fit_regression(sets[0], sets[1])
     low, high = without_unit(0, sets, whole)["refitted"]["lost_interval"]
     assert low <= 0 <= high
-
-
-def test_the_difference_of_paired_proportions():
-    # Of 50, 9 are right only before and 4 only after: variance (b + c - (b - c)^2 / n) / n^2.
-    before = np.array([True] * 9 + [False] * 4 + [True] * 30 + [False] * 7)
-    after = np.array([False] * 9 + [True] * 4 + [True] * 30 + [False] * 7)
-    found = paired_difference(before, after)
-    margin = 1.959964 * np.sqrt(13 - 25 / 50) / 50
-    assert found["lost"] == pytest.approx(0.1)
-    assert found["lost_interval"] == pytest.approx([0.1 - margin, 0.1 + margin], abs=1e-6)
-
-
-def test_draws_have_a_mean_a_band_and_two_intervals():
-    found = over_draws([0.6, 0.7, 0.8], tested=100)
-    assert found["test_accuracy"] == pytest.approx(0.7)
-    assert found["test_interval"] == accuracy_interval(0.7, 100)
-    assert found["band"] == pytest.approx([0.62, 0.78])
-    margin = 4.302653 * 0.1 / np.sqrt(3)  # Student's t, two degrees of freedom
-    assert found["mean_interval"] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
-    assert over_draws([0.6], tested=100)["mean_interval"] is None
 
 
 def test_examples_are_left_as_they_were(sets):

@@ -44,4 +44,6 @@ def test_a_known_unit_needs_fewer_labels_than_one_to_be_found():
     for rows in curves.values():
         assert rows[-1]["test_accuracy"] > 0.75
         assert rows[-1]["mean_interval"] is None
+        low, high = rows[-1]["draw_interval"]
+        assert low <= rows[-1]["test_accuracy"] <= high > low
     assert len(set(curves["all_units"][0]["accuracies"])) > 1  # the draws differ

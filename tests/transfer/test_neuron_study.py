@@ -1,11 +1,14 @@
 """One unit studied from texts to page: everything is there, nothing of a text acts."""
 
+import copy
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import transfer.neuron_study as neuron_study
 from data_utils.labelled import LabelledSet, against_rest
@@ -73,9 +76,9 @@ def test_the_numbers_are_in_the_file_with_their_intervals(studied):
 def test_the_unit_is_that_of_largest_weight(studied):
     results = studied[0]
     weights = np.abs(results["ranking"]["weight"])
-    if weights.any():
-        assert results["neuron"]["index"] == weights.argmax()
-        assert results["neuron"]["rank"]["weight"] == 1
+    assert weights.any()
+    assert results["neuron"]["index"] == weights.argmax()
+    assert results["neuron"]["rank"]["weight"] == 1
     assert (
         results["by_units"]["weight"][-1]["test_accuracy"] == results["all_units"]["test_accuracy"]
     )
@@ -93,6 +96,36 @@ def test_the_page_is_drawn_from_the_file_alone(studied):
         assert f"{number:.4f}" in page
 
 
+def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
+    results, folder, _ = studied
+    page = (folder / "neuron.html").read_text()
+    whole = results["by_labels"]["curves"]["all_units"][-1]
+    low, high = whole["draw_interval"]
+    assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
+    assert f"<td>{whole['test_accuracy']:.3f}</td><td>{low:.3f} to {high:.3f}</td>" in page
+    axes = draw_figures(results)["by_labels"].axes[0]
+    shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
+    for edge in (low, high):
+        assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
+
+
+def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied):
+    results, folder, _ = studied
+    read_only = draw_figures(results), (folder / "neuron.html").read_text()
+    tuned = copy.deepcopy(results)
+    tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
+    drawn = draw_figures(tuned)
+    has_labels = drawn, as_html(tuned, dict.fromkeys(drawn, Figure()))
+    for (figures, page), has_seen_labels in ((read_only, False), (has_labels, True)):
+        labels = {name: figures[name].axes[0].get_xlabel() for name in ("by_units", "by_labels")}
+        assert all("shaded: 95 %" in label for label in labels.values())
+        assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
+        assert "Shaded, and beside the means: 95 % intervals" in page
+        assert ("fine-tuned on labels before" in page) == has_seen_labels
+        assert "whose 40 labels are used in addition" in page
+        assert "usual" not in page
+
+
 def test_nothing_of_a_text_or_a_label_acts(studied):
     page = (studied[1] / "neuron.html").read_text()
     assert "<script" not in page
@@ -103,19 +136,30 @@ def test_nothing_of_a_text_or_a_label_acts(studied):
     assert not re.search(r"(src|href)=\"(?!data:)", page)
 
 
-def test_what_was_found_stays_found_when_a_part_is_interrupted(
-    tmp_path, studied, sets, monkeypatch
-):
+def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets, monkeypatch):
+    """And what it had measured lies beside it, until the next one is whole."""
+
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
+    folder = shutil.copytree(studied[1], tmp_path / "study")  # with the features
+    earlier = (folder / "neuron.json").read_bytes()
+    assert not (folder / "neuron.partial.json").exists()
     monkeypatch.setattr(neuron_study, "measure_baselines", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_study(studied[2], sets, tmp_path, OPTIONS)
-    kept = json.loads((tmp_path / "neuron.json").read_text())
+        run_study(studied[2], sets, folder, OPTIONS)
+    assert (folder / "neuron.json").read_bytes() == earlier
+    kept = json.loads((folder / "neuron.partial.json").read_text())
     for name in ("ranking", "histogram", "without", "by_units", "extremes", "alone"):
         assert kept[name] == studied[0][name]
     assert "baselines" not in kept
+    monkeypatch.undo()
+    for part in ("measure_baselines", "label_efficiency", "find_extremes", "without_unit"):
+        monkeypatch.setattr(neuron_study, part, lambda *arguments, **options: {})
+    monkeypatch.setattr(neuron_study, "regress_on_unit", interrupted)  # the transfer has done it
+    assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]
+    assert not (folder / "neuron.partial.json").exists()
+    assert json.loads((folder / "neuron.json").read_text())["baselines"] == {}
 
 
 def test_one_class_is_told_from_the_rest(sets):
@@ -134,6 +178,8 @@ def test_one_class_is_told_from_the_rest(sets):
         (None, {"neuron": 12}, "unit 12: the model has units 0 to 11"),
         (None, {"labels": (10, 61)}, "--labels must lie between 2 and 60"),
         (None, {"draws": 0}, "must be 1 or above"),
+        (None, {"seed": 2**32 - 1, "draws": 1}, "--seed 4294967295: with 3 draws, .* 4294967293"),
+        (None, {"seed": 2**32 - 9, "untrained": 1}, "with 10 draws"),
         (lambda part: LabelledSet(part.texts, part.labels * 0, ("0", "1")), {}, "single class"),
         (lambda part: LabelledSet([" "] * 60, part.labels[:60], ("0", "1")), {}, "is empty"),
     ],

@@ -1,0 +1,64 @@
+"""Intervals against their definitions, and how often they hold what they should."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from transfer.intervals import draw_interval, over_draws, paired_difference
+from transfer.regression import accuracy_interval
+
+
+def test_the_difference_of_paired_proportions():
+    # Of 50, 9 are right only before and 4 only after: variance (b + c - (b - c)^2 / n) / n^2.
+    before = np.array([True] * 9 + [False] * 4 + [True] * 30 + [False] * 7)
+    after = np.array([False] * 9 + [True] * 4 + [True] * 30 + [False] * 7)
+    found = paired_difference(before, after)
+    margin = 1.959964 * np.sqrt(13 - 25 / 50) / 50
+    assert found["lost"] == pytest.approx(0.1)
+    assert found["lost_interval"] == pytest.approx([0.1 - margin, 0.1 + margin], abs=1e-6)
+
+
+def test_draws_have_a_mean_a_band_and_two_intervals():
+    found = over_draws([0.6, 0.7, 0.8], tested=100)
+    assert found["test_accuracy"] == pytest.approx(0.7)
+    assert found["test_interval"] == accuracy_interval(0.7, 100)
+    assert found["band"] == pytest.approx([0.62, 0.78])
+    margin = 4.302653 * 0.1 / np.sqrt(3)  # Student's t, two degrees of freedom
+    assert found["mean_interval"] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
+    assert over_draws([0.6], tested=100)["mean_interval"] is None
+
+
+def test_one_draw_has_the_interval_of_one_classifier():
+    wilson = binomtest(1489, 1821).proportion_ci(0.95, method="wilson")
+    found = over_draws([1489 / 1821], tested=1821)
+    assert found["band"] == [1489 / 1821] * 2  # a point, which says nothing of other texts
+    assert found["draw_interval"] == pytest.approx([wilson.low, wilson.high], abs=1e-12)
+
+
+def test_draws_and_texts_add_in_squares():
+    low, high = accuracy_interval(0.7, 100)
+    margin = 4.302653 * 0.1 * np.sqrt(4 / 3)  # Student's t, two degrees of freedom
+    found = draw_interval([0.6, 0.7, 0.8], 100)
+    below, above = np.sqrt(margin**2 + (0.7 - low) ** 2), np.sqrt(margin**2 + (high - 0.7) ** 2)
+    assert found == pytest.approx([0.7 - below, min(0.7 + above, 1.0)], abs=1e-6)
+    assert draw_interval([0.7] * 3, 100) == pytest.approx([low, high], abs=1e-12)
+
+
+def test_an_interval_of_draws_stays_between_zero_and_one():
+    assert draw_interval([0.1, 0.9], 50) == [0.0, 1.0]
+    assert draw_interval([1.0] * 4, 50) == accuracy_interval(1.0, 50)  # not a point
+
+
+@pytest.mark.parametrize(("draws", "spread"), [(1, 0.05), (2, 0.05), (10, 0.01)])
+def test_another_draw_is_worth_what_the_interval_says_as_often_as_it_says(draws, spread):
+    """Draws of known spread on common texts: a text is right where the draw's worth exceeds it."""
+    rng = np.random.default_rng(7)
+    tested, repetitions, held = 400, 400, 0
+    for _ in range(repetitions):
+        worth = rng.normal(0.75, spread, draws + 1)  # the last is not seen
+        texts = np.sort(rng.random(tested))
+        seen = np.searchsorted(texts, worth[:draws]) / tested  # binomial, each by itself
+        low, high = draw_interval(seen, tested)
+        held += low <= worth[0 if draws == 1 else -1] <= high
+    # Three standard errors below 95 %: mean +- z sqrt(s^2 + p (1 - p) / N) holds 75 % of two draws.
+    assert 0.917 <= held / repetitions <= 0.995
