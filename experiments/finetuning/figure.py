@@ -16,6 +16,7 @@ def draw(tasks: dict[str, dict[str, Any]]) -> Figure:
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, task in zip(panels, tasks.values(), strict=True):
         draw_task(axes, task)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -32,4 +33,3 @@ def draw_task(axes: Axes, task: dict[str, Any]) -> None:
     axes.set_yticks(range(len(ours) + len(published)), [*ours, *published])
     axes.invert_yaxis()
     axes.set(xlabel=task["measure"], title=task["title"], xlim=(0, 1))
-    axes.legend(loc="best", fontsize="small")

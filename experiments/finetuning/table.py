@@ -102,7 +102,7 @@ def numbers(task: str, scores: Scores) -> dict[str, Any]:
         for way, seeds in scores.items()
     }
     published = {
-        f"{model_of(row)['name']} ({model_of(row)['size'].split(',')[0]})": row["accuracy"]
+        f"{model_of(row)['name']} ({model_of(row)['size'].split(', ')[0]})": row["accuracy"]
         if task == "sst"
         else float(np.mean(row["f1"]))
         for row in PUBLISHED[task]
