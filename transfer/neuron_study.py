@@ -96,8 +96,7 @@ def run_study(
         log.info("measuring: %s", name.replace("_", " "))
         results[name] = measure()
         write_json(partial, results)
-    write_json(output / "neuron.json", results)
-    partial.unlink()
+    partial.replace(output / "neuron.json")
     return results
 
 

@@ -19,7 +19,12 @@ def baselines(sets: Sets) -> dict[str, dict[str, Any]]:
         "bag_of_words": by_words(sets) if test.is_multilabel else tfidf_choices(train, val, test),
         "constant": constant(train, test),
     }
-    return {name: measured(test.labels, choices, test.classes) for name, choices in told.items()}
+    return {
+        name: with_plutchik(
+            describe_choices(test.labels, choices, test.classes), test.labels, choices
+        )
+        for name, choices in told.items()
+    }
 
 
 def constant(train: LabelledSet, test: LabelledSet) -> np.ndarray:
@@ -29,10 +34,11 @@ def constant(train: LabelledSet, test: LabelledSet) -> np.ndarray:
     return np.full_like(test.labels, np.bincount(train.labels).argmax())
 
 
-def measured(labels: np.ndarray, choices: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Return every metric; of emotions also the mean F1 of Plutchik's eight."""
-    result = describe_choices(labels, choices, classes)
+def with_plutchik(
+    scores: dict[str, Any], labels: np.ndarray, choices: np.ndarray
+) -> dict[str, Any]:
+    """Return the metrics; of emotions with the mean F1 of Plutchik's eight."""
     if labels.ndim == 1:
-        return result
+        return scores
     eight = plutchik_f1(labels, choices)
-    return {**result, "f1_plutchik": eight["value"], "f1_plutchik_interval": eight["interval"]}
+    return {**scores, "f1_plutchik": eight["value"], "f1_plutchik_interval": eight["interval"]}

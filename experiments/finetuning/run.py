@@ -24,7 +24,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning.directory import REQUEST_FILE, Directory
 from transfer.finetuning.experiment import run_finetuning
 
-from .baseline import baselines, measured
+from .baseline import baselines, with_plutchik
 from .table import write_table
 from .variants import TASKS, Sets, Variant, variants_of
 
@@ -159,9 +159,9 @@ def fine_tuned(
     )
     if result is None:
         return None
-    test = sets[-1]
     with np.load(Directory(work).choices) as choices:
-        return {**result, "test": measured(test.labels, choices["test"], test.classes)}
+        test = with_plutchik(result["test"], sets[-1].labels, choices["test"])
+    return {**result, "test": test}
 
 
 def line(task: str, label: str, result: dict[str, Any]) -> str:
