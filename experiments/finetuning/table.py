@@ -4,7 +4,6 @@ python -m experiments.finetuning.table experiments/finetuning/results/amazon_102
 """
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from configs import command
 from experiments.reproduction.emotions import PLUTCHIK
+from experiments.scaling.tables import markdown
 from model.errors import InputError
 from model.storage import read_json, write_atomically, write_json
 from transfer.plots import save_png
@@ -130,7 +130,7 @@ def scores_table(task: str, scores: Scores) -> str:
         if "on_test" in row:
             cells = [percent(row["on_test"][m]) if m in row["on_test"] else "-" for m in measures]
             rows.append([f"{published_name(row)}, on the test set", *cells, "", "", "", ""])
-    return as_markdown(head, rows)
+    return markdown(head, rows)
 
 
 def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
@@ -152,7 +152,7 @@ def emotions_table(scores: Scores) -> str:
     """Return the F1 of each of Plutchik's eight emotions, ours and published."""
     rows = [[f"`{way}`", *with_mean(by_emotion(seeds))] for way, seeds in scores.items()]
     rows += [[published_name(row), *with_mean(row["f1"])] for row in PUBLISHED["semeval"]]
-    return as_markdown(["F1", *PLUTCHIK, "mean"], rows)
+    return markdown(["F1", *PLUTCHIK, "mean"], rows)
 
 
 def by_emotion(seeds: list[dict[str, Any]]) -> list[float]:
@@ -195,12 +195,6 @@ def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
 
 def percent(value: float) -> str:
     return f"{100 * value:.1f}"
-
-
-def as_markdown(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Return a table: the first column names, the rest are numbers."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":
