@@ -19,6 +19,7 @@ import tyro
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.failure import reason_in
+from experiments.recipe.corpora import beside
 from model.errors import InputError
 from model.storage import write_json
 from training.metrics import read_rows
@@ -45,11 +46,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run: a name, how many characters it may read, and the keys of its config."""
+    """One run: how many characters it may read, the keys of its config, and its corpus."""
 
     name: str
     characters: int
     keys: Mapping[str, Any]
+    corpus: str = ""
+    """A variant of the corpus, one of corpora.py; empty, the corpus itself."""
 
     @property
     def steps(self) -> int:
@@ -62,7 +65,7 @@ class Recipe:
         """Return the command line after `python`."""
         steps = self.steps
         keys = {
-            "data.corpus": corpus,
+            "data.corpus": beside(corpus, self.corpus),
             "train.steps": steps,
             "evaluate.every_steps": -(-steps // EVALUATIONS),
             "log.every_steps": max(1, steps // 40),
@@ -77,11 +80,13 @@ class Recipe:
 def read_recipes() -> dict[str, Recipe]:
     """Return every recipe of runs.toml by its name."""
     content = tomllib.loads((HERE / "runs.toml").read_text())
-    return {
-        name: Recipe(name, characters, {**content["base"], **changes})
-        for stage, characters in content["budget"].items()
-        for name, changes in content.get(stage, {}).items()
-    }
+    recipes = {}
+    for stage, budget in content["budget"].items():
+        for name, changes in content[stage].items():
+            keys = {**content["base"], **changes}
+            characters, corpus = keys.pop("characters", budget), keys.pop("corpus", "")
+            recipes[name] = Recipe(name, characters, keys, corpus)
+    return recipes
 
 
 def main() -> None:
@@ -128,6 +133,7 @@ def measure(
         "name": recipe.name,
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
+        "corpus": recipe.corpus,
         "valid_bits_per_character": scores[-1] if scores and not failure else None,
         "training_seconds": training_seconds(rows),
         "failure": failure,

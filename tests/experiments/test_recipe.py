@@ -1,9 +1,15 @@
 """The recipe study: its list of runs, one of them made, and what is told of it."""
 
+import shutil
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 
 from configs.options import RunOptions
-from experiments.recipe import report, run
+from data_utils.checking import check_corpus
+from data_utils.corpus import open_corpus
+from experiments.recipe import corpora, report, run
 from experiments.recipe.run import Recipe, read_recipes, train
 from model.errors import InputError
 from model.storage import read_json
@@ -49,6 +55,50 @@ def test_a_run_that_fails_is_kept_with_its_last_line(tmp_path, capsys):
     assert "optim.warmup is 2.0" in result["failure"][0]
     report.main()
     assert "| failed: optim.warmup is 2.0" in capsys.readouterr().out
+
+
+def test_a_variant_has_the_reviews_it_should_and_is_judged_by_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora, "BUDGET", 2000)
+    monkeypatch.setattr(corpora, "LANES", 3)
+    given = shutil.copytree(CORPUS, tmp_path / "given")
+    monkeypatch.setattr("sys.argv", ["corpora", "--corpus", str(given)])
+    corpora.main()
+    whole = open_corpus(given)
+    taken = Counter(reviews(whole)[: reviews_within(whole, 2000)])
+    sorted_ones = open_corpus(tmp_path / "given_short_first")
+    assert Counter(reviews(sorted_ones)) == taken
+    lengths = [len(review) for review in reviews(sorted_ones)]
+    falls = sum(after < before for before, after in pairwise(lengths))
+    assert falls == 2  # from the end of a lane to the start of the next, nowhere else
+    quarter = open_corpus(tmp_path / "given_quarter")
+    assert reviews(quarter) == reviews(whole)[: reviews_within(whole, 500)]
+    assert quarter.splits["valid"].tokens.tobytes() == whole.splits["valid"].tokens.tobytes()
+    check_corpus(tmp_path / "given_quarter")
+    with pytest.raises(InputError, match="given_quarter: exists"):
+        corpora.main()
+
+
+def reviews(corpus):
+    """Return the reviews of the train split."""
+    train = corpus.splits["train"]
+    return [train.tokens[a:b].tobytes() for a, b in pairwise(train.offsets)]
+
+
+def reviews_within(corpus, symbols):
+    """Return how many reviews hold the first symbols, counted one by one."""
+    total = count = 0
+    for review in reviews(corpus):
+        if total >= symbols:
+            break
+        total, count = total + len(review), count + 1
+    return count
+
+
+def test_a_run_may_have_a_corpus_and_a_length_of_its_own(tmp_path):
+    recipes = read_recipes()
+    arguments = recipes["epochs_4"].arguments(tmp_path / "reviews", tmp_path)
+    assert str(tmp_path / "reviews_quarter") in arguments
+    assert recipes["muon_1e-2_seed_1"].keys["seed"] == 1
 
 
 def test_an_unknown_name_is_refused(monkeypatch):
