@@ -9,7 +9,7 @@ import pytest
 from configs.options import RunOptions
 from data_utils.checking import check_corpus
 from data_utils.corpus import open_corpus
-from experiments.recipe import corpora, report, run
+from experiments.recipe import corpora, report, run, speed
 from experiments.recipe.run import Recipe, read_recipes, train
 from model.errors import InputError
 from model.storage import read_json
@@ -92,6 +92,34 @@ def reviews_within(corpus, symbols):
             break
         total, count = total + len(review), count + 1
     return count
+
+
+def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
+    def measured(recipe, corpus, folder, threads):
+        assert recipe.characters == 1000
+        fast = {"adam_5e-3": 2.0, "bf16": 0.5}.get(recipe.name, 1.0)
+        noise = 1 + len(asked) // len(speed.NAMES)  # all of a turn alike
+        asked.append(recipe.name)
+        rows = [{"characters_per_second": 1.0}] * speed.WARM_UP
+        rows += [{"characters_per_second": fast * noise * step} for step in (90, 100, 900)]
+        return {"rows": rows, "failure": []}
+
+    asked = []
+    monkeypatch.setattr(speed, "measure", measured)
+    monkeypatch.setattr(speed, "RESULT", tmp_path / "speed.json")
+    monkeypatch.setattr("sys.argv", ["speed", "--characters", "1000", "--rounds", "2"])
+    speed.main()
+    result = read_json(tmp_path / "speed.json")
+    assert [turn["muon_1e-2"] for turn in result["turns"]] == [100, 200]
+    assert result["ratios"]["adam_5e-3"] == {"median": 2, "least": 2, "most": 2}
+    assert result["ratios"]["bf16"]["median"] == 0.5
+    assert "adam_5e-3        2.000  2.000 to 2.000" in capsys.readouterr().out
+
+
+def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
+    monkeypatch.setattr(speed, "measure", lambda *_, **__: {"failure": ["no memory"], "rows": []})
+    with pytest.raises(InputError, match="window_64 failed: no memory"):
+        speed.speed_of(read_recipes()["window_64"], speed.Options())
 
 
 def test_a_run_may_have_a_corpus_and_a_length_of_its_own(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from configs.options import RunOptions
 from experiments.recipe.run import Recipe
-from experiments.time_to_target import run
+from experiments.time_to_target import report, run
 from model.errors import InputError
 from model.storage import read_json
 from tests.runs import ROOT
@@ -85,3 +85,20 @@ def test_a_run_is_measured(tmp_path):
     assert result["failure"] == []
     assert result["training_seconds"] > 0
     assert result == read_json(run.RESULTS / "ours.json")
+
+
+def test_the_race_is_told_and_drawn(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(report, "HERE", tmp_path)
+    with pytest.raises(InputError, match="no race has ended"):
+        report.main()
+    race(monkeypatch, lambda name, _: {"published": 1.5, "ours": 1.4}.get(name))
+    monkeypatch.setattr("sys.argv", ["report"])
+    report.main()
+    told = capsys.readouterr().out
+    assert "| published | 1.5000 | 1,600,000 | 1,600 | 1.0 |" in told
+    assert "| ours | 1.4000 | 12,500 | 12 | 128.0 |" in told
+    assert "| adam_5e-3 | never as low |" in told
+    assert (tmp_path / "race.png").stat().st_size > 1000
+    assert report.rungs("adam_5e-3") == []
+    assert report.rungs("published") == [(1600.0, 1.5)]

@@ -1,0 +1,86 @@
+"""What a recipe costs in seconds: short runs in turns, so that what else the machine does falls
+on all of them alike.
+
+python -m experiments.recipe.speed --corpus data/reviews
+"""
+
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.recipe.run import HERE, Recipe, measure, read_recipes
+from model.errors import InputError
+from model.storage import write_json
+
+RESULT = HERE / "speed.json"
+BASE = "muon_1e-2"
+NAMES = (
+    BASE,
+    "adam_5e-3",
+    "window_64",
+    "lanes_32",
+    "lanes_128",
+    "embedding_256",
+    "no_weight_norm",
+    "dropout",
+    "bf16",
+)
+WARM_UP = 4  # steps of a run that are not counted
+
+
+@dataclass(frozen=True)
+class Options:
+    """Measure the recipes whose operations differ from the base's, on one core."""
+
+    corpus: Path = Path("data/reviews")
+    """A prepared corpus."""
+    rounds: int = 3
+    """How often every recipe has its turn."""
+    characters: int = 200_000
+    """What it reads in a turn."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    recipes = read_recipes()
+    turns = []
+    for turn in range(options.rounds):
+        turns.append({name: speed_of(recipes[name], options) for name in NAMES})
+        print(f"turn {turn + 1}: {turns[-1]}", flush=True)
+    ratios = ratios_to_base(turns)
+    write_json(RESULT, {"turns": turns, "ratios": ratios, "origin": describe_origin()})
+    for name, ratio in ratios.items():
+        print(f"{name:<16} {ratio['median']:.3f}  {ratio['least']:.3f} to {ratio['most']:.3f}")
+
+
+def speed_of(recipe: Recipe, options: Options) -> float:
+    """Return the characters a second of a short run's median step."""
+    with tempfile.TemporaryDirectory() as folder:
+        short = replace(recipe, characters=options.characters)
+        result = measure(short, options.corpus, Path(folder) / "run", threads=1)
+    if result["failure"]:
+        raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
+    return median_speed(result["rows"])
+
+
+def median_speed(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the median of characters a second after the warm-up, from a row for each step."""
+    return statistics.median(row["characters_per_second"] for row in rows[WARM_UP:])
+
+
+def ratios_to_base(turns: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Return how many times as fast as the base each recipe is, turn by turn: median and range."""
+    ratios = {name: [turn[name] / turn[BASE] for turn in turns] for name in turns[0]}
+    return {
+        name: {"median": statistics.median(of), "least": min(of), "most": max(of)}
+        for name, of in ratios.items()
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,85 @@
+"""Draw the race and print its table, from results/.
+
+python -m experiments.time_to_target.report
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+
+from configs import command
+from experiments.scaling.tables import markdown
+from experiments.time_to_target.run import HERE, RECIPES, RESULTS
+from model.errors import InputError
+from model.storage import read_json
+
+HEADER = ["recipe", "valid, bits per character", "characters", "seconds", "times less time"]
+COLORS = {
+    "published": "black",
+    "adam_2e-3": "#fdae61",
+    "adam_5e-3": "#f46d43",
+    "adam_1e-2": "#a50026",
+    "ours": "#2166ac",
+}
+
+
+def main() -> None:
+    if not (RESULTS / "summary.json").exists():
+        raise InputError(f"{RESULTS}: no race has ended; run experiments.time_to_target.run")
+    summary = read_json(RESULTS / "summary.json")
+    print(table(summary))
+    draw(summary["target"])
+
+
+def table(summary: Mapping[str, Any]) -> str:
+    """Return the race as Markdown, one row for each recipe."""
+    rows = [[name, *cells(row)] for name, row in summary.items() if name != "target"]
+    return markdown(HEADER, rows)
+
+
+def cells(row: Mapping[str, float] | None) -> list[str]:
+    """Return the cells of a recipe's row but its name."""
+    if row is None:
+        return ["never as low", "", "", ""]
+    return [
+        f"{row['valid_bits_per_character']:.4f}",
+        f"{row['characters']:,}",
+        f"{row['seconds']:,.0f}",
+        f"{row['times_less_time']:.1f}",
+    ]
+
+
+def rungs(name: str) -> list[tuple[float, float]]:
+    """Return the seconds and the bits per character of every finished run of a recipe."""
+    results = [read_json(path) for path in RESULTS.glob(f"{name}*.json")]
+    return sorted(
+        (result["training_seconds"], result["valid_bits_per_character"])
+        for result in results
+        if result["valid_bits_per_character"] is not None
+    )
+
+
+def draw(target: float) -> None:
+    """Draw where every run of the race ended, by its seconds, and the target."""
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for name in ("published", *RECIPES["challengers"]):
+        if points := rungs(name):
+            axes.plot(*zip(*points, strict=True), marker="o", color=COLORS[name], label=name)
+    axes.axhline(target, color="black", linewidth=0.8, linestyle="--")
+    axes.set(
+        xscale="log",
+        xlabel="seconds of training, two cores: a run each",
+        ylabel="valid bits per character at its end",
+    )
+    axes.legend()
+    figure.savefig(HERE / "race.png", dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    command.run(main)
