@@ -21,7 +21,7 @@ RESULT = HERE / "speed.json"
 BASE = "muon_1e-2"
 NAMES = (
     BASE,
-    "adam_5e-3",
+    "adam_1e-2",
     "window_64",
     "lanes_32",
     "lanes_128",

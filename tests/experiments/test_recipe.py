@@ -97,7 +97,7 @@ def reviews_within(corpus, symbols):
 def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
     def measured(recipe, corpus, folder, threads):
         assert recipe.characters == 1000
-        fast = {"adam_5e-3": 2.0, "bf16": 0.5}.get(recipe.name, 1.0)
+        fast = {"adam_1e-2": 2.0, "bf16": 0.5}.get(recipe.name, 1.0)
         noise = 1 + len(asked) // len(speed.NAMES)  # all of a turn alike
         asked.append(recipe.name)
         rows = [{"characters_per_second": 1.0}] * speed.WARM_UP
@@ -111,9 +111,9 @@ def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
     speed.main()
     result = read_json(tmp_path / "speed.json")
     assert [turn["muon_1e-2"] for turn in result["turns"]] == [100, 200]
-    assert result["ratios"]["adam_5e-3"] == {"median": 2, "least": 2, "most": 2}
+    assert result["ratios"]["adam_1e-2"] == {"median": 2, "least": 2, "most": 2}
     assert result["ratios"]["bf16"]["median"] == 0.5
-    assert "adam_5e-3        2.000  2.000 to 2.000" in capsys.readouterr().out
+    assert "adam_1e-2        2.000  2.000 to 2.000" in capsys.readouterr().out
 
 
 def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
