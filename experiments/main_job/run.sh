@@ -14,7 +14,7 @@ python=${PYTHON:-.venv/bin/python}
 if [ -d "$work/run/checkpoint" ]; then
     $python main.py --resume "$work/run"
 else
-    $python main.py --config configs/cpu_512.toml --data.corpus "$work/corpus" --run-dir "$work/run"
+    $python main.py --config $here/recipe.toml --data.corpus "$work/corpus" --run-dir "$work/run"
 fi
 [ -d "$work/run/checkpoint/step-00003600" ] || exit 1  # stopped before its end
 $python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --output $here/results/test_bits.json
