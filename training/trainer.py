@@ -124,13 +124,18 @@ class Trainer:
         return self.optim.learning_rate(step, self.steps, lanes)
 
     def train(self, *batches: Batch) -> None:
-        """Take one step on successive windows; nothing here waits for the device."""
+        """Take one step on successive windows; nothing here waits for the device.
+
+        Where shards have ended, the rate falls with the lanes that still read, by the papers' rule
+        (Puri et al. 2018): a window of few lanes would move the weights as far as one of all, on a
+        fraction of the evidence.
+        """
         self.model.zero_grad(set_to_none=True)
         share = self.exchange.share_of_mean(batches)
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
             self._learn(batch, self._kept(number), share, last=last)
-        self._update()
+        self._update(self._fill(batches))
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
         self.progress.characters += characters
@@ -179,17 +184,23 @@ class Trainer:
         own = torch.from_numpy(kept[self.own])
         return own.to(self.world.device, self.model.dtype)
 
-    def _update(self) -> None:
+    def _fill(self, batches: Sequence[Batch]) -> float:
+        """Return the part of all lanes' windows that is no padding."""
+        room = sum(self.lanes * batch.inputs.shape[1] for batch in batches)
+        return sum(batch.transitions for batch in batches) / room
+
+    def _update(self, fill: float) -> None:
         if self.scaler.is_enabled():
             self.exchange.share_overflow()
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
+        rate = self.rate_at(self.progress.step) * fill
         with self.exchange.update():
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
-                    group["lr"] = self.rate_at(self.progress.step) * group.get("factor", 1.0)
+                    group["lr"] = rate * group.get("factor", 1.0)
                 self.scaler.step(optimizer)
         self._update_scale()
 

@@ -3,6 +3,8 @@
 python -m experiments.recipe.report
 """
 
+from collections.abc import Mapping
+from statistics import mean, stdev
 from typing import Any
 
 import matplotlib
@@ -13,7 +15,12 @@ import matplotlib.pyplot as plt
 
 from configs import command
 from experiments.recipe.run import HERE, RESULTS, read_recipes
+from experiments.recipe.speed import BASE
+from experiments.recipe.speed import RESULT as SPEED
+from experiments.scaling.tables import markdown
 from model.storage import read_json
+
+SEED = "_seed_"  # in the name of a finalist's further runs
 
 
 def main() -> None:
@@ -22,21 +29,37 @@ def main() -> None:
         for name in read_recipes()
         if (RESULTS / f"{name}.json").exists()
     ]
-    for characters in sorted({result["characters"] for result in results}):
-        peers = [result for result in results if result["characters"] == characters]
-        print(f"\n{characters / 1e6:.0f} million characters\n")
-        print(table(peers))
+    speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
+    print(table([result for result in results if SEED not in result["name"]], speeds))
+    print()
+    print(finalists(results))
     draw(results)
 
 
-def table(results: list[dict[str, Any]]) -> str:
+def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float]]) -> str:
     """Return the results as Markdown, best first, runs that failed last."""
-    lines = ["| run | valid, bits per character | seconds, one core |", "|---|---:|---:|"]
+    base = next((r["valid_bits_per_character"] for r in results if r["name"] == BASE), None)
+    rows = []
     for result in sorted(results, key=lambda r: r["valid_bits_per_character"] or float("inf")):
-        bits = result["valid_bits_per_character"]
+        bits, speed = result["valid_bits_per_character"], speeds.get(result["name"])
         score = f"{bits:.4f}" if bits else "failed: " + " ".join(result["failure"])
-        lines.append(f"| {result['name']} | {score} | {result['training_seconds']:.0f} |")
-    return "\n".join(lines)
+        against = f"{bits - base:+.4f}" if bits and base else ""
+        rows.append([result["name"], score, against, f"{speed['median']:.2f}" if speed else ""])
+    return markdown(["run", "valid, bits per character", "against the base", "speed"], rows)
+
+
+def finalists(results: list[dict[str, Any]]) -> str:
+    """Return the runs of more than one seed: every score, mean and standard deviation."""
+    by_name: dict[str, list[float]] = {}
+    for result in results:
+        name = result["name"].split(SEED)[0]
+        by_name.setdefault(name, []).append(result["valid_bits_per_character"])
+    rows = []
+    for name, scores in by_name.items():
+        if len(scores) > 1 and None not in scores:
+            each = ", ".join(f"{bits:.4f}" for bits in scores)
+            rows.append([name, each, f"{mean(scores):.4f}", f"{stdev(scores):.4f}"])
+    return markdown(["run", "seeds 0, 1, 2", "mean", "standard deviation"], rows)
 
 
 def draw(results: list[dict[str, Any]]) -> None:
@@ -44,6 +67,8 @@ def draw(results: list[dict[str, Any]]) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
     for result in results:
         rows = result["rows"]
+        if SEED in result["name"]:
+            continue
         color = "#b2182b" if result["keys"]["optim.name"] != "muon" else "#2166ac"
         bits = [row["train_bits_per_character"] for row in rows]
         characters = [row["characters"] for row in rows]

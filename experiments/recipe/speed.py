@@ -23,6 +23,7 @@ NAMES = (
     BASE,
     "adam_1e-2",
     "window_64",
+    "window_32",
     "lanes_32",
     "lanes_128",
     "embedding_256",

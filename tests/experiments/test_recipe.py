@@ -24,6 +24,7 @@ def _results(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "HERE", tmp_path)
+    monkeypatch.setattr(report, "SPEED", tmp_path / "speed.json")
 
 
 @pytest.mark.parametrize("recipe", read_recipes().values(), ids=lambda recipe: recipe.name)
@@ -120,6 +121,20 @@ def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
     monkeypatch.setattr(speed, "measure", lambda *_, **__: {"failure": ["no memory"], "rows": []})
     with pytest.raises(InputError, match="window_64 failed: no memory"):
         speed.speed_of(read_recipes()["window_64"], speed.Options())
+
+
+def test_the_table_puts_speed_beside_and_the_seeds_apart():
+    names = {"muon_1e-2": 2.0, "muon_1e-2_seed_1": 2.2, "bf16": 1.5, "published": None}
+    results = [
+        {"name": name, "valid_bits_per_character": bits, "failure": ["why"]}
+        for name, bits in names.items()
+    ]
+    told = report.table(results, {"bf16": {"median": 0.5}})
+    assert "| bf16 | 1.5000 | -0.5000 | 0.50 |" in told
+    assert "| published | failed: why |  |  |" in told
+    seeds = report.finalists(results)
+    assert "| muon_1e-2 | 2.0000, 2.2000 | 2.1000 | 0.1414 |" in seeds
+    assert "bf16" not in seeds
 
 
 def test_a_run_may_have_a_corpus_and_a_length_of_its_own(tmp_path):
