@@ -55,7 +55,7 @@ def test_the_shortest_run_that_ends_as_low_counts(monkeypatch):
 
     trained = race(monkeypatch, bits_after)
     summary = read_json(run.RESULTS / "summary.json")
-    assert summary["adam_2e-3"] is None
+    assert summary["adam_2e-2"] is None
     assert summary["ours"]["characters"] == 50_000
     assert summary["ours"]["times_less_time"] == summary["ours"]["times_fewer_characters"] == 32
     assert "ours_50000" in trained
@@ -98,7 +98,7 @@ def test_the_race_is_told_and_drawn(monkeypatch, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "| published | 1.5000 | 1,600,000 | 1,600 | 1.0 |" in told
     assert "| ours | 1.4000 | 12,500 | 12 | 128.0 |" in told
-    assert "| adam_5e-3 | never as low |" in told
+    assert "| adam_4e-2 | never as low |" in told
     assert (tmp_path / "race.png").stat().st_size > 1000
-    assert report.rungs("adam_5e-3") == []
+    assert report.rungs("adam_4e-2") == []
     assert report.rungs("published") == [(1600.0, 1.5)]
