@@ -21,9 +21,9 @@ from model.storage import read_json
 HEADER = ["recipe", "valid, bits per character", "characters", "seconds", "times less time"]
 COLORS = {
     "published": "black",
-    "adam_1e-2": "#fdae61",
-    "adam_2e-2": "#f46d43",
-    "adam_4e-2": "#a50026",
+    "adam_4e-2": "#fdae61",
+    "adam_8e-2": "#f46d43",
+    "adam_1.6e-1": "#a50026",
     "ours": "#2166ac",
 }
 
