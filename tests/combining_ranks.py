@@ -57,11 +57,11 @@ IN_GROUPS = {
 }  # fmt: skip
 
 
-def window(number, own, counted):
-    """Return a window of the lanes `own`; its counts are those of the lanes `counted`."""
+def window(number, own):
+    """Return a window of the lanes `own`; its counts are theirs alone."""
     tokens = np.random.default_rng(number).integers(0, 256, (LANES, T + 1), dtype=np.uint8)
     lengths = LENGTHS[own]
-    total = int(LENGTHS[counted].sum())
+    total = int(lengths.sum())
     reset = np.zeros(len(lengths), bool)
     return as_batch(Window(tokens[own], lengths, reset, total, total), torch.device("cpu"))
 
@@ -83,10 +83,9 @@ def make_trainer(world, lanes, *, optim, precision="fp32", **parallel):
 def take_steps(trainer, own, steps):
     """Train on the next windows of the lanes `own`."""
     count = trainer.parallel.windows_per_step
-    counted = own if trainer.world.size == 1 else slice(None)
     for _ in range(steps):
         first = trainer.progress.step * count
-        trainer.train(*(window(first + number, own, counted) for number in range(count)))
+        trainer.train(*(window(first + number, own) for number in range(count)))
 
 
 def weights_of(trainer):
@@ -103,8 +102,6 @@ def expected(world, group, shares, optim, windows_per_step):
         make_trainer(alone, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
         for own in lanes
     ]
-    for trainer in trainers:  # the rate falls with the lanes of all groups
-        trainer._fill = lambda batches: LENGTHS.sum() / (LANES * T)
     for _ in range(STEPS):
         before = weights_of(trainers[0])
         for trainer, own in zip(trainers, lanes, strict=True):

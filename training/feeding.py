@@ -21,6 +21,7 @@ class Batch(NamedTuple):
     reset: Tensor  # bool [B]
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
+    reading: float = 1.0  # the part of all lanes, of all ranks, that read
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:
@@ -41,7 +42,7 @@ def as_batch(window: Window, device: torch.device) -> Batch:
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
     reset = copied(torch.from_numpy(window.reset))
     targets = targets.masked_fill(padding, IGNORED)
-    return Batch(inputs, targets, reset, window.transitions, window.characters)
+    return Batch(inputs, targets, reset, window.transitions, window.characters, window.reading)
 
 
 def _idle(window: Window) -> Window:

@@ -29,8 +29,8 @@ class OptimConfig:
     """Whose kernels update: torch's, also by auto, or FusedAdam and FusedLAMB of NVIDIA's apex, on
     a GPU, where that is installed."""
     lr: float | None = None
-    """Peak learning rate; absent, the papers' rule: 5e-4 x lanes/128, at most 3e-3. A step takes
-    the part of it that its windows are full: less where some lanes have ended."""
+    """Peak learning rate; absent, the papers' rule: 5e-4 x lanes/128, at most 3e-3. Where
+    lanes have ended, a step takes the part of it that still reads."""
     decay: Literal["linear", "cosine", "constant"] = "linear"
     """How the rate falls, to zero at the end of the run unless decay_steps says otherwise."""
     decay_steps: int | None = None

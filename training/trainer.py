@@ -126,16 +126,16 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
-        Where shards have ended, the rate falls with the lanes that still read, by the papers' rule
-        (Puri et al. 2018): a window of few lanes would move the weights as far as one of all, on a
-        fraction of the evidence.
+        Where lanes have ended, the rate falls in proportion to those that still read, as the
+        papers' rule has it below its cap: a window of few lanes would move the weights as far as
+        one of all, on a fraction of the evidence. Groups of Adasum fall alike, by all lanes.
         """
         self.model.zero_grad(set_to_none=True)
         share = self.exchange.share_of_mean(batches)
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
             self._learn(batch, self._kept(number), share, last=last)
-        self._update(self._fill(batches))
+        self._update(sum(batch.reading for batch in batches) / len(batches))
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
         self.progress.characters += characters
@@ -184,19 +184,14 @@ class Trainer:
         own = torch.from_numpy(kept[self.own])
         return own.to(self.world.device, self.model.dtype)
 
-    def _fill(self, batches: Sequence[Batch]) -> float:
-        """Return the part of all lanes' windows that is no padding."""
-        room = sum(self.lanes * batch.inputs.shape[1] for batch in batches)
-        return sum(batch.transitions for batch in batches) / room
-
-    def _update(self, fill: float) -> None:
+    def _update(self, reading: float) -> None:
         if self.scaler.is_enabled():
             self.exchange.share_overflow()
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
-        rate = self.rate_at(self.progress.step) * fill
+        rate = self.rate_at(self.progress.step) * reading
         with self.exchange.update():
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
@@ -229,7 +224,8 @@ class Trainer:
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
 
-        Where losses are scaled, it has the scale, and how many of the steps overflowed and so left
+        The learning rate is the schedule's, of a step for which all lanes read. Where losses are
+        scaled, it has the scale, and how many of the steps overflowed and so left
         the weights as they were.
         """
         progress = self.progress

@@ -1,23 +1,28 @@
-"""Corpora of the study, made from a prepared one: a part of it to read often, and sorted reviews.
+"""Corpora of the study, made from a prepared one: a part of it to read often, and sorted lanes.
 
 python -m experiments.recipe.corpora --corpus data/reviews    # data/reviews_quarter, ...
 """
 
 import hashlib
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from configs import command
 from data_utils.corpus import META_FILE, Split, offsets_file, open_corpus, tokens_file
+from data_utils.lanes import shard_bounds
 from model.errors import InputError
 from model.storage import read_json, write_json
+from model.tokenizer import BYTES
 
-BUDGET = 6_000_000  # symbols that a screening run reads
-LANES = 64
+RUNS = tomllib.loads((Path(__file__).parent / "runs.toml").read_text())
+BUDGET = RUNS["budget"]["screening"]
+LANES = RUNS["base"]["data.lanes"]
 
 
 @dataclass(frozen=True)
@@ -25,18 +30,17 @@ class Options:
     """Write the corpora that runs.toml names, each beside the one given."""
 
     corpus: Path = Path("data/reviews")
-    """A prepared corpus, its reviews shuffled."""
+    """A prepared corpus of bytes, its reviews shuffled."""
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
-    train = open_corpus(options.corpus).splits["train"]
-    if len(train.tokens) < BUDGET:
-        raise InputError(f"{options.corpus}: the study needs {BUDGET:,} symbols to train on")
+    given = command.parse(Options, __doc__).corpus.resolve()
+    train = open_corpus(given).splits["train"]
+    if train.tokenizer.kind != BYTES.kind or len(train.tokens) < BUDGET:
+        raise InputError(f"{given}: the study needs a corpus of bytes, {BUDGET:,} to train on")
     for name, order in ORDERS.items():
-        folder = beside(options.corpus, name)
-        write_variant(options.corpus, folder, train, order(train))
-        print(folder)
+        write_variant(given, beside(given, name), train, order(train))
+        print(beside(given, name))
 
 
 def beside(corpus: Path, name: str) -> Path:
@@ -50,15 +54,17 @@ def first(split: Split, symbols: int) -> np.ndarray:
 
 
 def short_first(split: Split) -> np.ndarray:
-    """Return reviews of the whole budget, dealt so that every lane reads from short to long."""
-    reviews = first(split, BUDGET)
-    by_length = reviews[np.argsort(np.diff(split.offsets)[reviews], kind="stable")]
-    return np.concatenate([by_length[lane::LANES] for lane in range(LANES)])
+    """Return the reviews of the whole budget, those of every lane sorted from short to long."""
+    taken = first(split, BUDGET)
+    part = Split(split.tokens[: split.offsets[len(taken)]], split.offsets[: len(taken) + 1])
+    lengths = np.diff(part.offsets)
+    ends = np.searchsorted(part.offsets, shard_bounds(part, LANES))
+    lanes = [np.arange(*pair) for pair in pairwise(ends)]
+    return np.concatenate([lane[np.argsort(lengths[lane], kind="stable")] for lane in lanes])
 
 
 ORDERS: dict[str, Callable[[Split], np.ndarray]] = {
     "quarter": lambda split: first(split, BUDGET // 4),
-    "sixteenth": lambda split: first(split, BUDGET // 16),
     "short_first": short_first,
 }
 

@@ -4,6 +4,7 @@ python -m experiments.recipe.report
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
@@ -18,22 +19,30 @@ from experiments.recipe.run import HERE, RESULTS, read_recipes
 from experiments.recipe.speed import BASE
 from experiments.recipe.speed import RESULT as SPEED
 from experiments.scaling.tables import markdown
+from model.errors import InputError
 from model.storage import read_json
 
 SEED = "_seed_"  # in the name of a finalist's further runs
 
 
 def main() -> None:
-    results = [
-        read_json(RESULTS / f"{name}.json")
-        for name in read_recipes()
-        if (RESULTS / f"{name}.json").exists()
-    ]
     speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
-    print(table([result for result in results if SEED not in result["name"]], speeds))
-    print()
-    print(finalists(results))
-    draw(results)
+    studies = {"first corpus": found(RESULTS / "first_corpus"), "second corpus": found(RESULTS)}
+    for corpus, results in studies.items():
+        print(f"\n{corpus}\n")
+        print(table([result for result in results if SEED not in result["name"]], speeds))
+        print()
+        print(finalists(results))
+    draw(studies)
+
+
+def found(folder: Path) -> list[dict[str, Any]]:
+    """Return the results of a folder in the order of runs.toml: of one corpus, or InputError."""
+    paths = [folder / f"{name}.json" for name in read_recipes()]
+    results = [read_json(path) for path in paths if path.exists()]
+    if len({result.get("fingerprint") for result in results}) > 1:
+        raise InputError(f"{folder}: runs on different corpora do not compare; make them anew")
+    return results
 
 
 def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float]]) -> str:
@@ -59,26 +68,21 @@ def finalists(results: list[dict[str, Any]]) -> str:
         if len(scores) > 1 and None not in scores:
             each = ", ".join(f"{bits:.4f}" for bits in scores)
             rows.append([name, each, f"{mean(scores):.4f}", f"{stdev(scores):.4f}"])
-    return markdown(["run", "seeds 0, 1, 2", "mean", "standard deviation"], rows)
+    return markdown(["run", "seeds", "mean", "standard deviation"], rows)
 
 
-def draw(results: list[dict[str, Any]]) -> None:
-    """Draw what each run learnt by characters and by seconds."""
+def draw(studies: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Draw what each run learnt by characters, a panel for each corpus."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
-    for result in results:
-        rows = result["rows"]
-        if SEED in result["name"]:
-            continue
-        color = "#b2182b" if result["keys"]["optim.name"] != "muon" else "#2166ac"
-        bits = [row["train_bits_per_character"] for row in rows]
-        characters = [row["characters"] for row in rows]
-        speed = result["training_seconds"] / max(characters, default=1)
-        for axes, scale in zip(panels, (1e-6, speed), strict=True):
-            axes.plot([c * scale for c in characters], bits, color=color, alpha=0.5, linewidth=1)
-    panels[0].set(
-        xlabel="million characters", ylabel="training bits per character", ylim=(1.6, 3.5)
-    )
-    panels[1].set(xlabel="seconds on one core", title="red: Adam, blue: Muon")
+    for axes, (corpus, results) in zip(panels, studies.items(), strict=True):
+        for result in results:
+            if not result.get("corpus"):  # of all reviews, shuffled
+                color = "#2166ac" if result["keys"]["optim.name"] == "muon" else "#b2182b"
+                bits = [row["train_bits_per_character"] for row in result["rows"]]
+                million = [row["characters"] / 1e6 for row in result["rows"]]
+                axes.plot(million, bits, color=color, alpha=0.5, linewidth=1)
+        axes.set(title=f"{corpus} (red: Adam, blue: Muon)", xlabel="million characters")
+    panels[0].set(ylabel="training bits per character", ylim=(1.6, 3.5))
     figure.savefig(HERE / "curves.png", dpi=150)
     plt.close(figure)
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import tyro
 
 from configs import command
+from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.failure import reason_in
 from experiments.recipe.corpora import beside
@@ -84,8 +85,8 @@ def read_recipes() -> dict[str, Recipe]:
     for stage, budget in content["budget"].items():
         for name, changes in content[stage].items():
             keys = {**content["base"], **changes}
-            characters, corpus = keys.pop("characters", budget), keys.pop("corpus", "")
-            recipes[name] = Recipe(name, characters, keys, corpus)
+            corpus = keys.pop("corpus", "")
+            recipes[name] = Recipe(name, budget, keys, corpus)
     return recipes
 
 
@@ -134,6 +135,8 @@ def measure(
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
         "corpus": recipe.corpus,
+        "fingerprint": open_corpus(corpus).fingerprint,
+        "characters_read": rows[-1]["characters"] if rows else 0,
         "valid_bits_per_character": scores[-1] if scores and not failure else None,
         "training_seconds": training_seconds(rows),
         "failure": failure,

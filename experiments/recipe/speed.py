@@ -21,14 +21,12 @@ RESULT = HERE / "speed.json"
 BASE = "muon_1e-2"
 NAMES = (
     BASE,
-    "adam_1e-2",
+    "adam_8e-2",
     "window_64",
     "window_32",
     "lanes_32",
     "lanes_128",
     "embedding_256",
-    "no_weight_norm",
-    "dropout",
     "bf16",
 )
 WARM_UP = 4  # steps of a run that are not counted
@@ -62,7 +60,8 @@ def main() -> None:
 def speed_of(recipe: Recipe, options: Options) -> float:
     """Return the characters a second of a short run's median step."""
     with tempfile.TemporaryDirectory() as folder:
-        short = replace(recipe, characters=options.characters)
+        keys = {**recipe.keys, "log.every_steps": 1}
+        short = replace(recipe, characters=options.characters, keys=keys)
         result = measure(short, options.corpus, Path(folder) / "run", threads=1)
     if result["failure"]:
         raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")

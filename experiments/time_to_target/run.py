@@ -30,7 +30,7 @@ class Options:
     """A prepared corpus."""
     work: Path = Path("runs/time_to_target")
     """Where the runs are written."""
-    characters: int = 16_000_000
+    characters: int = 12_000_000
     """What the published recipe reads."""
     threads: int = 2
     """Threads of every run, one run at a time; nothing else should use the cores."""
@@ -38,7 +38,8 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    published = kept("published", options.characters, RECIPES["published"], options)
+    label = f"published_{options.characters}"
+    published = kept(label, options.characters, RECIPES["published"], options)
     target = published["valid_bits_per_character"]
     if target is None:
         raise InputError(f"the published recipe failed: {' '.join(published['failure'])}")

@@ -72,6 +72,7 @@ def test_ranks_together_see_what_one_process_sees(sizes, lanes, ranks, index):
         joined = np.concatenate([getattr(part, field) for part in parts])
         np.testing.assert_array_equal(joined, getattr(whole, field))
     assert {part.characters for part in parts} == {whole.characters}
+    assert {part.reading for part in parts} == {whole.reading}
 
 
 def test_state_resets_exactly_where_a_shard_begins():
@@ -142,6 +143,16 @@ def test_ranks_see_the_lanes_of_one_process_however_the_state_persists(persist):
         for field in ("tokens", "lengths", "reset"):
             joined = np.concatenate([getattr(part[index], field) for part in parts])
             np.testing.assert_array_equal(joined, getattr(whole[index], field))
+
+
+@pytest.mark.parametrize(("persist", "windows"), [("shard", (5, 9, 8)), ("review", (6, 10, 9))])
+def test_a_lane_reads_until_its_shard_ends(persist, windows):
+    split = make_split([20, 10, 40, 20, 8, 50])  # in shards of 30, 60 and 58
+    assert shard_bounds(split, 3).tolist() == [0, 30, 90, 148]
+    stream = Lanes(split, lanes=3, window=7, persist=persist)
+    for index in range(stream.windows_per_epoch):
+        assert stream[index].reading == sum(count > index for count in windows) / 3
+    assert index == max(windows) - 1
 
 
 def test_shards_start_at_reviews_and_are_about_equal():

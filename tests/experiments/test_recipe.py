@@ -4,15 +4,17 @@ import shutil
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from configs.options import RunOptions
 from data_utils.checking import check_corpus
 from data_utils.corpus import open_corpus
+from data_utils.lanes import shard_bounds
 from experiments.recipe import corpora, report, run, speed
 from experiments.recipe.run import Recipe, read_recipes, train
 from model.errors import InputError
-from model.storage import read_json
+from model.storage import read_json, write_json
 from tests.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
@@ -40,7 +42,8 @@ def test_a_recipe_is_trained_scored_and_reported(tmp_path, capsys):
     line = train(Recipe("adam_2e-3", 64 * 8, keys), CORPUS, tmp_path / "run")
     result = read_json(run.RESULTS / "adam_2e-3.json")
     assert result["failure"] == []
-    assert result["rows"][-1]["characters"] == 64 * 8
+    assert result["characters_read"] == result["rows"][-1]["characters"] == 64 * 8
+    assert result["fingerprint"] == open_corpus(CORPUS).fingerprint
     assert result["valid_bits_per_character"] == result["rows"][-1]["valid_bits_per_character"]
     assert f"{result['valid_bits_per_character']}" in line
     report.main()
@@ -68,9 +71,12 @@ def test_a_variant_has_the_reviews_it_should_and_is_judged_by_the_same(tmp_path,
     taken = Counter(reviews(whole)[: reviews_within(whole, 2000)])
     sorted_ones = open_corpus(tmp_path / "given_short_first")
     assert Counter(reviews(sorted_ones)) == taken
-    lengths = [len(review) for review in reviews(sorted_ones)]
-    falls = sum(after < before for before, after in pairwise(lengths))
-    assert falls == 2  # from the end of a lane to the start of the next, nowhere else
+    split = sorted_ones.splits["train"]
+    for begin, end in pairwise(shard_bounds(split, 3)):  # what each of three lanes reads
+        starts = [offset for offset in split.offsets if begin <= offset <= end]
+        lengths = np.diff(starts)
+        assert len(lengths) > 1
+        assert (np.diff(lengths) >= 0).all()
     quarter = open_corpus(tmp_path / "given_quarter")
     assert reviews(quarter) == reviews(whole)[: reviews_within(whole, 500)]
     assert quarter.splits["valid"].tokens.tobytes() == whole.splits["valid"].tokens.tobytes()
@@ -98,7 +104,8 @@ def reviews_within(corpus, symbols):
 def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
     def measured(recipe, corpus, folder, threads):
         assert recipe.characters == 1000
-        fast = {"adam_1e-2": 2.0, "bf16": 0.5}.get(recipe.name, 1.0)
+        assert recipe.keys["log.every_steps"] == 1
+        fast = {"adam_8e-2": 2.0, "bf16": 0.5}.get(recipe.name, 1.0)
         noise = 1 + len(asked) // len(speed.NAMES)  # all of a turn alike
         asked.append(recipe.name)
         rows = [{"characters_per_second": 1.0}] * speed.WARM_UP
@@ -112,9 +119,9 @@ def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
     speed.main()
     result = read_json(tmp_path / "speed.json")
     assert [turn["muon_1e-2"] for turn in result["turns"]] == [100, 200]
-    assert result["ratios"]["adam_1e-2"] == {"median": 2, "least": 2, "most": 2}
+    assert result["ratios"]["adam_8e-2"] == {"median": 2, "least": 2, "most": 2}
     assert result["ratios"]["bf16"]["median"] == 0.5
-    assert "adam_1e-2        2.000  2.000 to 2.000" in capsys.readouterr().out
+    assert "adam_8e-2        2.000  2.000 to 2.000" in capsys.readouterr().out
 
 
 def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
@@ -137,9 +144,18 @@ def test_the_table_puts_speed_beside_and_the_seeds_apart():
     assert "bf16" not in seeds
 
 
-def test_a_run_may_have_a_corpus_and_a_length_of_its_own(tmp_path):
+def test_runs_on_different_corpora_are_not_compared(tmp_path):
+    for name, fingerprint in {"muon_1e-2": "a", "bf16": "b"}.items():
+        write_json(tmp_path / f"{name}.json", {"name": name, "fingerprint": fingerprint})
+    with pytest.raises(InputError, match="different corpora"):
+        report.found(tmp_path)
+    (tmp_path / "bf16.json").unlink()
+    assert [result["name"] for result in report.found(tmp_path)] == ["muon_1e-2"]
+
+
+def test_a_run_may_have_a_corpus_and_a_seed_of_its_own(tmp_path):
     recipes = read_recipes()
-    arguments = recipes["epochs_4"].arguments(tmp_path / "reviews", tmp_path)
+    arguments = recipes["quarter"].arguments(tmp_path / "reviews", tmp_path)
     assert str(tmp_path / "reviews_quarter") in arguments
     assert recipes["muon_1e-2_seed_1"].keys["seed"] == 1
 

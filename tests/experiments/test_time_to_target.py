@@ -55,7 +55,7 @@ def test_the_shortest_run_that_ends_as_low_counts(monkeypatch):
 
     trained = race(monkeypatch, bits_after)
     summary = read_json(run.RESULTS / "summary.json")
-    assert summary["adam_8e-2"] is None
+    assert summary["adam_2e-2"] is None
     assert summary["ours"]["characters"] == 50_000
     assert summary["ours"]["times_less_time"] == summary["ours"]["times_fewer_characters"] == 32
     assert "ours_50000" in trained
@@ -96,9 +96,10 @@ def test_the_race_is_told_and_drawn(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("sys.argv", ["report"])
     report.main()
     told = capsys.readouterr().out
-    assert "| published | 1.5000 | 1,600,000 | 1,600 | 1.0 |" in told
-    assert "| ours | 1.4000 | 12,500 | 12 | 128.0 |" in told
+    assert "| published | 1.5000 | 1,600,000 | 1.0 | 1,600 | 1.0 |" in told
+    assert "| ours | 1.4000 | 12,500 | 128.0 | 12 | 128.0 |" in told
     assert "| adam_4e-2 | never as low |" in told
     assert (tmp_path / "race.png").stat().st_size > 1000
     assert report.rungs("adam_4e-2") == []
+    assert set(report.COLORS) == {"published", *run.RECIPES["challengers"]}
     assert report.rungs("published") == [(1600.0, 1.5)]

@@ -15,12 +15,12 @@ CPU = torch.device("cpu")
 
 def test_a_batch_is_a_window_and_its_padding_does_not_count():
     tokens = np.arange(12, dtype=np.uint8).reshape(2, 6)
-    window = Window(tokens, np.array([5, 2]), np.array([True, False]), 7, 9)
+    window = Window(tokens, np.array([5, 2]), np.array([True, False]), 7, 9, 0.5)
     batch = as_batch(window, CPU)
     assert batch.inputs.tolist() == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10]]
     assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
     assert batch.reset.tolist() == [True, False]
-    assert (batch.transitions, batch.characters) == (7, 9)
+    assert (batch.transitions, batch.characters, batch.reading) == (7, 9, 0.5)
 
 
 @pytest.mark.parametrize("first", [0, 3])

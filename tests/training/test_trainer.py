@@ -33,11 +33,11 @@ def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.
     )
 
 
-def make_window(lengths=(6, 6, 6), reset=True, seed=0):
+def make_window(lengths=(6, 6, 6), reset=True, seed=0, reading=1.0):
     tokens = np.random.default_rng(seed).integers(0, 256, (3, 7), dtype=np.uint8)
     lengths = np.array(lengths)
     count = int(lengths.sum())
-    return Window(tokens, lengths, np.full(3, reset), count, count)
+    return Window(tokens, lengths, np.full(3, reset), count, count, reading)
 
 
 def gradients(trainer):
@@ -64,24 +64,21 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
         torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "fill"), [((6, 6, 6), 1), ((6, 3, 0), 1 / 2), ((1, 0, 0), 1 / 18)]
-)
-def test_the_rate_falls_with_what_is_left_to_read(lengths, fill):
+def test_the_rate_falls_with_the_lanes_that_read():
     trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
     before = [p.detach().double() for p in trainer.model.parameters()]
-    trainer.train(as_batch(make_window(lengths=lengths), CPU))
+    trainer.train(as_batch(make_window(lengths=(6, 3, 0), reading=2 / 3), CPU))
     for old, new in zip(before, trainer.model.parameters(), strict=True):
-        expected = old - 0.25 * fill * new.grad.double()
+        expected = old - 0.25 * 2 / 3 * new.grad.double()
         torch.testing.assert_close(new.detach().double(), expected, rtol=1e-6, atol=1e-7)
     assert trainer.close_row()["learning_rate"] == trainer.rate_at(0)  # that of the schedule
 
 
-def test_the_rate_of_a_step_on_several_windows_falls_with_all_of_them():
+def test_the_rate_of_a_step_on_several_windows_is_their_mean():
     trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
-    trainer.train(*(as_batch(make_window(lengths=(6, used, 0)), CPU) for used in (6, 3)))
+    trainer.train(*(as_batch(make_window(reading=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
-    assert group["lr"] == pytest.approx(trainer.rate_at(0) * 21 / 36)
+    assert group["lr"] == pytest.approx(trainer.rate_at(0) * 2 / 3)
 
 
 def test_padding_does_not_matter():
