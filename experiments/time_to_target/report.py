@@ -81,6 +81,7 @@ def draw(target: float) -> None:
     axes.axhline(target, color="black", linewidth=0.8, linestyle="--")
     axes.set(
         xscale="log",
+        ylim=(target - 0.5, target + 2.5),
         xlabel="seconds of training, two cores: a run each",
         ylabel="valid bits per character at its end",
     )
