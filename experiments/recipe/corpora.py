@@ -3,10 +3,9 @@
 python -m experiments.recipe.corpora --corpus data/reviews    # data/reviews_quarter, ...
 """
 
-import hashlib
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from configs import command
-from data_utils.corpus import META_FILE, Split, offsets_file, open_corpus, tokens_file
+from data_utils.corpus import META_FILE, Split, open_corpus
+from data_utils.gathering import SplitWriter
 from data_utils.lanes import shard_bounds
 from model.errors import InputError
 from model.storage import read_json, write_json
@@ -77,25 +77,13 @@ def write_variant(corpus: Path, folder: Path, train: Split, order: np.ndarray) -
     if folder.exists():
         raise InputError(f"{folder}: exists; remove it to make it anew")
     shutil.copytree(corpus, folder, ignore=shutil.ignore_patterns("train.*"))
-    lengths = np.diff(train.offsets)[order]
-    tokens = np.concatenate(list(reviews_of(train, order)))
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    tokens.tofile(folder / tokens_file("train"))
-    offsets.tofile(folder / offsets_file("train"))
+    with SplitWriter(folder, "train", len(order)) as writer:
+        for review in order:
+            content = train.tokens[train.offsets[review] : train.offsets[review + 1]]
+            writer.append(content.tobytes(), np.array([len(content)]))
     meta = read_json(corpus / META_FILE)
-    meta["splits"]["train"] = {
-        "reviews": len(order),
-        "bytes": len(tokens),
-        "sha256": hashlib.sha256(tokens.tobytes()).hexdigest(),
-        "offsets_sha256": hashlib.sha256(offsets.tobytes()).hexdigest(),
-    }
+    meta["splits"]["train"] = writer.size()
     write_json(folder / META_FILE, meta)
-
-
-def reviews_of(split: Split, order: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the symbols of reviews, each uint8 [n]."""
-    for review in order:
-        yield split.tokens[split.offsets[review] : split.offsets[review + 1]]
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.failure import reason_in
-from experiments.recipe.corpora import beside
+from experiments.recipe.corpora import RUNS, beside
 from model.errors import InputError
 from model.storage import write_json
 from training.metrics import read_rows
@@ -80,11 +79,10 @@ class Recipe:
 
 def read_recipes() -> dict[str, Recipe]:
     """Return every recipe of runs.toml by its name."""
-    content = tomllib.loads((HERE / "runs.toml").read_text())
     recipes = {}
-    for stage, budget in content["budget"].items():
-        for name, changes in content[stage].items():
-            keys = {**content["base"], **changes}
+    for stage, budget in RUNS["budget"].items():
+        for name, changes in RUNS[stage].items():
+            keys = {**RUNS["base"], **changes}
             corpus = keys.pop("corpus", "")
             recipes[name] = Recipe(name, budget, keys, corpus)
     return recipes
