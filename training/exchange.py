@@ -185,18 +185,18 @@ class Exchange:
             torch.add(old, step, out=weight)
 
     def share_overflow(self) -> None:
-        """Let a gradient that is not finite in one group be so in all: they skip the step together.
+        """Make all gradients NaN where one is not finite, so that the step is skipped as a whole.
 
-        Where the mean of all was taken, it is.
+        A loss scaler judges each optimiser by its own gradients alone, and with Adasum each group
+        of ranks has gradients of its own.
         """
-        if self.adasum is None:
-            return
         gradients = self._gradients()
         largest = torch.nn.utils.get_total_norm(gradients, math.inf)
         found = (~largest.isfinite()).float()
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        if self.adasum is not None:
+            dist.all_reduce(found, op=dist.ReduceOp.MAX)
         poison = torch.where(found > 0, math.nan, 0.0)
-        for gradient in gradients:  # each of the optimisers looks at its own alone
+        for gradient in gradients:
             gradient.add_(poison)
 
     def _combine(self, tensors: Sequence[Tensor]) -> None:

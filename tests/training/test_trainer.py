@@ -128,6 +128,24 @@ def test_fp16_skips_steps_that_overflow_and_lowers_the_scale():
     assert not torch.equal(trainer.model.decoder.weight, before["decoder.weight"])
 
 
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+@pytest.mark.parametrize("name", ["layers.0.w_h", "decoder.weight"])  # of Muon, of AdamW
+def test_an_overflow_in_one_optimizers_gradient_skips_both(name, clip_norm):
+    trainer = make_trainer("fp16", name="muon", clip_norm=clip_norm, loss_scale=2.0)
+    trainer.train(as_batch(make_window(), CPU))  # so that there is momentum to move by
+    before = copy.deepcopy(trainer.model.state_dict())
+    parameter = trainer.model.get_parameter(name)
+    handle = parameter.register_hook(lambda gradient: gradient.fill_(torch.inf))
+    trainer.train(as_batch(make_window(seed=1), CPU))
+    for key, value in trainer.model.state_dict().items():
+        assert torch.equal(value, before[key]), key
+    assert trainer.close_row()["overflows"] == 1
+    handle.remove()
+    trainer.train(as_batch(make_window(seed=2), CPU))
+    for key, value in trainer.model.state_dict().items():
+        assert not torch.equal(value, before[key]), key
+
+
 def test_rows_in_fp16_tell_the_loss_scale_and_the_steps_that_overflowed():
     trainer = make_trainer("fp16", steps=100, loss_scale=2.0**40, clip_norm=1.0)
     skipped = 0
