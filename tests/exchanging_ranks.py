@@ -16,18 +16,21 @@ from training.distributed import World, launched
 from training.exchange import ParallelConfig
 from training.feeding import as_batch
 from training.optim import OptimConfig
+from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
 LANES, T = 8, 12
 SMALL_BUCKETS = 0.002  # MB: several for this model
 
-ONE_PROCESS = ("backend", "cell", "windows_per_step", "exchanges")  # what it is told of a way
+# What the one process is told of a way.
+ONE_PROCESS = ("backend", "cell", "precision", "windows_per_step", "exchanges")
 WAYS = {
     "one bucket": {},
     "small buckets": {"bucket_cap_mb": SMALL_BUCKETS},
     "flat": {"flat": True},
     "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
     "lstm": {"cell": "lstm"},
+    "products in bf16": {"precision": "bf16"},
     "groups": {"lane_groups": 3, "bucket_cap_mb": SMALL_BUCKETS},
     "two windows": {"windows_per_step": 2, "bucket_cap_mb": SMALL_BUCKETS},
     "groups, flat": {"lane_groups": 2, "flat": True},
@@ -64,15 +67,17 @@ def windows(own):
     ]
 
 
-def trained(world, *, backend="fused", cell="mlstm", exchanges=1, deal=None, **parallel):
+def trained(
+    world, *, backend="fused", cell="mlstm", precision="fp32", exchanges=1, deal=None, **parallel
+):
     """Return the trainer after some steps from the seed, with the last one's gradient."""
     shares = parallel.get("shares", "even")
     config = ParallelConfig(**parallel)
     world = world.sharing(shares if shares == "even" else shares[: world.size])
     trainer = Trainer(
-        build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), seed=1),
+        build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]),
         optim=OptimConfig(name="sgd", lr=1e-12),
-        train=TrainConfig(precision="fp32"),
+        train=TrainConfig(precision=precision),
         world=world,
         lanes=LANES,
         steps=10,

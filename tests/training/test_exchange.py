@@ -16,7 +16,9 @@ from training.objective import Objective
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
-LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7}  # eps of what travels
+# The dtype's eps, by norm: what travels is rounded to it, or each rank's own gradient is, where
+# the products are in it.
+LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7, "products in bf16": 2**-7}
 FIRST_GUESSES = ("powersgd", "powersgd, small buckets")  # of rank 1: far from the gradient
 
 
@@ -35,7 +37,7 @@ def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
     if way not in FIRST_GUESSES:
         assert result["difference"] <= LOSSY.get(way, 1e-6)
     if way in LOSSY:
-        assert result["difference"] > 1e-5  # it did travel in 16 bits
+        assert result["difference"] > 1e-5  # something was rounded to 16 bits
 
 
 def test_what_is_sent(exchanged):
