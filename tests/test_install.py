@@ -35,7 +35,8 @@ def installed(tmp_path_factory):
 def test_only_the_model_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"mlstm_sentiment"}
-    assert (installed / "mlstm_sentiment" / "fused" / "window.cpp").is_file()
+    sources = {path.name for path in (installed / "mlstm_sentiment" / "fused").iterdir()}
+    assert {"window.cpp", "barrier.h"} <= sources
 
 
 def test_the_installed_featurizer_works_outside_the_checkout(installed, small_model, tmp_path):

@@ -53,7 +53,9 @@ def _load(library: Path) -> ctypes.CDLL:
 
 def _compiled(source: Path) -> Path:
     command = [_compiler(), *_options()]
-    key = hashlib.sha256("\0".join([source.read_text(), torch.__version__, *command]).encode())
+    sources = [source, *sorted(source.parent.glob("*.h"))]
+    texts = (path.read_text() for path in sources)
+    key = hashlib.sha256("\0".join([*texts, torch.__version__, *command]).encode())
     library = _cache_folder() / f"{source.stem}-{key.hexdigest()[:16]}.so"
     if not library.exists():
         with _one_at_a_time(library):

@@ -13,7 +13,6 @@
 #include <ATen/cpu/vec/vec.h>
 #include <ATen/native/CPUBlas.h>
 #include <omp.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +21,8 @@
 #include <exception>
 #include <type_traits>
 #include <vector>
+
+#include "barrier.h"
 
 namespace {
 
@@ -33,7 +34,6 @@ constexpr int64_t kLanes = 32;       // fewer lanes per group than this starve t
 constexpr int64_t kUnitsPerLane = 16;  // at many units, so does reading all weights for few lanes
 constexpr int64_t kDepth = 512;      // rows of a panel per product: more fall out of cache
 constexpr int64_t kPad = 16;         // keeps rows of a product off each other's cache sets
-constexpr int kSpins = 1 << 12;      // barrier polls before the core is offered to others
 
 // Everything one call reads and writes. Arrays are dense, the last dimension fastest; `x` and `dx`
 // have rows of 5H: the input's share of m, then of the gates. The Python side mirrors this struct.
@@ -108,21 +108,6 @@ inline Vec tanh_of(Vec x) {
   const Vec e = (x.abs() * Vec(-2.f)).exp();
   return ((Vec(1.f) - e) / (Vec(1.f) + e)) | (x & Vec(-0.f));
 }
-
-// Threads of one group meet here. Counting up only, it needs no reset between meetings.
-class Barrier {
- public:
-  void wait(int64_t size, int64_t& meeting) {
-    if (size == 1) return;
-    const int64_t all = size * ++meeting;
-    arrived_.fetch_add(1, std::memory_order_acq_rel);
-    for (int spins = 0; arrived_.load(std::memory_order_acquire) < all; ++spins)
-      if (spins > kSpins) sched_yield();
-  }
-
- private:
-  alignas(64) std::atomic<int64_t> arrived_{0};
-};
 
 // What one thread works on.
 struct Share {
