@@ -220,8 +220,11 @@ class LstmLayer(RecurrentLayer):
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Hand the window to torch.
 
-        torch keeps its cell state in the compute dtype, so c is cast on the way in and out.
+        torch keeps its cell state in the compute dtype, so c is cast on the way in and out. cuDNN
+        has no backward pass for what it ran with train=False; fine-tuning learns in eval mode.
+        Nothing else depends on it: there is no dropout.
         """
         hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
-        h, last_h, last_c = torch.lstm(x, hx, weights, True, 1, 0.0, self.training, False, False)
+        train = torch.is_grad_enabled()
+        h, last_h, last_c = torch.lstm(x, hx, weights, True, 1, 0.0, train, False, False)
         return h, State(last_h[0], last_c[0].to(state.c.dtype))

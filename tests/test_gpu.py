@@ -1,7 +1,5 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -176,10 +174,12 @@ def test_a_large_model_fits_and_learns():
     assert losses[-1] < losses[0] - 0.1
 
 
-def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(small_model, tmp_path):
+@pytest.mark.parametrize("cell", ["mlstm", "lstm"])
+def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     known = {}
     for device in ("cpu", "cuda"):
-        model = copy.deepcopy(small_model)
+        model = build_model(ModelConfig(cell=cell, hidden_size=16), seed=4)
         loaded = LoadedModel(model, text_profile("openai"), tmp_path)
         task = make_task(loaded, several(24), several(12, seed=50))
         config = FinetuningConfig(dropout=0.0, lm_weight=0.1, batch_size=8, warmup=0.0)

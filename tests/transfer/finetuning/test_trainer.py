@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.language_model import ModelConfig, build_model
 from model.text import text_profile
 from model.weights import LoadedModel
 from tests.transfer.finetuning.tasks import several, single
@@ -71,6 +72,40 @@ def test_layers_begin_to_learn_one_by_one(small_model, tmp_path):
         after = tuner.model.embedding.weight, tuner.model.layers[0].w_h
         learning.append([bool((a != b).any()) for a, b in zip(before, after, strict=True)])
     assert learning == [[False, False], [False, True], [True, True]]
+
+
+class AsCudnn(torch.autograd.Function):
+    """Passes what an LSTM gave through; refuses a backward pass as cuDNN does."""
+
+    @staticmethod
+    def forward(ctx, h, train):
+        ctx.train = train
+        return h.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not ctx.train:
+            raise RuntimeError("cudnn RNN backward can only be called in training mode")
+        return grad, None
+
+
+def test_an_lstm_learns_where_cudnn_runs_it(monkeypatch, tmp_path):
+    """Its model is in eval mode, where cuDNN has no backward pass."""
+    lstm, trained = torch.lstm, []
+
+    def cudnn_lstm(x, hx, weights, bias, layers, dropout, train, *rest):
+        trained.append(train)
+        assert all(part.is_contiguous() for part in hx)
+        h, *last = lstm(x, hx, weights, bias, layers, dropout, train, *rest)
+        return AsCudnn.apply(h, train), *(AsCudnn.apply(part, train) for part in last)
+
+    monkeypatch.setattr(torch, "lstm", cudnn_lstm)
+    model = build_model(ModelConfig(cell="lstm", hidden_size=8), seed=1)
+    tuner = finetuner(model, tmp_path, window=8)
+    assert not any(trained)  # the features' statistics need no gradient
+    moved = changes(tuner)
+    assert not tuner.model.training
+    assert all(moved[name] for name in moved if name.startswith("model.layers."))
 
 
 def test_frozen_and_learning_read_the_same(small_model, tmp_path):
