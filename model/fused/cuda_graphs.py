@@ -22,6 +22,7 @@ from .triton_window import (
 from .weight_gradients import Factors
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
+STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
 _local = threading.local()
 
 
@@ -42,7 +43,7 @@ def graphs_are_on() -> bool:
 
 
 def graphed_mlstm(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None where too many sizes are kept."""
+    """Return h and the last h and c, with their gradient; None where too many sizes are in use."""
     captured = _graphs.take(inputs)
     if captured is None:
         return None
@@ -70,18 +71,38 @@ class Graphs:
 
     def __init__(self) -> None:
         self.idle: dict[Hashable, list[Captured]] = {}
+        self._last_use: dict[Hashable, int] = {}  # of each size kept: the number of its window
+        self._windows = 0
 
     def take(self, inputs: Inputs) -> Captured | None:
-        """Return passes that nobody uses, captured now if need be; None beyond MOST_SIZES."""
+        """Return passes that nobody uses, captured now if need be.
+
+        None where MOST_SIZES others are in use. A capture costs several passes: sizes that come in
+        turns must not drive each other out, but one that comes no more must not stay for good.
+        """
         sizes = sizes_of(inputs)
-        if sizes not in self.idle and len(self.idle) >= MOST_SIZES:
+        self._windows += 1
+        if sizes not in self.idle and not self._make_room():
             return None
+        self._last_use[sizes] = self._windows
         idle = self.idle.setdefault(sizes, [])
         return idle.pop() if idle else _capture(inputs, sizes)
 
+    def _make_room(self) -> bool:
+        """Say whether one more size may be kept, once the one longest unused is gone if stale."""
+        if len(self.idle) < MOST_SIZES:
+            return True
+        oldest = min(self._last_use, key=self._last_use.__getitem__)
+        if self._windows - self._last_use[oldest] <= STALE:
+            return False
+        del self.idle[oldest], self._last_use[oldest]
+        return True
+
     def give_back(self, captured: Captured) -> None:
-        """Take passes back whose results are no longer needed."""
-        self.idle[captured.sizes].append(captured)
+        """Take passes back whose results are no longer needed; drop those of a size not kept."""
+        idle = self.idle.get(captured.sizes)
+        if idle is not None:
+            idle.append(captured)
 
 
 _graphs = Graphs()
@@ -148,6 +169,18 @@ class _Lease:
             _graphs.give_back(self.captured)
 
 
+class _LeasedFactors(Factors):
+    """Factors in captured memory, which is theirs until the last product of them is made."""
+
+    lease: _Lease
+
+    @classmethod
+    def under(cls, lease: _Lease) -> "_LeasedFactors":
+        factors = cls(*lease.captured.factors)
+        factors.lease = lease
+        return factors
+
+
 class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -163,15 +196,18 @@ class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        captured = ctx.lease.captured
+        captured, factors = ctx.lease.captured, _LeasedFactors.under(ctx.lease)
         for own, grad in zip(captured.given, grads, strict=True):
             own.zero_() if grad is None else own.copy_(grad)
         captured.replay_backward()
-        # Postponed products read the captured memory; this node, and its lease, outlive them.
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            # This node lives as long as the loss, which a loop holds until its next forward pass
+            # has made another: that pass would need a captured window beside this one.
+            ctx.lease = None
         w_mh, w_h = ctx.saved_tensors
         inputs = captured.inputs._replace(w_mh=w_mh, w_h=w_h)
         gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
-        return (None, None, *in_order(gradients, inputs, captured.factors))
+        return (None, None, *in_order(gradients, inputs, factors))
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
 from model.fused import cuda, cuda_graphs
 from model.fused.cuda import runs_in_triton, triton_mlstm
+from model.fused.weight_gradients import postpone
 from model.recurrence import reference_mlstm
 from model.state import State
 from tests.model.test_compiled import error, exact, results, scaled_inputs
@@ -125,6 +126,35 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
     assert len(idle) == 2  # both came back
 
 
+@pytest.mark.parametrize("postponed", [False, True])
+def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponed):
+    """As in a loop over lane groups, where `loss` names the former one during the next forward."""
+    inputs = scaled_inputs(torch.float32, 4, 3, 16)
+    expected = results(reference_mlstm, exact(inputs))[3:]
+    for _ in range(3):
+        x_proj, h, c, w_mh, w_h, b = inputs
+        if postponed:
+            w_mh, w_h = postpone([w_mh], w_mh), postpone(w_h.chunk(4), w_h)
+        outputs, state = triton_mlstm(x_proj, State(h, c), w_mh, w_h, b)
+        loss = sum(out.double().square().sum() for out in (outputs, *state))
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
+    assert graphs.captured == 2
+
+
+def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
+    first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
+    with torch.no_grad():
+        second[0].neg_()
+    x_proj, h, c, *weights = first
+    outputs, _ = triton_mlstm(x_proj, State(h, c), *weights)
+    once = torch.autograd.grad(outputs.sum(), first, retain_graph=True, allow_unused=True)
+    results(triton_mlstm, second)
+    again = torch.autograd.grad(outputs.sum(), first, allow_unused=True)
+    for a, b in zip(once, again, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_a_window_given_up_gives_its_graph_back(graphs):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
     for _ in range(3):
@@ -150,6 +180,36 @@ def test_sizes_kept_captured_are_few(graphs):
         for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * 8) ** 0.5
     assert len(cuda_graphs._graphs.idle) == cuda_graphs.MOST_SIZES
+
+
+def run_lengths(lengths):
+    """Learn from a window of each of these lengths; return the lengths that are kept captured."""
+    for T in lengths:
+        results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
+    return [tensors[0][0][0] for tensors, _ in cuda_graphs._graphs.idle]
+
+
+def test_a_size_that_comes_no_more_makes_room(graphs, monkeypatch):
+    """As after lanes were dealt anew: what is read from now on must not run without graphs."""
+    monkeypatch.setattr(cuda_graphs, "STALE", 6)
+    assert run_lengths([1, 2, 3, 4]) == [1, 2, 3, 4]
+    assert run_lengths([9, 9, 9]) == [1, 2, 3, 4]  # as yet
+    assert run_lengths([9]) == [2, 3, 4, 9]
+
+
+def test_a_window_of_a_size_not_kept_any_more_is_dropped(graphs, monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "MOST_SIZES", 1)
+    monkeypatch.setattr(cuda_graphs, "STALE", 0)
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 2, 2, 8)
+    held = triton_mlstm(x_proj, State(h, c), *weights)
+    assert run_lengths([3]) == [3]
+    del held
+    assert run_lengths([3]) == [3]
+
+
+def test_sizes_in_turns_do_not_drive_each_other_out(graphs):
+    run_lengths([1, 2, 3, 4, 5, 6, 7] * 3)
+    assert graphs.captured == 2 * cuda_graphs.MOST_SIZES
 
 
 def test_without_graphs_nothing_is_captured(graphs):
