@@ -23,18 +23,18 @@ from .emulation.scale import Scale
 from .tables import keep_tables
 
 PROFILES = Path(__file__).resolve().parent.parent / "exchange" / "results" / "readiness.json"
-UNSETTLED = 1  # exit code where a point has no valid run
+UNSETTLED = 1  # exit code where a point has too few undisturbed runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Measure in network namespaces with limited links, computing replaced by sleep.
 
-    What was measured before, stretched as much or more, is in the output and is not measured again.
+    Runs of before are in the output and stay there; what is missing to --runs is measured.
     """
 
     output: Path | None = None
-    """JSON file, kept point by point; the tables go beside it, as Markdown."""
+    """JSON file, kept run by run; the tables go beside it, as Markdown."""
     figures: Path | None = None
     """Folder for emulated.png and emulated_ddp.png."""
     only: str = "ethernet,today,allreduce,buckets,skipped"
@@ -46,14 +46,16 @@ class Options:
     stretch: float = 1.0
     """Seconds here for one there; the links are slower by as much. Above 1 for points that this
     machine disturbs at 1: what it does beside weighs less."""
-    attempts: int = 4
-    """At a point whose runs do not count."""
+    runs: int = 3
+    """Of each point, undisturbed, stretched as much or more."""
+    attempts: int = 6
+    """At each point in one call, disturbed ones among them."""
     profiles: Path = PROFILES
     """When gradients are ready: what experiments.exchange.readiness wrote."""
 
     def __post_init__(self) -> None:
-        if self.nodes < NODES[0] or self.attempts < 1:
-            raise InputError(f"--nodes is at least {NODES[0]}, --attempts at least 1")
+        if self.nodes < NODES[0] or min(self.runs, self.attempts) < 1:
+            raise InputError(f"--nodes is at least {NODES[0]}, --runs and --attempts at least 1")
 
 
 def main() -> int:
@@ -63,9 +65,9 @@ def main() -> int:
     command.prepare_output(options.output, folder / "emulated.png" if folder else None)
     scale = Scale(factor=options.factor, stretch=options.stretch)
     study = Study(scale, read_json(options.profiles), options.nodes)
-    record = Record(options.output, scale)
+    record = Record(options.output, scale, options.runs)
     groups = study.parts(options.only.split(","))
-    missing = [[point for point in group if not record.has(point)] for group in groups]
+    missing = [[point for point in group if record.missing(point)] for group in groups]
     if any(missing):
         measure_all([group for group in missing if group], scale, record, options.attempts)
     text = report(record.content)
@@ -74,9 +76,9 @@ def main() -> int:
         keep_tables(options.output, text)
     if folder is not None:
         draw(folder, record.content)
-    unsettled = [p.key for group in groups for p in group if p.key not in record.points]
-    for key in unsettled:
-        print(f"no valid run: {key}", file=sys.stderr)
+    unsettled = [p for group in groups for p in group if record.missing(p)]
+    for point in unsettled:
+        print(f"undisturbed runs missing: {record.missing(point)} of {point.key}", file=sys.stderr)
     return UNSETTLED if unsettled else 0
 
 

@@ -8,8 +8,8 @@ rank        a node's rank: does as it is told, turn by turn
 ranks       all of them, from outside
 machine     what else the machine did meanwhile
 gates       which runs count
-measuring   the loop: measure, judge, repeat
-record      the file of results, kept point by point
+measuring   the loop: measure, and repeat what was disturbed
+record      the file of results, kept run by run
 report      the results as Markdown
 figures     and as pictures
 """

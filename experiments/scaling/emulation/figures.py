@@ -73,7 +73,16 @@ def draw_emulated(axes: Any, rows: list[Row], per_gpu: bool, look: tuple[str, st
     foretold = [scaling_of(row, row["predicted"]) * s for row, s in zip(rows, scale, strict=True)]
     measured = [scaling_of(row) * s for row, s in zip(rows, scale, strict=True)]
     axes.plot(gpus, foretold, color=color, linewidth=1, linestyle="--")
-    axes.plot(gpus, measured, color=color, marker=marker, linestyle="none", label=words)
+    ends = [
+        [
+            abs(scaling_of(row, row[end]) * s - m)
+            for row, s, m in zip(rows, scale, measured, strict=True)
+        ]
+        for end in ("slowest", "fastest")
+    ]
+    axes.errorbar(
+        gpus, measured, ends, color=color, marker=marker, linestyle="none", capsize=2, label=words
+    )
 
 
 def draw_ddp(results: Results) -> Any:

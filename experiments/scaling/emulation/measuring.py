@@ -1,10 +1,10 @@
-"""Measure, judge, and repeat what the machine disturbed."""
+"""Measure, and repeat until enough runs of every point were not disturbed."""
 
 import os
 import time
 from collections.abc import Sequence
 
-from .gates import OF_STEPS, Run
+from .gates import LIMITS, Run, disturbances
 from .machine import Snapshot, require_memory
 from .points import Point
 from .ranks import Ranks, emulated_nodes
@@ -26,7 +26,8 @@ def measure_all(
     with emulated_nodes(most, scale.rate) as ranks:
         session = Session(ranks, scale, record, ceilings)
         for number, group in enumerate(groups):
-            left = sum(p.expected_seconds for rest in groups[number:] for p in rest)
+            points = [point for rest in groups[number:] for point in rest]
+            left = sum(record.missing(point) * point.expected_seconds for point in points)
             place = f"[{number + 1}/{len(groups)}] {len(group)} points"
             print(f"{place}, {left / 60:.1f} min to go if all runs count", flush=True)
             session.measure(group, attempts)
@@ -49,51 +50,45 @@ class Session:
         return self.ceilings[str(nodes)]
 
     def measure(self, group: Sequence[Point], attempts: int) -> None:
-        """Measure points of equal nodes in turns, until each has a valid run."""
-        left = list(group)
-        for attempt in range(attempts):
-            if attempt:
-                time.sleep(PAUSE)
-            left = self.attempt(left)
+        """Measure points of equal nodes in turns, until each has enough runs that count."""
+        for _ in range(attempts):
+            left = [point for point in group if self.record.missing(point)]
             if not left:
                 return
+            if self.measure_once(left):
+                time.sleep(PAUSE)
 
-    def attempt(self, points: Sequence[Point]) -> list[Point]:
-        """Measure points once; return those whose run does not count."""
+    def measure_once(self, points: Sequence[Point]) -> bool:
+        """Measure points once; return whether anything was disturbed."""
         nodes = points[0].nodes
         traffic = self.scale.payload_bytes_per_second / self.ceiling(nodes)
-        if traffic >= OF_STEPS.traffic:
+        if traffic >= LIMITS["traffic"]:
             del self.ceilings[str(nodes)]  # it may have been disturbed itself
         ours = [os.getpid(), *self.ranks.ids]
         before = Snapshot.now(ours)
         rows = self.ranks.take([point.case for point in points], nodes)
         others = Snapshot.now(ours).others_since(before)
-        return [
-            point
+        reasons = [
+            self.keep(point, turns, others, traffic)
             for point, turns in zip(points, rows, strict=True)
-            if not self.judge(point, turns, others, traffic)
         ]
+        return any(reasons)
 
-    def judge(
+    def keep(
         self, point: Point, turns: list[dict[str, float]], others: float, traffic: float
-    ) -> bool:
-        """Keep a run or discard it; return whether it counts."""
+    ) -> dict[str, float]:
+        """Keep a run and say what came out; return what disturbed it."""
         run = Run(
             seconds=[turn["seconds"] for turn in turns],
             late=[turn["late"] for turn in turns],
             computing=point.computing,
-            predicted=point.predicted,
-            modelled=point.modelled,
             others=others,
             traffic=traffic,
         )
-        reasons = run.disturbances()
-        if reasons:
-            self.record.discard(point, run, turns[-1]["sent_bytes"], reasons)
-        else:
-            self.record.keep(point, run, turns[-1]["sent_bytes"])
+        self.record.keep(point, run, turns[-1]["sent_bytes"])
+        reasons = disturbances(run.measures())
         said = ", ".join(f"{name} {value:.1%}" for name, value in reasons.items())
-        outcome = f"DISCARDED: {said}" if reasons else ""
-        measured = f"{run.median:>9.3f}{run.predicted:>9.3f}"
+        outcome = f"DISTURBED: {said}" if reasons else ""
+        measured = f"{run.median:>9.3f}{point.predicted:>9.3f}"
         print(f"{point.key:<48}{measured}  {outcome}", flush=True)
-        return not reasons
+        return reasons

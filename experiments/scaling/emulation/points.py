@@ -12,7 +12,6 @@ from ..performance.step_time import ring_seconds
 from .scale import Scale, correction, gpus_of
 from .schedule import (
     BACKWARD,
-    FP16_BYTES,
     FP32_BYTES,
     MEGABYTE,
     Leaf,
@@ -37,9 +36,6 @@ SIZES = tuple(10 ** (number / 2) for number in range(10, 18))  # bytes: 100 kB t
 PARAMETERS = 60e6  # all-reduced in so many operations, as in Li et al. 2020
 OPERATIONS = (1, 3, 10, 30, 100, 300, 600)
 NODES_OF_OPERATIONS = 8  # at most: beyond, the small ones show this machine alone, for minutes
-# What takes less is to a good part this machine's waking of threads, and what a link's burst lets
-# pass unlimited, which no formula here knows. Seconds.
-OPERATION_MODELLED_FROM, WHOLE_MODELLED_FROM = 0.02, 0.2
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,6 @@ class Point:
     case: dict[str, Any]  # what ranks are told
     computing: float  # seconds of it
     predicted: float  # seconds of the whole, by the closed forms, nothing fitted
-    modelled: bool  # whether these are to be met
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -177,7 +172,6 @@ class Study:
             case,
             computing=windows * seconds,
             predicted=windows * seconds + exposed,
-            modelled=self.is_modelled(nodes, whole[0].numbers * FP16_BYTES, len(pieces)),
             facts={**facts, "gpus": gpus_of(nodes), "windows": windows, "pieces": len(pieces)},
         )
 
@@ -201,11 +195,5 @@ class Study:
             {"kind": "all_reduce", "numbers": each, "operations": operations, "turns": 7},
             computing=0.0,
             predicted=operations * ring_seconds(size, nodes, bandwidth),
-            modelled=self.is_modelled(nodes, size * operations, operations),
             facts=facts,
         )
-
-    def is_modelled(self, nodes: int, size: float, operations: int) -> bool:
-        """Say whether so many bytes, in equal operations, take as long as the link alone says."""
-        seconds = ring_seconds(size, nodes, self.scale.payload_bytes_per_second)
-        return seconds >= max(WHOLE_MODELLED_FROM, operations * OPERATION_MODELLED_FROM)

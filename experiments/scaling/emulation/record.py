@@ -1,4 +1,4 @@
-"""The file of results: every point is kept as soon as it is measured."""
+"""The file of results: every run is kept as soon as it is measured, whether it counts or not."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from model.errors import InputError
 from model.storage import read_json, write_json
 
 from . import machine
-from .gates import Run
+from .gates import Run, disturbances
 from .points import Point
 from .scale import Scale
 
@@ -16,29 +16,23 @@ from .scale import Scale
 class Record:
     """What has been measured so far, and where it is kept."""
 
-    def __init__(self, path: Path | None, scale: Scale):
-        self.path, self.stretch = path, scale.stretch
+    def __init__(self, path: Path | None, scale: Scale, enough: int):
+        self.path, self.stretch, self.enough = path, scale.stretch, enough
         settings = {"factor": scale.factor}
-        self.content: dict[str, Any] = {
-            "settings": settings,
-            "points": {},
-            "discarded": [],  # disturbed runs
-            "replaced": [],  # valid ones that were measured again, stretched more
-            "sessions": [],
-        }
+        self.content: dict[str, Any] = {"settings": settings, "runs": [], "sessions": []}
         if path is not None and path.exists():
             self.content = opened(path, settings)
 
-    @property
-    def points(self) -> dict[str, dict[str, Any]]:
-        """Return the valid runs by the keys of their points."""
-        points: dict[str, dict[str, Any]] = self.content["points"]
-        return points
-
-    def has(self, point: Point) -> bool:
-        """Say whether a point needs no measuring: it was, stretched as much or more."""
-        row = self.points.get(point.key)
-        return row is not None and row["stretch"] >= self.stretch
+    def missing(self, point: Point) -> int:
+        """Return how many runs that count a point still needs, stretched as much or more."""
+        counted = (
+            row
+            for row in self.content["runs"]
+            if row["key"] == point.key
+            and row["stretch"] >= self.stretch
+            and not disturbances(row["measures"])
+        )
+        return max(self.enough - sum(1 for _ in counted), 0)
 
     def begin(self) -> dict[str, float]:
         """Note that measuring begins (again), on this machine; return where ceilings are noted."""
@@ -49,21 +43,9 @@ class Record:
         return ceilings
 
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
-        """Add a valid run, in place of one that was stretched less."""
-        if earlier := self.points.get(point.key):
-            self.content["replaced"].append({"key": point.key, **earlier})
-        self.points[point.key] = self.row_of(point, run, sent_bytes)
-        self.save()
-
-    def discard(self, point: Point, run: Run, sent_bytes: float, reasons: dict[str, float]) -> None:
-        """Add a run that does not count."""
-        row = {"key": point.key, "reasons": reasons, **self.row_of(point, run, sent_bytes)}
-        self.content["discarded"].append(row)
-        self.save()
-
-    def row_of(self, point: Point, run: Run, sent_bytes: float) -> dict[str, Any]:
-        """Return a run as it is kept: in the cluster's seconds, whatever they took here."""
-        return {
+        """Add a run: in the cluster's seconds, whatever they took here."""
+        self.content["runs"].append({
+            "key": point.key,
             **point.facts,
             "session": len(self.content["sessions"]),
             "stretch": self.stretch,
@@ -71,11 +53,11 @@ class Record:
             "quartiles": [seconds / self.stretch for seconds in run.quartiles],
             "turns": len(run.seconds),
             "computing": run.computing / self.stretch,
-            "predicted": run.predicted / self.stretch,
-            "modelled": run.modelled,
+            "predicted": point.predicted / self.stretch,
             "measures": run.measures(),
             "sent_bytes": sent_bytes,
-        }
+        })  # fmt: skip
+        self.save()
 
     def save(self) -> None:
         """Write the file."""
@@ -87,7 +69,7 @@ def opened(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return an earlier session's results; InputError where it had other settings."""
     content = read_json(path)
     earlier = content.get("settings")
-    if not isinstance(earlier, dict) or "points" not in content:
+    if not isinstance(earlier, dict) or "runs" not in content:
         raise InputError(f"{path}: is not of this command; name another --output")
     for name, value in settings.items():
         if earlier.get(name) != value:
