@@ -76,7 +76,7 @@ class Checkpoints:
         optimizers = flatten_optimizers(trainer.optimizers)
         groups = trainer.exchange.optimizer_groups
         if not world.is_main:
-            groups.send_to_main(optimizers, world.device)
+            groups.send_to_main(optimizers, world)
             return
         carried = {
             "h": h,
@@ -87,7 +87,7 @@ class Checkpoints:
         }
         with whole_folder(self._of_step(trainer.progress.step)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
-            for index, tensors in enumerate(groups.receive(optimizers, world.device)):
+            for index, tensors in enumerate(groups.receive(optimizers, world)):
                 save_tensors(partial / optimizer_file(index), tensors)
             save_tensors(partial / LANES_FILE, carried)
             write_json(partial / TRAINING_FILE, self._description(trainer))

@@ -3,9 +3,10 @@
 import gc
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import accumulate
@@ -74,11 +75,23 @@ class World:
         """Return the main rank's number, on every rank; none goes on before all are here."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
+    def finish(self, work: dist.Work | None) -> None:
+        """Wait for an exchange whose result is read at once; a lost peer is an error, no hang.
+
+        Plain `wait` lets a GPU's stream wait, not this process. It would stand still where it reads
+        the result, until NCCL's watchdog aborts it. Raises dist.DistBackendError there.
+        """
+        assert work is not None
+        if self.device.type == "cuda":
+            work.wait(self.timeout)
+        else:
+            work.wait()
+
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the sum over all ranks."""
         if self.size > 1:
             tensor = tensor.clone()
-            dist.all_reduce(tensor)
+            self.finish(dist.all_reduce(tensor, async_op=True))
         return tensor
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -86,7 +99,7 @@ class World:
         if self.size == 1:
             return tensor.unsqueeze(0)
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(parts, tensor)
+        self.finish(dist.all_gather(parts, tensor, async_op=True))
         return torch.stack(parts)
 
     def gather_rows(self, rows: Tensor, total: int) -> Tensor:
@@ -101,7 +114,7 @@ class World:
                 continue
             shape = (rows.shape[0], count, rows.shape[2])
             part = rows.contiguous() if rank == self.rank else rows.new_empty(shape)
-            dist.broadcast(part, src=rank)
+            self.finish(dist.broadcast(part, src=rank, async_op=True))
             parts.append(part)
         return torch.cat(parts, dim=1)
 
@@ -109,12 +122,15 @@ class World:
 class Ballot:
     """Starts an all-reduce of this step's flag and returns the previous step's result.
 
-    So that no step waits.
+    So that no step waits for itself. On a GPU, votes are counted beside its stream of work, where
+    this step's work lies by then: it never runs dry.
     """
 
     def __init__(self, world: World):
         self.world = world
-        self._under_way: tuple[Tensor, dist.Work] | None = None
+        on_gpu = world.size > 1 and world.device.type == "cuda"
+        self._stream = torch.cuda.Stream(world.device) if on_gpu else None
+        self._under_way: tuple[Tensor, dist.Work | None] | None = None
 
     def __enter__(self) -> "Ballot":
         return self
@@ -124,22 +140,30 @@ class Ballot:
             self._count()
 
     def cast(self, flag: bool) -> bool:
-        """Return, the same on every rank, whether the flag of the step before was set on any."""
+        """Return, the same on every rank, whether the flag of the step before was set on any.
+
+        A peer that is lost is noticed here, a step later.
+        """
         if self.world.size == 1:
             return flag
         answer = self._count()
-        votes = torch.tensor(float(flag), device=self.world.device)
-        work = dist.all_reduce(votes, async_op=True)
-        assert work is not None
-        self._under_way = votes, work
+        if self._stream is not None:  # NCCL's groups want an order: the step's exchanges, the vote
+            self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
+        with self._beside():
+            votes = torch.full((), float(flag), device=self.world.device)
+            self._under_way = votes, dist.all_reduce(votes, async_op=True)
         return answer
 
     def _count(self) -> bool:
         if self._under_way is None:
             return False
         (votes, work), self._under_way = self._under_way, None
-        work.wait()
-        return bool(votes > 0)
+        with self._beside():
+            self.world.finish(work)
+            return bool(votes > 0)
+
+    def _beside(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
 
 def apportion(items: int, shares: Sequence[float]) -> list[int]:
@@ -190,10 +214,43 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
-    store.set(f"here/{rank}", "")
-    store.wait([f"here/{peer}" for peer in range(size)], JOIN)
+    _meet(store, rank, size, device)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
+    """Wait for all ranks; refuse, on each of them, devices that do not go together."""
+    store.set(f"here/{rank}", _name_of(device))
+    keys = [f"here/{peer}" for peer in range(size)]
+    store.wait(keys, JOIN)
+    _check_devices([name.decode() for name in store.multi_get(keys)])
+
+
+def _name_of(device: torch.device) -> str:
+    """Return what tells a GPU from all others, whatever number it has in this process."""
+    if device.type != "cuda":
+        return device.type
+    return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
+
+
+def _check_devices(names: Sequence[str]) -> None:
+    """Raise InputError where two ranks have the same GPU, or one has none and another has."""
+    owners: dict[str, int] = {}
+    for rank, name in enumerate(names):
+        owner = owners.setdefault(name, rank)
+        if owner != rank and name != "cpu":
+            raise InputError(
+                f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
+                "machine as it has GPUs (--nproc-per-node), or show each process one of its own "
+                "(CUDA_VISIBLE_DEVICES)"
+            )
+    if "cpu" in owners and len(owners) > 1:
+        having = min(rank for name, rank in owners.items() if name != "cpu")
+        raise InputError(
+            f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
+            "start processes only where there are GPUs"
+        )
 
 
 def _is_about_peers(error: RuntimeError) -> bool:
@@ -212,19 +269,14 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
 def choose_device(device: Device, local_rank: int = 0) -> torch.device:
     """Return the GPU of this rank where there is one, else the CPU.
 
-    Raises InputError where the machine has fewer GPUs than processes, on each of them.
+    A process may see all GPUs of its machine, or a part that is its own, as Slurm's
+    --gpus-per-task has it: that no two ranks have the same one is checked where they meet.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
-    processes, gpus = max(_processes_here(), local_rank + 1), torch.cuda.device_count()
-    if processes > gpus:
-        raise InputError(
-            f"{processes} processes on this machine, {gpus} GPUs; start as many as there are: "
-            f"--nproc-per-node {gpus}"
-        )
-    chosen = torch.device("cuda", local_rank)
+    chosen = torch.device("cuda", local_rank % torch.cuda.device_count())
     torch.cuda.set_device(chosen)
     return chosen
 

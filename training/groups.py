@@ -58,14 +58,15 @@ class Groups:
         )
         return cls(size, count, index, place, within, across)
 
-    def send_to_main(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+    def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
         """Send what `receive` yields; for every rank but the main one."""
         if self.index and not self.place:
             for tensor in tensors.values():
-                dist.send(tensor.to(device).contiguous(), dst=0)
+                sent = tensor.to(world.device).contiguous()
+                world.finish(dist.isend(sent, dst=0))
 
     def receive(
-        self, tensors: Mapping[str, Tensor], device: torch.device
+        self, tensors: Mapping[str, Tensor], world: World
     ) -> Iterator[Mapping[str, Tensor]]:
         """Yield on the main rank one group's tensors after the other, the given ones first.
 
@@ -75,7 +76,7 @@ class Groups:
         for index in range(1, self.count):
             received = {}
             for name, own in tensors.items():
-                buffer = torch.empty(own.shape, dtype=own.dtype, device=device)
-                dist.recv(buffer, src=index * self.size)
+                buffer = torch.empty(own.shape, dtype=own.dtype, device=world.device)
+                world.finish(dist.irecv(buffer, src=index * self.size))
                 received[name] = buffer.cpu()
             yield received
