@@ -281,6 +281,11 @@ def block_file(folder: Path, source: int, index: int) -> Path:
     return folder / f"block-{source:05d}-{index:07d}"
 
 
+def blocks_of(folder: Path, source: int) -> Iterator[Path]:
+    """Return the files of the blocks of one source that are spilled."""
+    return folder.glob(f"block-{source:05d}-*")
+
+
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:
     """Return the reviews' places among all, uint64: they grow in the order of the input."""
     high = (block.source << 44) | (index << 24)

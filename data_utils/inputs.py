@@ -48,6 +48,14 @@ class Input:
         """Bytes on disk, as they are stored; None where that is not known beforehand."""
         return None if self.is_remote else Path(self.location).stat().st_size
 
+    @property
+    def identity(self) -> list[str | int]:
+        """What tells that another file is meant, or that it has changed."""
+        if self.is_remote:
+            return [self.location]
+        stat = Path(self.location).stat()
+        return [self.location, stat.st_size, stat.st_mtime_ns]
+
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """Stream the bytes, decompressed.

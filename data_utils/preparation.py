@@ -27,7 +27,7 @@ from .corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, SPLITS
 from .gathering import gather
 from .inputs import Input, expand
 from .scattering import scatter
-from .spills import Spill, mark_duplicates, total_report
+from .spills import Spill, holds_reviews, mark_duplicates, total_report
 from .texts import TEXT_KEYS
 from .tokenization import DESCRIPTION_FILE, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
@@ -82,19 +82,23 @@ def prepare_corpus(
 ) -> dict[str, Any]:
     """Write the corpus folder `output` and return its `meta.json`.
 
-    Nothing that looks finished exists before the end: the work happens in `output` + ".partial",
-    and the same call goes on with what an interrupted one left there. Raises InputError for inputs
-    that cannot be read, and where `output` exists.
+    Nothing that looks finished exists before the end: the work happens in `output` + ".partial".
+    Whatever ended a call, the next one for the same output goes on with the blocks that it left
+    there, of inputs that are still the same. Raises InputError for inputs that cannot be read, and
+    where `output` exists.
     """
     found = expand(inputs)
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
     partial = output.with_name(output.name + ".partial")
-    _go_on(partial, _request(found, preparation))
+    _go_on(partial, _request(found, preparation), keep=SPILL_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)
-    except InputError:  # what is to be mended changes the work; all else goes on with it
-        shutil.rmtree(partial)
+    except InputError:
+        if holds_reviews(partial / SPILL_FOLDER):
+            log.info("%s: kept; once that is mended, the same --output goes on with it", partial)
+        else:
+            shutil.rmtree(partial)
         raise
     tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
@@ -168,20 +172,28 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
     """Return what the text of a corpus depends on; not its vocabulary, which comes after it."""
     wanted = asdict(preparation)
     del wanted["vocabulary"]
-    given = [[each.location, _state(each)] for each in inputs]
+    given = [each.identity for each in inputs]
     return {"inputs": given, **wanted, "split": list(preparation.split)}
 
 
-def _go_on(folder: Path, request: dict[str, Any]) -> None:
-    """Make a folder to work in, emptied unless the same work was begun there."""
+def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
+    """Make a folder to work in, emptied unless the same work was begun there.
+
+    keep: what stays in it for other work too.
+    """
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
         log.info("going on with %s", folder)
         return
     if folder.exists() and not _is_ours(folder):
         raise InputError(f"{folder}: is to be worked in, but holds something else; move it away")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, {})  # no request, until nothing is left of another
+    for left in folder.iterdir():
+        if left.is_dir() and left.name != keep:
+            shutil.rmtree(left)
+        elif left.name not in (keep, REQUEST_FILE):
+            left.unlink()
     write_json(path, request)
 
 
@@ -192,14 +204,6 @@ def _is_ours(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir()}
     leftovers = (name.startswith(("bucket-", f".{REQUEST_FILE}")) for name in names)
     return bool(names & {REQUEST_FILE, META_FILE}) or all(leftovers)
-
-
-def _state(given: Input) -> list[int] | None:
-    """Return what tells that a file has changed."""
-    if given.is_remote:
-        return None
-    stat = Path(given.location).stat()
-    return [stat.st_size, stat.st_mtime_ns]
 
 
 def _refuse_inputs_without_text(

@@ -1,13 +1,17 @@
 """Blocks encoded by several processes, each spilled as it is done."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from .blocks import Block, Request, block_file, cut, read_block, row_ids
+from model.storage import read_json, write_json
+
+from .blocks import Block, Request, block_file, blocks_of, cut, read_block, row_ids
 from .inputs import Input
 from .processes import spread
 from .spills import Spill, write_spill
@@ -19,9 +23,13 @@ def scatter(
     """Spill every block of every input; return the spills in the order of the input.
 
     seed: of the order of the corpus; None keeps the input's. A block that is spilled already is
-    not encoded again.
+    not encoded again, unless its input has changed or is to be read in another way.
     """
     folder.mkdir(exist_ok=True)
+    for number, given in enumerate(inputs):
+        _drop_other_blocks(
+            folder, number, {"input": given.identity, "seed": seed, **asdict(request)}
+        )
     spills: list[Spill] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
     stored = sum(given.stored_bytes or 0 for given in inputs)
@@ -32,6 +40,17 @@ def scatter(
             spills += done
             bar.update(len(done))
     return spills
+
+
+def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
+    """Remove the blocks of a source that were not made as `wanted`; note what they are made of."""
+    notes = folder / f"source-{source:05d}.json"
+    known = read_json(notes) if notes.is_file() else None
+    # What was read strictly holds nothing that a reading which is not would have replaced.
+    if known not in (wanted, {**wanted, "strict": True}):
+        for path in blocks_of(folder, source):
+            path.unlink()
+    write_json(notes, wanted)
 
 
 def spill_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Spill]:

@@ -61,6 +61,11 @@ def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
 
 
+def holds_reviews(folder: Path) -> bool:
+    """Return whether any block in the folder has a review."""
+    return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
+
+
 def write_spill(
     spill: Spill, reviews: Reviews, ids: np.ndarray, keys: np.ndarray, digests: bool
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from model.errors import InputError
+from model.text import has_unreadable_reference
 
 from .inputs import Input
 from .records import Record, read_records
@@ -27,6 +28,7 @@ class ReadingReport:
     repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
     surrogates: int = 0  # texts with lone surrogates, replaced by `?`
     nul: int = 0  # texts with NUL in them, kept
+    unreadable_references: int = 0  # texts with an HTML reference of too many digits, kept
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
         """Return both reports' counts together."""
@@ -39,7 +41,8 @@ class ReadingReport:
         return (
             f"{self.records:,} records; {self.missing_text:,} without text, "
             f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "
-            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL"
+            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL, "
+            f"{self.unreadable_references:,} with unreadable references"
         )
 
 
@@ -55,7 +58,8 @@ def text_of(value: object) -> str | None:
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     """Count what a text is, and return whether it goes into the corpus.
 
-    Raises ValueError, where `strict`, for a text that UTF-8 cannot say.
+    Raises ValueError, where `strict`, for a text that UTF-8 cannot say, or with an HTML reference
+    that cannot be read.
     """
     if text is None:
         report.missing_text += 1
@@ -72,6 +76,10 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             if strict:
                 raise ValueError("a lone surrogate, which UTF-8 cannot say") from error
             report.surrogates += 1
+    if "&#" in text and has_unreadable_reference(text):
+        if strict:
+            raise ValueError("an HTML reference of more digits than can be read")
+        report.unreadable_references += 1
     return True
 
 

@@ -9,7 +9,7 @@ from functools import cache
 
 from .errors import InputError
 
-TAG = re.compile(r"<.*?>")
+TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line where nothing closes it
 ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 HASHTAG = re.compile(r"#(\S+)")
 
@@ -34,23 +34,54 @@ class TextProfile:
 
 
 def _clean_openai(text: str) -> str:
-    if "&" in text:
-        text = html.unescape(text)
-    return text.replace("\n", " ").strip()
+    return unescape(text).replace("\n", " ").strip()
 
 
 def _clean_nvidia(text: str) -> str:
-    text = to_ascii(TAG.sub(" ", text))
-    return " ".join(html.unescape(text).split())
+    text = to_ascii(TAG.sub(_space_for_tag, text))
+    return " ".join(unescape(text).split())
 
 
 def _clean_tweet(text: str) -> str:
-    text = html.unescape(ADDRESS.sub("xxxx", text))
+    text = unescape(ADDRESS.sub("xxxx", text))
     text = HASHTAG.sub(r"\1!!", " ".join(text.split()))
-    decomposed = unicodedata.normalize("NFKD", text)
-    without_accents = "".join(c for c in decomposed if not unicodedata.combining(c))
-    pieces = (_printable(character) for character in without_accents)
+    pieces = (_printable(character) for character in _without_accents(text))
     return " ".join("".join(pieces).split())
+
+
+def unescape(text: str) -> str:
+    """Return a text with HTML's references read; as it stands where one is unreadable."""
+    try:
+        return html.unescape(text) if "&" in text else text
+    except ValueError:
+        return text
+
+
+def has_unreadable_reference(text: str) -> bool:
+    """Return whether a reference has more digits than Python makes a number of (4300)."""
+    try:
+        html.unescape(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _space_for_tag(match: re.Match[str]) -> str:
+    """Keep what begins as a tag and is none.
+
+    A pattern that asks for the end would look for it again from every "<": in quadratic time.
+    """
+    return " " if match[0].endswith(">") else match[0]
+
+
+def _without_accents(text: str) -> str:
+    """Return a text decomposed (NFKD), without its combining characters.
+
+    One character at a time: of a whole text, Python first sorts every run of combining characters,
+    in quadratic time.
+    """
+    decomposed = (part for character in text for part in unicodedata.normalize("NFKD", character))
+    return "".join(part for part in decomposed if not unicodedata.combining(part))
 
 
 def _printable(character: str) -> str:

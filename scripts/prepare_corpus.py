@@ -45,7 +45,8 @@ class Options:
     """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which tweet leaves
     nothing, such as one in Chinese, is kept as an empty review."""
     strict: bool = False
-    """Refuse bytes that are not UTF-8, and lone surrogates, instead of replacing and counting."""
+    """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
+    instead of replacing or keeping and counting."""
     documents: bool = False
     """A text file is one review; without this, every line of it is."""
     deduplicate: bool = False

@@ -174,6 +174,60 @@ def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
 
 
+UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
+
+
+def test_an_unreadable_reference_is_counted_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS[:50], f"&lt; {UNREADABLE}", *TEXTS[50:]])
+    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0))
+    assert meta["reading"]["unreadable_references"] == 1
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert len(found) == 201
+    assert f"\n &lt; {UNREADABLE} ".encode() in found
+
+
+@pytest.fixture
+def spilled(monkeypatch):
+    """The names of the blocks that were encoded."""
+    names, original = [], scattering.write_spill
+    monkeypatch.setattr(
+        scattering, "write_spill", lambda *args: (names.append(args[0].base.name), original(*args))
+    )
+    return names
+
+
+def test_what_strictness_refused_goes_on_without_it(tmp_path, monkeypatch, spilled):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
+        prepare_corpus([source], tmp_path / "out", strict=True)
+    assert len(spilled) > 5
+    assert not (tmp_path / "out").exists()
+    prepare_corpus([source], tmp_path / "out")
+    assert len(spilled) == len(set(spilled))
+    prepare_corpus([source], tmp_path / "whole")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source, spilled):
+    other = tmp_path / "other.jsonl"
+    other.write_text("not JSON\n")
+    with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
+        prepare_corpus([source, other], tmp_path / "out")
+    write_texts(other, ["mended"])
+    prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
+    assert spilled == ["block-00000-0000000", "block-00001-0000000"]
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 201
+
+
+def test_what_was_not_read_strictly_is_read_again(tmp_path, monkeypatch):
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    with pytest.raises(InputError, match="line 201"):
+        prepare_corpus([source], tmp_path / "out", strict=True)
+
+
 def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "bucket-000").write_bytes(b"half a record")
@@ -198,10 +252,22 @@ def test_duplicates_leave_the_first_of_each(tmp_path, monkeypatch):
     assert meta["reading"]["duplicates"] == 61 - 23
     found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
     assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
-    # Without the later ones in the input, the same corpus comes out in the same order.
-    write_texts(tmp_path / "first.jsonl", texts[:23])
-    prepare_corpus([tmp_path / "first.jsonl"], tmp_path / "first", split=(1, 0, 0))
-    assert set(reviews_of(open_corpus(tmp_path / "first").splits["train"])) == set(found)
+
+
+def test_of_duplicates_the_first_stays_where_it_is(tmp_path, monkeypatch):
+    """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 60)
+    sources = [
+        write_texts(tmp_path / "in1.jsonl", ["a", "b", "a", "c", "b", "d", "c"]),
+        write_texts(tmp_path / "in2.jsonl", ["d", "e", "a", "f", "e"]),
+    ]
+    for at_once in (1, 1000):
+        monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", at_once)
+        output = tmp_path / f"out{at_once}"
+        prepare_corpus(
+            sources, output, deduplicate=True, shuffle=False, split=(1, 0, 0), profile="raw"
+        )
+        assert bytes(open_corpus(output).splits["train"].tokens) == b"abcdef"
 
 
 def test_the_order_of_the_input_can_be_kept(tmp_path, source, monkeypatch):

@@ -1,13 +1,25 @@
 """Text profiles, byte for byte."""
 
+import re
 import sys
+import time
+import unicodedata
+from itertools import filterfalse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.text import _transliteration, text_profile
+from model.text import (
+    TEXT_PROFILES,
+    _transliteration,
+    _without_accents,
+    has_unreadable_reference,
+    text_profile,
+)
+
+UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
 
 @pytest.mark.parametrize(
@@ -87,3 +99,46 @@ def test_raw_profile_changes_nothing(text):
 def test_unknown_profiles_are_named():
     with pytest.raises(InputError, match="known: openai, nvidia, tweet, raw"):
         text_profile("latin")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openai", f"\n a &amp; {UNREADABLE} "),
+        ("nvidia", f"\n a &amp; {UNREADABLE} "),
+        ("tweet", f"a &amp; {UNREADABLE.replace('#', '')}!!"),  # a hashtag
+        ("raw", f"a &amp; {UNREADABLE}"),
+    ],
+)
+def test_no_reference_is_read_where_one_is_unreadable(name, expected):
+    text = f"a &amp; {UNREADABLE}"
+    assert has_unreadable_reference(text)
+    assert text_profile(name).encode(text) == expected.encode()
+
+
+def test_a_reference_of_4300_digits_is_read():
+    text = f"&#{'0' * 4298}65;"
+    assert not has_unreadable_reference(text)
+    assert text_profile("openai").encode(text) == b"\n A "
+
+
+@given(st.text("<>a\n"))
+def test_tags_are_found_as_by_the_pattern_of_the_paper(text):
+    expected = " ".join(re.sub(r"<.*?>", " ", text).split())
+    assert text_profile("nvidia").encode(text) == f"\n {expected} ".encode()
+
+
+@given(st.text())
+def test_accents_go_as_from_a_text_decomposed_whole(text):
+    decomposed = unicodedata.normalize("NFKD", text)
+    assert _without_accents(text) == "".join(filterfalse(unicodedata.combining, decomposed))
+
+
+@pytest.mark.parametrize("name", TEXT_PROFILES)
+@pytest.mark.parametrize("piece", ["<", "<a ", "&", "&#", "#", "http://", "\u0301\u0316"])
+def test_the_time_for_a_text_grows_with_its_length(name, piece):
+    """Milliseconds; where each character looks through the rest of the text, up to 14 s."""
+    text = (piece * 60_000)[:60_000]
+    began = time.process_time()
+    text_profile(name).encode(text)
+    assert time.process_time() - began < 1
