@@ -101,6 +101,11 @@ class Lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards)  # [S + 1]
         self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
+        if not self.shard_windows.any():
+            raise InputError(
+                "no review of the split has two symbols, so that with data.persist review there "
+                "is nothing to predict; give longer reviews, or data.persist shard"
+            )
         self._review_windows: dict[int, np.ndarray] = {}
         self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
 
@@ -188,7 +193,7 @@ class Lanes:
     def _windows_of(self, start: int, end: int) -> int:
         """Return the windows that the span of a shard takes."""
         if self.persist != "review":
-            return -(-(end - start - 1) // self.window)
+            return -(-max(end - start - 1, 0) // self.window)
         first, last = np.searchsorted(self.offsets, [start, end])
         return int(self._windows_of_reviews(first, last).sum())
 

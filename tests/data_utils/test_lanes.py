@@ -182,6 +182,23 @@ def test_too_many_lanes_for_the_reviews():
         Lanes(make_split([10] * 4), lanes=3, window=4, shards=2)
 
 
+def test_a_split_in_which_nothing_can_be_predicted():
+    split = make_split([1, 0, 1, 1])
+    with pytest.raises(InputError, match="no review of the split has two symbols"):
+        Lanes(split, lanes=2, window=4, persist="review")
+    with pytest.raises(InputError, match="has only 3 symbols"):
+        Lanes(split, lanes=3, window=4)
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_shard_without_a_symbol_takes_no_window(window):
+    stream = Lanes(make_split([9, 0]), lanes=1, window=window, shards=2)
+    assert stream.shard_windows.tolist() == [8 // window, 0]
+    assert [stream[index].characters for index in range(8 // window + 1)] == [window] * (
+        8 // window + 1
+    )
+
+
 @pytest.mark.parametrize(
     "wrong", [{"lanes": 0}, {"window": -1}, {"shards": 0}, {"lanes": 2, "lanes_per_rank": 2}]
 )
