@@ -1,5 +1,6 @@
 """What every command shares: the command line, the log, and how errors of the user end."""
 
+import io
 import logging
 import os
 import select
@@ -97,8 +98,12 @@ def run(command: Callable[[], int | None]) -> None:
 
     InputError and OSError (no such file, disk full) become one line on stderr and exit code 2; the
     former ends a launcher that would try again, too. A reader of stdout that has seen enough, as
-    `head` has, ends the command without a word.
+    `head` has, ends the command without a word. What the encoding of stdout or stderr cannot say is
+    printed as an escape.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         code = command() or 0

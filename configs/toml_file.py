@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 import tomllib
 import types
 import typing
@@ -37,7 +38,8 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # tomllib says ValueError of a number with more digits than Python reads.
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
     return _fill(kind, content, str(path), "")
 
@@ -81,13 +83,15 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
     if dataclasses.is_dataclass(section := _options(hint)[0]) and isinstance(value, dict):
         return _convert(section, value, place, key)
     if Path in _options(hint) and isinstance(value, str):
-        return Path(value)
+        return Path(os.fsdecode(value.encode()))
     if isinstance(value, list) and any(typing.get_origin(o) is tuple for o in _options(hint)):
         value = tuple(value)  # TOML has arrays alone
     try:
         # bool is an int to Python, and a float key takes a whole number too.
         if isinstance(value, bool) and bool not in _options(hint):
             raise TypeCheckError("is a boolean")
+        if isinstance(value, int) and value.bit_length() > 63:  # TOML's numbers are of 64 bits
+            raise InputError(f"{place}: {key} is too large a number")
         return check_type(value, hint)
     except TypeCheckError as error:
         wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
@@ -117,5 +121,13 @@ def _plain(section: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             plain[key] = _plain(value)
         elif value is not None:
-            plain[key] = str(value) if isinstance(value, Path) else value
+            plain[key] = _in_utf8(value) if isinstance(value, Path) else value
     return plain
+
+
+def _in_utf8(path: Path) -> str:
+    """Return a path as TOML can say it, whatever the locale makes of the bytes of its name."""
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: its name is not UTF-8, which a config must be") from error

@@ -12,11 +12,21 @@ VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just
 
 
 class RunDirectory:
-    """Where everything that a run writes goes."""
+    """Where everything that a run writes goes.
+
+    Raises InputError for a name that TensorBoard cannot write to.
+    """
 
     ROOT = Path("runs")  # of runs without --run-dir
 
     def __init__(self, folder: Path):
+        try:
+            str(folder).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{folder}: its name is not UTF-8, as this locale reads it; set PYTHONUTF8=1, or "
+                "name another folder"
+            ) from error
         self.folder = folder
 
     @property

@@ -50,6 +50,15 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert (process.returncode, process.stdout, process.stderr) == (0, "word", "")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "printed"), [("ascii", r"caf\xe9 \udce9"), ("utf-8", r"café \udce9")]
+)
+def test_what_the_terminal_cannot_say_is_escaped(encoding, printed):
+    code = r"from configs import command; command.run(lambda: print('caf\xe9 \udce9'))"
+    process = shell(f'PYTHONIOENCODING={encoding} {sys.executable} -c "{code}"')
+    assert (process.returncode, process.stdout, process.stderr) == (0, f"{printed}\n", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")

@@ -36,6 +36,12 @@ def test_an_existing_run_is_refused_unless_told_otherwise(folder):
     assert resolved(folder, *AGAIN, "--data.lanes", "5").resumed
 
 
+def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="its name is not UTF-8"):
+        resolved(tmp_path / "caf\udce9")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
     run = resolved(folder, "--data.lanes", "5")

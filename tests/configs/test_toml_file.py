@@ -1,5 +1,6 @@
 """Configs: every key and type checked, and written so that they read back the same."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from configs.toml_file import load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig
+from tests.runs import run
 from training.exchange import ParallelConfig
 from training.optim import OptimConfig
 
@@ -55,6 +57,33 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     assert load_config(path) == config
 
 
+SAVED_UNDER_ASCII = """
+from pathlib import Path
+from configs.toml_file import *
+from data_utils.lanes import DataConfig
+config = RunConfig(data=DataConfig(corpus=Path({corpus!r})))
+save_config(Path({path!r}), config)
+assert load_config(Path({path!r})) == config
+"""
+
+
+def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
+    """Under the C locale, Python has a surrogate for each byte of the name."""
+    path = str(tmp_path / "run.toml")
+    process = run(
+        "-c", SAVED_UNDER_ASCII.format(corpus="caf\udcc3\udca9", path=path),
+        env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert load_config(Path(path)).data.corpus == Path("caf\u00e9")
+
+
+def test_a_path_that_is_not_utf8_is_refused(tmp_path):
+    config = RunConfig(data=DataConfig(corpus=Path(os.fsdecode(b"caf\xe9"))))
+    with pytest.raises(InputError, match="its name is not UTF-8"):
+        save_config(tmp_path / "run.toml", config)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -70,6 +99,9 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
         ("[train]\nprecision = 'int8'", "train.precision"),
         ("model = 3", r"write it as \[model\]"),
         ("[model", "not TOML"),
+        ("seed = 1" + "0" * 5000, "not TOML .*digits"),
+        ("seed = 0x" + "f" * 5000, "seed is too large a number"),
+        ("seed = " + "[" * 200_000, "not TOML"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, message):
