@@ -113,3 +113,17 @@ def test_help_joins_the_lines_of_an_option():
     process = run("scripts/classify.py", "--help", env={"COLUMNS": "400"})
     words = "also compressed; - reads standard input and answers each line as it comes."
     assert words in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong"),
+    [
+        ("experiments/recurrence/run.py", ["sixth"]),
+        ("experiments/main_job/split_movie_reviews.py", ["nowhere", "out"]),
+    ],
+)
+def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
+    assert run(script, "--help").stdout.startswith("usage: ")
+    process = run(script, *wrong)
+    assert process.returncode == 2
+    assert wrong[0] in process.stderr.splitlines()[-1]

@@ -6,9 +6,9 @@ The set has no standard split, the papers report 10-fold cross-validation; this 
     python experiments/main_job/split_movie_reviews.py FOLDER OUTPUT
 """
 
+import argparse
 import csv
 import random
-import sys
 from pathlib import Path
 
 SEED = 0
@@ -33,4 +33,10 @@ def main(folder: Path, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where rt-polarity.pos and rt-polarity.neg are")
+    parser.add_argument("output", type=Path, help="folder to write to")
+    try:
+        main(**vars(parser.parse_args()))
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")

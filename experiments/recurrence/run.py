@@ -3,6 +3,7 @@
 python experiments/recurrence/run.py [NAME ...]     (default: all that have no result yet)
 """
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -35,11 +36,14 @@ def measurements() -> dict[str, tuple[object, ...]]:
 
 
 def main() -> None:
-    chosen = measurements()
-    if names := sys.argv[1:]:
-        chosen = {name: chosen[name] for name in names}
-    for name, arguments in chosen.items():
-        output = HERE / "results" / f"{name}.json"
+    known = measurements()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of a result: {', '.join(known)}")
+    names = parser.parse_args().names
+    if unknown := set(names) - set(known):
+        parser.error(f"no result is called {min(unknown)!r}; known: {', '.join(known)}")
+    for name in names or known:
+        arguments, output = known[name], HERE / "results" / f"{name}.json"
         if names or not output.exists():
             print(f"== {name}", flush=True)
             words = [str(word) for word in (*arguments, "--output", output)]
