@@ -25,24 +25,25 @@ class Batch(NamedTuple):
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:
-    """Copy a window to the device; on a GPU from pinned memory, without waiting for it.
+    """Copy a window to the device.
 
     A rank without lanes gets one of nothing but padding: its peers wait for its gradient.
     """
     if not len(window.tokens):
         window = _idle(window)
-    pinned = device.type == "cuda"
-
-    def copied(tensor: Tensor) -> Tensor:
-        return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
-
-    tokens = copied(torch.from_numpy(window.tokens)).long()
-    lengths = copied(torch.from_numpy(window.lengths))
+    tokens = copied(torch.from_numpy(window.tokens), device).long()
+    lengths = copied(torch.from_numpy(window.lengths), device)
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
-    reset = copied(torch.from_numpy(window.reset))
+    reset = copied(torch.from_numpy(window.reset), device)
     targets = targets.masked_fill(padding, IGNORED)
     return Batch(inputs, targets, reset, window.transitions, window.characters, window.reading)
+
+
+def copied(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy to a device; to a GPU from pinned memory, so that nobody waits until it comes to it."""
+    pinned = device.type == "cuda"
+    return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
 def _idle(window: Window) -> Window:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +13,9 @@ from model.language_model import LanguageModel
 from model.state import State
 
 from .distributed import Device, World
+from .dropout import draw_kept
 from .exchange import Exchange, ParallelConfig
-from .feeding import Batch
+from .feeding import Batch, copied
 from .objective import Objective
 from .optim import OptimConfig, make_optimizers
 from .pace import Times, better_shares
@@ -172,17 +172,16 @@ class Trainer:
     def _kept(self, number: int = 0) -> Tensor | None:
         """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).
 
-        Drawn for all lanes from the seed and the window, the step's `number`-th, so that ranks and
-        resumes change nothing.
+        Drawn from the seed and the window, the step's `number`-th, so that ranks and resumes change
+        nothing.
         """
         if not (self.dropout and self.own_lanes):
             return None
-        shape = (self.lanes, self.model.config.hidden_size)
         window = self.progress.step * self.parallel.windows_per_step + number
-        random = np.random.default_rng([self.seed, window]).random(shape)
-        kept = (random >= self.dropout) / (1 - self.dropout)
-        own = torch.from_numpy(kept[self.own])
-        return own.to(self.world.device, self.model.dtype)
+        units, device = self.model.config.hidden_size, self.world.device
+        kept = draw_kept(self.dropout, seed=self.seed, window=window, lanes=self.own, units=units)
+        zeros = torch.zeros(kept.shape, dtype=self.model.dtype, device=device)
+        return zeros.masked_fill_(copied(kept, device), 1 / (1 - self.dropout))
 
     def _update(self, reading: float) -> None:
         if self.scaler.is_enabled():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes, Window
-from training.feeding import Feed, as_batch
+from training.feeding import Feed, as_batch, copied
 from training.objective import IGNORED
 
 CPU = torch.device("cpu")
@@ -21,6 +21,25 @@ def test_a_batch_is_a_window_and_its_padding_does_not_count():
     assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
     assert batch.reset.tolist() == [True, False]
     assert (batch.transitions, batch.characters, batch.reading) == (7, 9, 0.5)
+
+
+class Pageable:
+    """A tensor in memory that a GPU cannot read by itself: a copy of it waits for the GPU."""
+
+    def pin_memory(self):
+        return Pinned()
+
+    def to(self, device, non_blocking=False):
+        return "copied, all work before it waited for"
+
+
+class Pinned:
+    def to(self, device, non_blocking=False):
+        return "queued" if non_blocking else "copied, all work before it waited for"
+
+
+def test_a_copy_to_a_gpu_waits_for_nothing():
+    assert copied(Pageable(), torch.device("cuda", 0)) == "queued"
 
 
 @pytest.mark.parametrize("first", [0, 3])

@@ -11,6 +11,7 @@ from data_utils.lanes import Lanes, Window
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training.distributed import World
+from training.dropout import draw_kept
 from training.feeding import as_batch
 from training.optim import OptimConfig
 from training.precision import DTYPES
@@ -235,6 +236,30 @@ def test_ranks_together_draw_the_mask_of_one_process():
         trainer.world = World(rank, 3, torch.device("cpu"))
         shares.append(trainer._kept())
     assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._kept())
+
+
+def test_a_rank_draws_the_mask_of_its_own_lanes_alone(monkeypatch):
+    drawn = []
+
+    class Counted(np.random.Generator):
+        def random(self, size):
+            drawn.append(size)
+            return super().random(size)
+
+    monkeypatch.setattr(np.random, "Generator", Counted)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Counted(np.random.PCG64(seed)))
+    trainer = make_trainer(dropout=0.5, lanes=9)
+    trainer.world = World(1, 3, torch.device("cpu"))
+    trainer._kept()
+    assert drawn == [(3, 8)]
+
+
+@pytest.mark.parametrize("share", [slice(0, 7), slice(2, 5), slice(5, 5)])
+def test_the_mask_is_the_one_that_earlier_runs_drew(share):
+    """For all lanes at once, with the generator that numpy gives for the seed and the window."""
+    whole = np.random.default_rng([3, 11]).random((7, 8)) >= 0.4
+    kept = draw_kept(0.4, seed=3, window=11, lanes=share, units=8)
+    assert kept.tolist() == whole[share].tolist()
 
 
 def test_the_decoder_learns_nothing_from_units_that_are_dropped():
