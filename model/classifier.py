@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from .errors import InputError
+from .pooling import FeatureKind, Pooling, check_poolings
 from .storage import check_format_version, read_json, write_json
 from .weights import CLASSIFIER_FILE as CONFIG_FILE
 from .weights import check_shapes, load_tensors, save_tensors
 
-FORMAT_VERSION = 2  # 1: two classes; 2: more; 3 are fine-tuned heads
+FORMAT_VERSION = 4  # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states
 WEIGHTS_FILE = "classifier.safetensors"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
@@ -24,16 +25,21 @@ Link = Literal["one_vs_rest", "softmax"]
 
 @dataclass(frozen=True)
 class Classifier:
-    """Logistic regression between C classes, on the final cell state of one model."""
+    """Logistic regression between C classes, on F features of the last layer's cell state.
 
-    coefficients: np.ndarray  # float32 [H]; of more than two classes [C, H]
+    F = H times the poolings: where there are several, their features stand side by side.
+    """
+
+    coefficients: np.ndarray  # float32 [F]; of more than two classes [C, F]
     intercept: float | np.ndarray  # of more than two classes float32 [C]
     classes: tuple[str, ...]  # of two: the negative one, the positive one
-    neuron: int  # the unit of largest weight
+    neuron: int  # the unit of largest weight, 0 to H - 1
     polarity: int  # 1 where a high value of the unit means the last class, else -1
     model_digest: str  # of the model whose features it reads
     threshold: float = THRESHOLD  # of the positive one of two classes
     link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
+    pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
+    neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
 
     @property
     def is_binary(self) -> bool:
@@ -45,12 +51,23 @@ class Classifier:
         """Whether a text may have any number of the classes: never, here."""
         return False
 
+    @property
+    def kind(self) -> FeatureKind:
+        """The features that it reads."""
+        return FeatureKind(pooling=self.pooling)
+
+    @property
+    def neuron_column(self) -> int:
+        """Where the unit of largest weight stands among the features, 0 to F - 1."""
+        width = self.coefficients.shape[-1] // len(self.pooling)
+        return self.pooling.index(self.neuron_pooling) * width + self.neuron
+
     def with_threshold(self, threshold: float) -> "Classifier":
         """Return the same regression with another threshold."""
         return replace(self, threshold=threshold)
 
     def decide(self, features: np.ndarray) -> np.ndarray:
-        """Return a score per row of features [N, H], float64: log-odds [N], or [N, C]."""
+        """Return a score per row of features [N, F], float64: log-odds [N], or [N, C]."""
         return features.astype(np.float64) @ self.coefficients.T + self.intercept
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
@@ -88,6 +105,10 @@ def save_classifier(folder: Path, classifier: Classifier) -> None:
         "model_digest": classifier.model_digest,
         "neuron": {"index": classifier.neuron, "polarity": classifier.polarity},
     }
+    if classifier.pooling != ("last",):
+        description["format_version"] = 4
+        description["pooling"] = list(classifier.pooling)
+        description["neuron"]["pooling"] = classifier.neuron_pooling
     if not classifier.is_binary:
         description["link"] = classifier.link
     elif classifier.threshold != THRESHOLD:
@@ -103,23 +124,28 @@ def load_classifier(folder: Path, hidden_size: int) -> Classifier:
     try:
         classes = _classes(description)
         link = _link(description)
+        pooling, neuron_pooling = _poolings(description)
         threshold = checked_threshold(description.get("threshold", THRESHOLD))
         index, polarity = (int(description["neuron"][name]) for name in ("index", "polarity"))
         digest = str(description["model_digest"])
     except (KeyError, TypeError, ValueError, InputError) as error:
         kind = "two classes" if description["format_version"] == 1 else "classes"
         raise InputError(f"{path}: not a description of {kind} ({error})") from error
-    coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), hidden_size)
+    size = hidden_size * len(pooling)
+    coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), size)
     if not 0 <= index < hidden_size:
         raise InputError(f"{path}: neuron {index} is none of the model's {hidden_size} units")
     return Classifier(
-        coefficients, intercept, classes, index, polarity, digest, threshold, link=link
+        *(coefficients, intercept, classes, index, polarity, digest, threshold),
+        link=link,
+        pooling=pooling,
+        neuron_pooling=neuron_pooling,
     )
 
 
-def _load_weights(path: Path, classes: int, hidden_size: int) -> tuple[np.ndarray, Any]:
+def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]:
     rows = () if classes == 2 else (classes,)
-    check_shapes(path, {"coefficients": (*rows, hidden_size), "intercept": rows or (1,)})
+    check_shapes(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
     tensors = load_tensors(path)
     intercept = tensors["intercept"].numpy()
     return tensors["coefficients"].numpy(), intercept if rows else float(intercept[0])
@@ -144,9 +170,28 @@ def checked_classes(given: Any) -> tuple[str, ...]:
 
 def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
     classes = checked_classes(description["classes"])
-    if (len(classes) > 2) != (description["format_version"] == 2):
+    if description["format_version"] != (1 if len(classes) == 2 else 2) and not _is_pooled(
+        description
+    ):
         raise InputError(f"it has {len(classes)} of them")
     return classes
+
+
+def _is_pooled(description: Mapping[str, Any]) -> bool:
+    return bool(description["format_version"] == FORMAT_VERSION)
+
+
+def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pooling]:
+    """Return the poolings that a classifier reads, and the one that its neuron belongs to."""
+    if not _is_pooled(description):
+        return ("last",), "last"
+    poolings, own = description["pooling"], description["neuron"]["pooling"]
+    if not isinstance(poolings, list):
+        raise InputError(f"pooling is {poolings!r}; it must be a list")
+    check_poolings(poolings)
+    if own not in poolings:
+        raise InputError(f"the neuron's pooling is {own!r}, none of {poolings}")
+    return tuple(poolings), own
 
 
 def _link(description: Mapping[str, Any]) -> Link:

@@ -76,16 +76,19 @@ def _walk(
     device = model.embedding.weight.device
     layers = kind.layers_of(model.config)
     state = model.initial_state(len(batch.rows))
-    pool = Pool(kind.pooling, len(batch.rows), kind.size(model.config), device)
+    width = kind.width(model.config)
+    pools = [Pool(pooling, len(batch.rows), width, device) for pooling in kind.poolings]
     for start, stop, active in batch.spans:
         rows = batch.rows[:active]
         tokens = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
         # The recurrence returns no cell state but the last, so that pooling reads byte by byte.
-        piece = stop - start if kind.pooling == "last" else 1
+        piece = stop - start if kind.poolings == ("last",) else 1
         state = state.narrow(active)
         for part in torch.from_numpy(tokens).to(device).split(piece, dim=1):
             _, state = model.hidden(part, state, weights)
-            pool.add(kind.read(state, layers))  # [active, F]
+            values = kind.read(state, layers)  # [active, width]
+            for pool in pools:
+                pool.add(values)
         if advance is not None:
             advance(active * (stop - start))
-    return pool.features().cpu().numpy()
+    return torch.cat([pool.features() for pool in pools], dim=1).cpu().numpy()

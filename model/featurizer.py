@@ -26,12 +26,12 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         A model directory, a run directory, or the name of a shipped model.
     state : "cell" or "hidden"
         Which half of the state is the feature; the papers take the cell.
-    pooling : "last", "mean", "max" or "min"
+    pooling : "last", "mean", "max", "min", or a list of them
         The state after the last byte, or over the states after every byte of the text as the
-        model reads it, its pads included. Other than "last", a byte at a time is read: somewhat
-        slower, much so for few texts.
+        model reads it, its pads included; several stand side by side. Other than "last", a byte at
+        a time is read: somewhat slower, much so for few texts.
     layers : "last", "all", or a list of whole numbers from 0
-        Several layers stand side by side: F = layers times units.
+        Several layers stand side by side: F = layers times units times poolings.
     tanh : bool
         Squash every state before it is pooled.
     units : list of whole numbers from 0, or None
@@ -52,7 +52,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         model: str | Path = "default",
         state: StateName = "cell",
         batch_size: int = 128,
-        pooling: Pooling = "last",
+        pooling: Pooling | Sequence[Pooling] = "last",
         layers: Literal["last", "all"] | Sequence[int] = "last",
         tanh: bool = False,
         units: Sequence[int] | None = None,
@@ -98,7 +98,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return unit0 ... unit{H-1}; of several layers, layer0_unit0 and so on."""
+        """Return unit0 ... unit{H-1}; layer0_unit0 of several layers, mean_unit0 of poolings."""
         if not hasattr(self, "loaded_"):
             self.fit()
         return np.array(self._kind().names(self.loaded_.model.config), dtype=object)

@@ -15,6 +15,7 @@ import torch
 from .classifier import CONFIG_FILE, THRESHOLD, WEIGHTS_FILE, checked_classes, checked_threshold
 from .errors import InputError
 from .heads import Heads, HeadsConfig, class_probabilities
+from .pooling import FeatureKind
 from .storage import check_format_version, read_json, write_json
 from .weights import check_shapes, load_tensors, save_tensors
 
@@ -33,7 +34,8 @@ class FineTuned:
     thresholds: tuple[float, ...]  # exclusive: of the positive one of two; else of every class
     model_digest: str
 
-    neuron = None  # heads lean on no single unit
+    neuron = neuron_column = None  # heads lean on no single unit
+    kind = FeatureKind()
 
     @property
     def is_binary(self) -> bool:

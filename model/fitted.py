@@ -2,9 +2,17 @@
 
 from pathlib import Path
 
-from .classifier import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, Classifier, load_classifier
+from .classifier import (
+    CONFIG_FILE,
+    FOLDER,
+    FORMAT_VERSION,
+    TRANSFER_FOLDER,
+    Classifier,
+    load_classifier,
+)
 from .errors import InputError
-from .fine_tuned import FORMAT_VERSION, FineTuned, load_fine_tuned
+from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
+from .fine_tuned import FineTuned, load_fine_tuned
 from .storage import check_format_version, read_json
 from .weights import LoadedModel, model_digest
 
@@ -34,5 +42,6 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     check_format_version(description, FORMAT_VERSION, path)
     if description.get("model_digest") != model_digest(loaded.model):
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
-    load = load_fine_tuned if description["format_version"] == FORMAT_VERSION else load_classifier
+    is_fine_tuned = description["format_version"] == FINE_TUNED_VERSION
+    load = load_fine_tuned if is_fine_tuned else load_classifier
     return load(folder, loaded.model.config.hidden_size)

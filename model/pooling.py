@@ -21,8 +21,9 @@ class FeatureKind:
 
     state: StateName = "cell"
     """Which half of the state; the papers take the cell."""
-    pooling: Pooling = "last"
-    """After the last byte, or over the states after every byte, the pads' included."""
+    pooling: Pooling | Sequence[Pooling] = "last"
+    """After the last byte, or over the states after every byte, the pads' included; several stand
+    side by side."""
     layers: Literal["last", "all"] | Sequence[int] = "last"
     """Numbered from 0, the first one read; several stand side by side."""
     tanh: bool = False
@@ -32,10 +33,14 @@ class FeatureKind:
     """Which units of each layer, numbered from 0, in this order; absent, all."""
 
     def __post_init__(self) -> None:
-        for name, known in (("state", get_args(StateName)), ("pooling", get_args(Pooling))):
-            value = getattr(self, name)
-            if value not in known:
-                raise InputError(f"{name} is {value!r}; known: {', '.join(known)}")
+        if self.state not in get_args(StateName):
+            raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
+        check_poolings(self.poolings)
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """How states become features, in the order in which the features stand."""
+        return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
 
     def layers_of(self, config: ModelConfig) -> list[int]:
         """Return the layers read; InputError for one that the model does not have."""
@@ -62,16 +67,22 @@ class FeatureKind:
         return list(chosen)
 
     def size(self, config: ModelConfig) -> int:
-        """Return F, numbers per text: units times layers."""
+        """Return F, numbers per text: units times layers times poolings."""
+        return self.width(config) * len(self.poolings)
+
+    def width(self, config: ModelConfig) -> int:
+        """Return the numbers per text of one pooling: units times layers."""
         return len(self.layers_of(config)) * len(self.units_of(config))
 
     def names(self, config: ModelConfig) -> list[str]:
         """Return a name for each of the F numbers."""
-        units = [f"unit{index}" for index in self.units_of(config)]
+        names = [f"unit{index}" for index in self.units_of(config)]
         layers = self.layers_of(config)
-        if len(layers) == 1:
-            return units
-        return [f"layer{layer}_{unit}" for layer in layers for unit in units]
+        if len(layers) > 1:
+            names = [f"layer{layer}_{unit}" for layer in layers for unit in names]
+        if len(self.poolings) > 1:
+            names = [f"{pooling}_{name}" for pooling in self.poolings for name in names]
+        return names
 
     def read(self, state: State, layers: Sequence[int]) -> Tensor:
         """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider."""
@@ -80,6 +91,16 @@ class FeatureKind:
         values = torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1)
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
+
+
+def check_poolings(poolings: Sequence[str]) -> None:
+    """Raise InputError unless these are poolings that there are, each once, at least one."""
+    known = get_args(Pooling)
+    for pooling in poolings:
+        if pooling not in known:
+            raise InputError(f"pooling is {pooling!r}; known: {', '.join(known)}")
+    if not poolings or len(set(poolings)) != len(poolings):
+        raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
 
 
 class Pool:

@@ -109,9 +109,10 @@ class SentimentClassifier:
 
         Raises InputError for fine-tuned heads, which lean on no single unit.
         """
-        if self.classifier.neuron is None:
+        column = self.classifier.neuron_column
+        if column is None:
             raise InputError(f"{self.loaded.folder}: fine-tuned heads lean on no single unit")
-        return self._features(texts)[:, self.classifier.neuron]
+        return self._features(texts)[:, column]
 
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return all of it from reading the texts once."""
@@ -120,14 +121,15 @@ class SentimentClassifier:
         choices = self.classifier.choose(probabilities)
         if self.classifier.is_binary:
             probabilities = np.stack([1 - probabilities, probabilities], axis=1)
-        unit = self.classifier.neuron
-        return Verdicts(choices, probabilities, None if unit is None else features[:, unit])
+        column = self.classifier.neuron_column
+        return Verdicts(choices, probabilities, None if column is None else features[:, column])
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
         sequences = [self.loaded.tokens(text) for text in checked_texts(texts)]
         return features_in_order(
             self.loaded.model,
             sequences,
+            kind=self.classifier.kind,
             batch_size=self.batch_size,
             weights=self._weights,
             advance=self.advance,

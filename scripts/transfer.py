@@ -11,6 +11,7 @@ from typing import Any, Literal
 import command
 
 from model.errors import InputError
+from model.pooling import Pooling, check_poolings
 from transfer.seeds import check_seeds
 
 
@@ -33,6 +34,9 @@ class Options:
     """Key of the text; absent, the first present of text, sentence, reviewText, review."""
     label_key: str | None = None
     """Key of the label; absent, the first present of label, sentiment, overall."""
+    pooling: tuple[Pooling, ...] = ("last",)
+    """How the cell states become features: last (published), mean, max, min; several side by side.
+    The mean tells more of a young model."""
     seed: int = 0
     """Seeds the regressions and the untrained baseline."""
     untrained: int = 1
@@ -46,6 +50,7 @@ def main() -> None:
     check_seeds(options.seed, options.untrained)
     if options.untrained < 1:
         raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
+    check_poolings(options.pooling)
 
     import torch
 
@@ -56,8 +61,15 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     paths = [options.train, options.val, options.test]
     sets = read_labelled_sets(paths, options.text_key, options.label_key)
-    seeds = {"seed": options.seed, "untrained": options.untrained}
-    print_table(run_transfer(loaded, sets, options.output, **seeds))
+    results = run_transfer(
+        loaded,
+        sets,
+        options.output,
+        pooling=options.pooling,
+        seed=options.seed,
+        untrained=options.untrained,
+    )
+    print_table(results)
     print(f"written to {options.output}")
 
 

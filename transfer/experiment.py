@@ -10,6 +10,7 @@ from data_utils.provenance import describe_origin
 from model.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.language_model import LanguageModel, untrained_like
+from model.pooling import FeatureKind, Pooling
 from model.storage import write_json
 from model.weights import LoadedModel, model_digest
 
@@ -52,26 +53,28 @@ def run_transfer(
     sets: Sequence[LabelledSet],
     output: Path,
     *,
+    pooling: tuple[Pooling, ...] = ("last",),
     seed: int = 0,
     untrained: int = 1,
 ) -> dict[str, Any]:
     """Transfer a model to a labelled task and write everything to `output`.
 
-    sets: train, val, test; untrained: how many seeds that baseline has. Returns what
-    `results.json` holds.
+    sets: train, val, test; pooling: how states become features, several side by side; untrained:
+    how many seeds that baseline has. Returns what `results.json` holds.
     """
     check_classes(sets[0].labels)
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
-    cache = FeatureCache(output / "features")
+    cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
     transfer = fit_transfer(loaded, sets, cache, seed)
-    classifier = as_classifier(transfer, loaded, sets[0].classes)
-    results = _accuracies(transfer)
+    classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
+    results = _accuracies(transfer, classifier)
     if classifier.is_binary:
         results["threshold"] = _at_threshold(classifier, transfer)
     results["baselines"] = measure_baselines(loaded, sets, cache, seed, untrained)
     results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
     results["classes"] = list(sets[0].classes)
+    results["pooling"] = list(pooling)
     results["seed"] = seed
     results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
@@ -101,18 +104,26 @@ def fit_transfer(
     return Transfer(examples, regression, find_neuron(regression, train, val, seed))
 
 
-def as_classifier(transfer: Transfer, loaded: LoadedModel, classes: tuple[str, ...]) -> Classifier:
-    """Return what was fitted on all units, with the top one's place.
+def as_classifier(
+    transfer: Transfer,
+    loaded: LoadedModel,
+    classes: tuple[str, ...],
+    pooling: tuple[Pooling, ...] = ("last",),
+) -> Classifier:
+    """Return what was fitted on all units, pooled so, with the top one's place.
 
     Of two classes, val decides the threshold.
     """
+    which, unit = divmod(transfer.neuron.index, loaded.model.config.hidden_size)
     classifier = Classifier(
         transfer.regression.coefficients,
         transfer.regression.intercept,
         classes,
-        transfer.neuron.index,
+        unit,
         transfer.neuron.polarity,
         model_digest(loaded.model),
+        pooling=pooling,
+        neuron_pooling=pooling[which],
     )
     if not classifier.is_binary:
         return classifier
@@ -131,12 +142,13 @@ def featurize_sets(
     ]
 
 
-def _accuracies(transfer: Transfer) -> dict[str, Any]:
+def _accuracies(transfer: Transfer, classifier: Classifier) -> dict[str, Any]:
     neuron, test = transfer.neuron, transfer.examples[2]
     return {
         **describe_regression(transfer),
         "neuron": {
-            "index": neuron.index,
+            "index": classifier.neuron,
+            "pooling": classifier.neuron_pooling,
             "polarity": neuron.polarity,
             "weight": float(transfer.regression.last_class()[neuron.index]),
             "val_accuracy": neuron.regression.val_accuracy,

@@ -42,12 +42,32 @@ def test_a_classifier_for_another_size_is_refused(saved):
         load_classifier(saved[0], hidden_size=4)
 
 
+def test_a_classifier_of_pooled_states_comes_back(tmp_path):
+    coefficients = np.arange(6, dtype=np.float32)
+    pooled = {"pooling": ("last", "mean"), "neuron_pooling": "mean"}
+    saved = Classifier(coefficients, 0.5, ("bad", "good"), 2, 1, "digest", **pooled)
+    save_classifier(tmp_path, saved)
+    loaded = load_classifier(tmp_path, hidden_size=3)
+    assert (loaded.pooling, loaded.neuron_pooling) == (("last", "mean"), "mean")
+    assert (loaded.neuron, loaded.neuron_column) == (2, 5)
+    assert loaded.kind.poolings == ("last", "mean")
+
+
+POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": "mean"}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"classes": ["a", "b", "c"]}, "not a description of two classes"),
         ({"neuron": None}, "not a description of two classes"),
-        ({"format_version": 3}, "format_version 3 is newer"),
+        ({"format_version": 5}, "format_version 5 is newer"),
+        ({"format_version": 3}, "it has 2 of them"),
+        ({"format_version": 4}, "not a description of classes"),
+        (POOLED | {"pooling": ["sum"]}, "pooling is 'sum'"),
+        (POOLED | {"pooling": "mean"}, "it must be a list"),
+        (POOLED | {"pooling": ["last"]}, "the neuron's pooling is 'mean'"),
+        (POOLED | {"pooling": ["last", "mean"]}, r"coefficients is \[3\] where .* \[6\]"),
         ({"format_version": 2}, "it has 2 of them"),
         ({"classes": ["a", "a"]}, "different names"),
         ({"threshold": 1.5}, "threshold is 1.5; it must be a number from 0 to 1"),

@@ -108,7 +108,7 @@ def test_what_was_saved_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 4}, "format_version 4 is newer"),
+        ({"format_version": 4}, "format_version 5 is newer"),
         ({"kind": "trees"}, "kind 'trees'"),
         ({"state": "hidden"}, "state 'hidden'"),
         ({"classes": ["a"]}, "it has 1 of them"),
@@ -170,6 +170,6 @@ def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
     with pytest.raises(InputError, match=r"another model than .*; mend it so"):
         load_fitted(loaded, folder / "classifier", "mend it so")
     path = folder / "classifier" / CONFIG_FILE
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 4}))
-    with pytest.raises(InputError, match="format_version 4 is newer"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 5}))
+    with pytest.raises(InputError, match="format_version 5 is newer"):
         load_fitted(loaded, folder / "classifier", "")

@@ -103,6 +103,9 @@ def test_a_long_text_is_read_in_windows(small_model, monkeypatch, pooling):
     [
         ({"state": "memory"}, "state is 'memory'; known: cell, hidden"),
         ({"pooling": "sum"}, "pooling is 'sum'; known: last, mean, max, min"),
+        ({"pooling": ["mean", "sum"]}, "pooling is 'sum'; known: last, mean, max, min"),
+        ({"pooling": ["mean", "mean"]}, "name each once"),
+        ({"pooling": []}, "at least one"),
         ({"layers": "first"}, "layers is 'first'"),
         ({"layers": [3]}, r"layers is \[3\]; the model has 3"),
         ({"layers": []}, "at least one"),
@@ -124,6 +127,19 @@ def test_chosen_units_are_columns_of_all(deep_model, sequences, pooling):
     chosen = features_in_order(deep_model, sequences, kind=kind)
     np.testing.assert_array_equal(chosen, everything[:, [4, 1, 11, 8, 18, 15]])
     assert kind.names(deep_model.config)[:3] == ["layer0_unit4", "layer0_unit1", "layer1_unit4"]
+
+
+def test_poolings_stand_side_by_side(deep_model, sequences):
+    kind = FeatureKind(pooling=["mean", "last"], units=[4, 1])
+    both = features_in_order(deep_model, sequences, kind=kind, batch_size=4)
+    alone = [
+        features_in_order(deep_model, sequences, kind=FeatureKind(pooling=name, units=[4, 1]))
+        for name in ("mean", "last")
+    ]
+    np.testing.assert_allclose(both, np.concatenate(alone, axis=1), rtol=1e-5, atol=1e-6)
+    names = ["mean_unit4", "mean_unit1", "last_unit4", "last_unit1"]
+    assert kind.names(deep_model.config) == names
+    assert kind.size(deep_model.config) == 4
 
 
 def test_every_number_has_a_name(deep_model):

@@ -11,6 +11,7 @@ from model import SentimentClassifier, load_model, save_model
 from model.classifier import load_classifier
 from model.errors import InputError
 from model.features import features_in_order
+from model.pooling import FeatureKind
 from model.text import text_profile
 from model.weights import LoadedModel, model_digest
 from transfer.baselines import majority_accuracy, tfidf_accuracy
@@ -56,6 +57,22 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+
+
+def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    loaded = load_model(tmp_path / "model")
+    pooling = ("mean", "last")
+    results = run_transfer(loaded, sets, tmp_path / "out", pooling=pooling)
+    assert results["pooling"] == ["mean", "last"]
+    assert 0 <= results["neuron"]["index"] < 12
+    classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
+    labels = classifier.predict(sets[2].texts).astype(int)
+    assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+    sequences = [loaded.tokens(text) for text in sets[2].texts]
+    kind = FeatureKind(pooling=results["neuron"]["pooling"])
+    values = features_in_order(small_model, sequences, kind=kind)[:, results["neuron"]["index"]]
+    np.testing.assert_allclose(classifier.neuron_values(sets[2].texts), values, rtol=1e-4)
 
 
 def with_questions(part, count):
