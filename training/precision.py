@@ -1,5 +1,7 @@
 """Which dtype the products are in, and the loss scale that fp16 needs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -32,6 +34,26 @@ def has_fast_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return has_matrix_units()
+
+
+@contextmanager
+def sums_in_fp32() -> Iterator[None]:
+    """Hold products in 16 bits on a GPU whose partial sums are added up in fp32.
+
+    torch lets cuBLAS add them up in 16 bits. A weight gradient sums over T x B rows, 65,536 of them
+    at the papers' sizes: fp16 ends at 65,504, bf16 keeps 8 bits. The setting is the process's, not
+    a product's: it is put back, so that a program which trains with us keeps its own outside.
+    """
+    matmul = torch.backends.cuda.matmul
+    names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
+    before = {name: (getattr(matmul, name), getattr(matmul, f"{name}_split_k")) for name in names}
+    try:
+        for name, (_, split) in before.items():
+            setattr(matmul, name, (False, split))
+        yield
+    finally:
+        for name, setting in before.items():
+            setattr(matmul, name, setting)
 
 
 def make_loss_scaler(

@@ -19,7 +19,7 @@ from .feeding import Batch, copied
 from .objective import Objective
 from .optim import OptimConfig, make_optimizers
 from .pace import Times, better_shares
-from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler
+from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
 from .progress import Progress
 
 
@@ -123,6 +123,7 @@ class Trainer:
         lanes = self.lanes / self.exchange.groups.count
         return self.optim.learning_rate(step, self.steps, lanes)
 
+    @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 

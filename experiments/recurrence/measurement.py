@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 
 from model.errors import InputError
+from training.precision import sums_in_fp32
 
 from .contenders import (
     compiled_step,
@@ -50,7 +51,8 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     """Return characters per second of every contender, and how many times as fast ours is."""
     shape = options.shape(options.embedding_size)
     problem = Problem.draw(shape)
-    seconds = interleave(_contenders(problem, options), options.rounds)
+    with sums_in_fp32():  # as in training; for the floor alike
+        seconds = interleave(_contenders(problem, options), options.rounds)
     speeds, spread = rates(seconds, shape.T * shape.B)
     against = _against_all(seconds, shape)
     saved = saved_bytes(problem)

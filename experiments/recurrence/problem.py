@@ -38,9 +38,9 @@ class Shape:
 
     def draw(self, *sizes: int, scale: float = 1.0) -> Tensor:
         """Return seeded normal values in the compute dtype."""
-        generator = torch.Generator().manual_seed(sum(sizes))
-        values = torch.randn(*sizes, generator=generator) * scale
-        return values.to(self.device, self.dtype)
+        generator = torch.Generator(self.device).manual_seed(sum(sizes))
+        values = torch.randn(*sizes, generator=generator, device=self.device)
+        return values.mul_(scale).to(self.dtype)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from model.language_model import ModelConfig, build_model
 from training.distributed import launched
 from training.feeding import as_batch
 from training.optim import OptimConfig
+from training.precision import sums_in_fp32
 from training.trainer import TrainConfig, Trainer
 
 from .contenders import from_table, training
@@ -27,7 +28,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
     config = ModelConfig(hidden_size=options.hidden_size)
     shape = options.shape(config.embedding_size)
     problem = Problem.draw(shape)
-    with launched(options.device) as world:
+    with launched(options.device) as world, sums_in_fp32():
         lanes = Lanes(embedded_corpus().splits["train"], lanes=options.batch, window=options.window)
         trainer = Trainer(
             build_model(config, seed=0, compute_dtype=shape.dtype),

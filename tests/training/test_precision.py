@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+from tests.training.test_trainer import make_trainer, make_window
 from training.distributed import World
 from training.exchange import ParallelConfig
+from training.feeding import as_batch
 from training.precision import make_loss_scaler, resolve_precision
+from training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -38,3 +41,30 @@ def test_what_is_asked_for_is_taken():
 def test_only_fp16_scales_the_loss(precision, scaled):
     scaler = make_loss_scaler(precision, World(0, 1, CPU), ParallelConfig())
     assert scaler.scale(torch.tensor(1.0)).item() == scaled
+
+
+@pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
+def test_sums_in_16_bits_are_off_in_a_step_and_as_they_were_after_it(before, monkeypatch):
+    matmul = torch.backends.cuda.matmul
+    names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
+
+    def settings():
+        return [(getattr(matmul, name), getattr(matmul, f"{name}_split_k")) for name in names]
+
+    def fail(trainer, *args, **kwargs):
+        seen.append(settings())
+        raise RuntimeError("out of memory")
+
+    seen, found = [], settings()
+    monkeypatch.setattr(Trainer, "_learn", fail)
+    trainer = make_trainer()
+    try:
+        for name in names:
+            setattr(matmul, name, before)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            trainer.train(as_batch(make_window(), torch.device("cpu")))
+        assert seen == [[(False, before[1])] * 2]
+        assert settings() == [before] * 2
+    finally:
+        for name, setting in zip(names, found, strict=True):
+            setattr(matmul, name, setting)
