@@ -1,7 +1,9 @@
-"""Shapes of tensors in files, held against what they should be."""
+"""Shapes and dtypes of tensors in files, held against what they should be."""
 
 from collections.abc import Mapping
 from pathlib import Path
+
+from torch import Tensor
 
 from .errors import InputError
 
@@ -22,6 +24,30 @@ def hold_shapes(
                 f"{source}: tensor {name} is {_text(found.get(name))} where {authority} "
                 f"{_text(expected.get(name))}"
             )
+
+
+def hold_tensors(
+    source: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
+
+    authority: as for `hold_shapes`.
+    """
+    hold_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
+    for name, tensor in found.items():
+        if tensor.dtype != expected[name].dtype:
+            raise InputError(
+                f"{source}: tensor {name} is {_word(tensor)} where {authority} "
+                f"{_word(expected[name])}"
+            )
+
+
+def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _word(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _text(shape: Shape | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from .errors import InputError
 
+STEP_FOLDER = re.compile("step-[0-9]{8,}")
 OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
 
 
@@ -56,6 +58,22 @@ def recover_folders(parent: Path) -> None:
     """Give the folders in `parent` their names back that a kill of `whole_folder` left aside."""
     for old in parent.glob(f".*.{OLD}"):
         _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
+
+
+def step_folder(parent: Path, step: int) -> Path:
+    """Return where the checkpoint of a step lies."""
+    return parent / f"step-{step:08d}"
+
+
+def step_folders(parent: Path) -> list[Path]:
+    """Return the checkpoints in a folder, oldest first; whatever has another name is none."""
+    found = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
+    return sorted((path for path in found if path.is_dir()), key=step_of)
+
+
+def step_of(folder: Path) -> int:
+    """Return the step of a checkpoint."""
+    return int(folder.name.removeprefix("step-"))
 
 
 def _recover(old: Path, final: Path) -> None:

@@ -19,7 +19,7 @@ from .errors import InputError
 from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
 from .quantization import dequantize, quantize, quantized_shapes
 from .shapes import Shape, hold_shapes
-from .storage import check_format_version, read_json, write_atomically, write_json
+from .storage import check_format_version, read_json, step_folders, write_atomically, write_json
 from .text import TextProfile, text_profile
 from .tokenizer import BYTES, Tokenizer, load_tokenizer
 
@@ -134,11 +134,11 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (folder / CONFIG_FILE).is_file():
             return folder
-    checkpoints = sorted(given.glob(f"checkpoint/step-*/{CONFIG_FILE}"))  # models, each of them
-    if checkpoints:
+    folders = step_folders(given / "checkpoint")
+    if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
             f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
-            f"checkpoint is a model: {checkpoints[-1].parent}"
+            f"checkpoint is a model: {checkpoints[-1]}"
         )
     if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(

@@ -20,7 +20,10 @@ ALLOWED = {
     "training": {"model", "data_utils"},
     "transfer": {
         *("model", "data_utils"),
-        *(f"training.{name}" for name in ("objective", "optim", "optimizer_state", "signals")),
+        *(
+            f"training.{name}"
+            for name in ("objective", "optim", "optimizer_state", "progress", "signals")
+        ),
     },
     "configs": {"model", "data_utils", "training"},
 }

@@ -9,27 +9,34 @@ Where each group of ranks has an optimiser's state of its own (Adasum), those af
 
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.errors import InputError
+from model.shapes import hold_tensors
 from model.state import State
 from model.storage import (
     check_format_version,
     read_json,
     recover_folders,
+    step_folder,
+    step_folders,
+    step_of,
     whole_folder,
     write_json,
 )
 from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
-from model.weights import WEIGHTS_FILE, check_shapes, load_tensors, save_model, save_tensors
+from model.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 
 from .optimizer_state import flatten_optimizers, load_optimizers
-from .progress import Progress
+from .precision import DTYPES, restore_loss_scaler
+from .progress import Progress, read_counters
 from .run_directory import await_visible
 from .trainer import Trainer
 
@@ -85,7 +92,7 @@ class Checkpoints:
             "row_overflows": trainer.overflows,
             "random_state": torch.get_rng_state(),
         }
-        with whole_folder(self._of_step(trainer.progress.step)) as partial:
+        with whole_folder(step_folder(self.folder, trainer.progress.step)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
             for index, tensors in enumerate(groups.receive(optimizers, world)):
                 save_tensors(partial / optimizer_file(index), tensors)
@@ -106,23 +113,21 @@ class Checkpoints:
 
     def complete(self) -> list[Path]:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
-        return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
-
-    def _of_step(self, step: int) -> Path:
-        return self.folder / f"step-{step:08d}"
+        return step_folders(self.folder)
 
     def restore(self, trainer: Trainer) -> None:
         """Load the newest checkpoint that the main rank finds into the trainer, on every rank.
 
         A run that ended before its first one starts anew: the seed makes it the same run.
+        Raises InputError where a part of it does not fit the model or the config.
         """
         if trainer.world.is_main:
             recover_folders(self.folder)
         complete = self.complete() if trainer.world.is_main else []
-        step = trainer.world.from_main(_step_of(complete[-1]) if complete else NONE)
+        step = trainer.world.from_main(step_of(complete[-1]) if complete else NONE)
         if step == NONE:
             return
-        folder = self._of_step(step)
+        folder = step_folder(self.folder, step)
         await_visible(folder)
         path = folder / TRAINING_FILE
         content = read_json(path)
@@ -134,27 +139,56 @@ class Checkpoints:
             )
         _check_groups(content.get("optimizer_states", 1), trainer, path)
         try:
-            trainer.progress = Progress(**content["progress"])
-            if content["loss_scaler"]:  # empty where losses were not scaled when it was saved
-                trainer.scaler.load_state_dict(content["loss_scaler"])
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: lacks what a resume needs ({error})") from error
-        self._restore_tensors(trainer, folder)
+            trainer.progress = read_counters(Progress, content.get("progress"), step, path)
+            restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
+            _restore_tensors(trainer, folder)
+        except InputError as error:
+            raise InputError(f"{error}; remove {folder} to go on from the one before") from error
         if trainer.world.is_main and trainer.exchange.sender.powersgd is not None:
             logging.getLogger(__name__).warning(ANEW)
 
-    def _restore_tensors(self, trainer: Trainer, folder: Path) -> None:
-        shapes = {name: tuple(t.shape) for name, t in trainer.model.state_dict().items()}
-        check_shapes(folder / WEIGHTS_FILE, shapes)
-        trainer.model.load_state_dict(load_tensors(folder / WEIGHTS_FILE))
-        own = optimizer_file(trainer.exchange.optimizer_groups.index)
-        load_optimizers(trainer.optimizers, load_tensors(folder / own))
-        carried = load_tensors(folder / LANES_FILE)
-        trainer.take_lanes(State(carried["h"], carried["c"]))
-        trainer.restore_nats(carried["row_nats"].flatten())
-        if "row_overflows" in carried:  # since version 1 of the format, some time after it began
-            trainer.overflows.copy_(carried["row_overflows"])
+
+def _restore_tensors(trainer: Trainer, folder: Path) -> None:
+    path = folder / WEIGHTS_FILE
+    weights = load_tensors(path)
+    hold_tensors(path, weights, trainer.model.state_dict(), "the config asks for")
+    trainer.model.load_state_dict(weights)
+    path = folder / optimizer_file(trainer.exchange.optimizer_groups.index)
+    load_optimizers(trainer.optimizers, load_tensors(path), path)
+    _restore_carried(trainer, folder / LANES_FILE)
+
+
+def _restore_carried(trainer: Trainer, path: Path) -> None:
+    # Overflows are counted since version 1 of the format, some time after it began.
+    carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
+    hold_tensors(path, carried, _expected_carried(trainer, carried), "the config asks for")
+    trainer.take_lanes(State(carried["h"], carried["c"]))
+    trainer.restore_nats(carried["row_nats"].flatten())
+    trainer.overflows.copy_(carried["row_overflows"])
+    try:
         torch.set_rng_state(carried["random_state"])
+    except RuntimeError as error:
+        raise InputError(f"{path}: random_state is none of torch's ({error})") from error
+
+
+def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors without content, of the shapes and dtypes that those should have.
+
+    Free are the number of ranks that saved them, and the dtype of h: losses may be scaled, or
+    not, from a resume on.
+    """
+    layers, _, units = trainer.state.c.shape
+    h, row_nats = carried.get("h"), carried.get("row_nats")
+    dtype = h.dtype if h is not None and h.dtype in DTYPES.values() else trainer.model.dtype
+    ranks = row_nats.numel() if row_nats is not None else 1
+    shape = layers, trainer.lanes, units
+    return {
+        "h": torch.empty(shape, dtype=dtype, device="meta"),
+        "c": torch.empty(shape, dtype=trainer.state.c.dtype, device="meta"),
+        "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device="meta"),
+        "row_overflows": trainer.overflows,
+        "random_state": torch.get_rng_state(),
+    }
 
 
 def optimizer_file(group: int) -> str:
@@ -162,12 +196,10 @@ def optimizer_file(group: int) -> str:
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
-def _step_of(folder: Path) -> int:
-    return int(folder.name.removeprefix("step-"))
-
-
-def _check_groups(saved: int, trainer: Trainer, path: Path) -> None:
+def _check_groups(saved: object, trainer: Trainer, path: Path) -> None:
     groups, ranks = trainer.exchange.optimizer_groups, trainer.world.size
+    if not isinstance(saved, int) or saved < 1:
+        raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
     if saved != groups.count:
         mend = f"set parallel.adasum_group {ranks // saved}, or " if ranks % saved == 0 else ""
         raise InputError(

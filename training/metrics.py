@@ -1,8 +1,10 @@
 """What a run tells: metrics.jsonl first, TensorBoard, and the console."""
 
 import json
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from model.errors import InputError
 from model.storage import write_atomically
 
 from .run_directory import RunDirectory
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,20 +98,30 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a metrics file; a torn last line, left by a kill, is not a row."""
-    rows: list[dict[str, Any]] = []
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-    return rows
+    """Read a metrics file, but for lines that a kill or a full disk has torn.
+
+    Raises InputError for a line that is whole and no row.
+    """
+    return [row for _, row in _rows_of(path)]
 
 
 def keep_rows(path: Path, last_step: int) -> None:
-    """Drop the rows beyond `last_step`, and a torn line."""
+    """Drop the rows beyond `last_step`, and torn lines; InputError as for `read_rows`."""
     if not path.exists() or os.path.getsize(path) == 0:
         return
-    kept = [json.dumps(row) + "\n" for row in read_rows(path) if row["step"] <= last_step]
-    write_atomically(path, lambda temporary: temporary.write_text("".join(kept), encoding="utf-8"))
+    kept = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
+    write_atomically(path, lambda temporary: temporary.write_bytes(kept))
+
+
+def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):  # neither UTF-8 nor JSON, or out of all measure
+            if number < len(lines):  # a kill tears the last one
+                log.warning(f"{path}: line {number} is damaged; left out")
+            continue
+        if not isinstance(row, dict) or type(row.get("step")) is not int:
+            raise InputError(f"{path}: line {number} is no row of metrics; remove it")
+        yield line, row

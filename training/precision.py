@@ -1,7 +1,9 @@
 """Which dtype the products are in, and the loss scale that fp16 needs."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -76,3 +78,19 @@ def make_loss_scaler(
         growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or travels,
     )
+
+
+def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
+    """Take up the scale from the state that was saved, empty where losses were not scaled.
+
+    Raises InputError, naming the file, where it is no such state.
+    """
+    if saved == {}:
+        return
+    state = saved if isinstance(saved, dict) else {}
+    scale, clean_steps = state.get("scale"), state.get("_growth_tracker")
+    scales = isinstance(scale, float) and 0 < scale < math.inf
+    counts = isinstance(clean_steps, int) and 0 <= clean_steps <= SCALE_GROWTH_INTERVAL
+    if not (scales and counts):
+        raise InputError(f"{path}: loss_scaler is {saved!r}; is the file damaged?")
+    scaler.load_state_dict(scaler.state_dict() | {"scale": scale, "_growth_tracker": clean_steps})

@@ -247,7 +247,8 @@ class Trainer:
         """Take up this rank's part of the state of all lanes, [L, lanes, H]."""
         own = State(state.h[:, self.own], state.c[:, self.own])
         if self.own_lanes:
-            self.state = own.clone().to(self.world.device)
+            h = own.h.to(self.world.device, self.model.dtype, copy=True)
+            self.state = State(h, own.c.to(self.world.device, copy=True))
         else:
             self.state = self.model.initial_state(1)
 

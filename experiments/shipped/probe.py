@@ -18,7 +18,7 @@ from configs import command
 from data_utils.labelled import LabelledSet, read_labelled_sets
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.storage import read_json, step_folders, write_json
 from model.weights import load_model
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
@@ -59,7 +59,7 @@ def main() -> None:
 def add_points(folder: Path, sets: list[LabelledSet], options: Options) -> None:
     """Score the checkpoints of a run, which may add some and remove others meanwhile."""
     last = ""
-    while later := sorted(path for path in folder.glob("step-*") if path.name > last):
+    while later := [path for path in step_folders(folder) if path.name > last]:
         last = later[0].name
         try:
             add_point(later[0], sets, options)

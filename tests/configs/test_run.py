@@ -1,12 +1,17 @@
 """The same command again: when it goes on with a run, and what it takes from it."""
 
+import contextlib
+
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
 from model.errors import InputError
+from tests.damage import damaged_bytes
 from training import run_directory
 from training.distributed import World
 
@@ -60,6 +65,19 @@ def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
     run = resolved(folder, *AGAIN, "--data.lanes_per_rank", "7", "--train.precision", "auto")
     assert run.lanes == 5
     assert run.config == saved
+
+
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_damaged_config_is_refused_or_gone_on_with(folder, data):
+    path = folder / "config.toml"
+    whole = path.read_bytes()
+    path.write_bytes(data.draw(damaged_bytes(whole)))
+    with contextlib.suppress(InputError):
+        assert resolve_run(RunOptions.from_command_line(["--resume", str(folder)]), ALONE).resumed
+    path.write_bytes(whole)
 
 
 def test_another_setting_is_another_run(folder):

@@ -1,17 +1,26 @@
 """Checkpoints: whole or absent, the newest kept, everything in them exact."""
 
+import contextlib
 import copy
 import errno
+import json
+import shutil
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load, save
 
+from data_utils.corpus import encode_split
 from data_utils.lanes import Lanes
+from data_utils.synthetic import synthetic_reviews
 from model import storage
 from model.errors import InputError
 from model.storage import read_json, write_json
 from model.text import text_profile
 from model.weights import load_model
+from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
 from training.checkpoint import Checkpoints
@@ -32,7 +41,7 @@ def train(trainer, split, steps):
         trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "lamb"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, precision):
     trainer = make_trainer(precision, name=name, clip_norm=1.0)
@@ -195,6 +204,112 @@ def test_a_damaged_part_is_refused_by_name(checkpoints, small_split, name):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=f"{name}.safetensors: damaged or cut short"):
         checkpoints.restore(make_trainer())
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint after one step of Muon in fp16: two optimisers, a loss scale."""
+    folder = tmp_path_factory.mktemp("saved") / "checkpoint"
+    split = encode_split((r.text for r in synthetic_reviews(40, seed=5)), PROFILE)
+    trainer = make_trainer("fp16", name="muon", loss_scale=2.0**10)
+    train(trainer, split, 1)
+    Checkpoints(folder, keep=2, corpus_fingerprint="abc").save(trainer, PROFILE, {})
+    return split, Checkpoints(folder, keep=2, corpus_fingerprint="abc").complete()[0]
+
+
+FUZZED = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def go_on(saved, checkpoints, name, content):
+    """Resume from a checkpoint whose file `name` has another content, and take a step."""
+    split, folder = saved
+    shutil.rmtree(checkpoints.folder, ignore_errors=True)
+    copied = shutil.copytree(folder, checkpoints.folder / folder.name)
+    (copied / name).write_bytes(content)
+    trainer = make_trainer("fp16", name="muon", loss_scale=2.0**10)
+    checkpoints.restore(trainer)
+    train(trainer, split, 1)
+    trainer.close_row()
+    assert trainer.progress.step == 2
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes", "training"])
+@FUZZED
+@given(data=st.data())
+def test_a_damaged_file_is_refused_or_gone_on_from(saved, checkpoints, name, data):
+    file = f"{name}.json" if name == "training" else f"{name}.safetensors"
+    content = (saved[1] / file).read_bytes()
+    kinds = [damaged_bytes(content)] + [damaged_json(content)] * (name == "training")
+    with contextlib.suppress(InputError):
+        go_on(saved, checkpoints, file, data.draw(st.one_of(kinds)))
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+@FUZZED
+@given(data=st.data())
+def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
+    file = f"{name}.safetensors"
+    content = data.draw(damaged_tensors((saved[1] / file).read_bytes()))
+    if name == "lanes" and "row_overflows" not in load(content):
+        return  # as in the oldest checkpoints
+    with pytest.raises(InputError, match=f"{file}: tensor"):
+        go_on(saved, checkpoints, file, content)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "complaint"),
+    [
+        ("progress", None, "progress is None; it should have step, characters"),
+        ("progress", {"step": 1}, "it should have step, characters"),
+        ("step", "1", "progress.step is '1'"),
+        ("step", 2, "is of step 2, its folder of step 1"),
+        ("characters", True, "progress.characters is True"),
+        ("characters", -1, "progress.characters is -1"),
+        ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),
+        ("loss_scaler", None, "loss_scaler is None"),
+        ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler is"),
+        ("optimizer_states", 0, "optimizer_states is 0"),
+    ],
+)
+def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, value, complaint):
+    content = json.loads((saved[1] / "training.json").read_text())
+    (content["progress"] if part in content["progress"] else content)[part] = value
+    with pytest.raises(InputError, match=f"training.json: .*{complaint}"):
+        go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+def test_a_file_without_tensors_is_refused(saved, checkpoints, name):
+    with pytest.raises(InputError, match=f"{name}.safetensors: tensor .* is absent"):
+        go_on(saved, checkpoints, f"{name}.safetensors", save({}))
+
+
+def test_what_is_no_checkpoint_is_left_alone(checkpoints, small_split):
+    others = [checkpoints.folder / name for name in ("step-backup", "step-7", "step-00000009.old")]
+    for other in others:
+        other.mkdir(parents=True)
+    trainer = make_trainer()
+    for _ in range(3):
+        train(trainer, small_split, 1)
+        checkpoints.save(trainer, PROFILE, {})
+    restored = make_trainer()
+    checkpoints.restore(restored)
+    assert restored.progress.step == 3
+    assert all(other.is_dir() for other in others)
+
+
+def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_split):
+    trainer, restored = (make_trainer("fp16", name="muon", loss_scale=2.0**60) for _ in range(2))
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    checkpoints.restore(restored)
+    for each in (trainer, restored):
+        each.scaler.load_state_dict(each.scaler.state_dict() | {"scale": 2.0**10})
+        train(each, small_split, 2)
+    for name, value in trainer.model.state_dict().items():
+        assert torch.equal(value, restored.model.state_dict()[name]), name
 
 
 def test_what_powersgd_forgets_is_said(checkpoints, small_split, caplog):

@@ -1,7 +1,14 @@
 """Rows of metrics: kept up to the checkpoint, torn lines dropped."""
 
+import contextlib
 import json
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.errors import InputError
+from tests.damage import damaged_bytes
 from training.metrics import RunLog, keep_rows, read_rows
 from training.run_directory import RunDirectory
 
@@ -13,6 +20,45 @@ def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):
     assert read_rows(path) == rows
     keep_rows(path, 20)
     assert path.read_text() == "".join(json.dumps(row) + "\n" for row in rows[:2])
+
+
+ROWS = [{"step": step, "value": 0.1 * step} for step in (10, 20, 30)]
+LINES = [json.dumps(row).encode() for row in ROWS]
+
+
+@pytest.mark.parametrize("torn", [b'{"step": 1', b"\xff\xfe", b"[" * 200_000, b"9" * 5000, b""])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_torn_line_costs_no_other(tmp_path, caplog, torn, place):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"\n".join([*LINES[:place], torn, *LINES[place:]]) + b"\n")
+    assert read_rows(path) == ROWS
+    assert (f"line {place + 1} is damaged" in caplog.text) == (place < 3)
+    keep_rows(path, 20)
+    assert path.read_bytes().splitlines() == LINES[:2]
+
+
+@pytest.mark.parametrize(
+    "line", [b"12", b'{"a": 1}', b"null", b'{"step": "4"}', b'{"step": 1.5}', b'{"step": true}']
+)
+def test_a_line_that_is_no_row_is_refused_by_its_number(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    content = b"\n".join([LINES[0], line, LINES[1]])
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"metrics\.jsonl: line 2 is no row of metrics"):
+        keep_rows(path, 20)
+    assert path.read_bytes() == content
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(damaged_bytes(b"\n".join(LINES) + b"\n") | st.binary())
+def test_damaged_metrics_are_refused_or_cost_what_is_damaged(tmp_path, content):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(content)
+    with contextlib.suppress(InputError):
+        keep_rows(path, 30)
+        whole = [line for line in content.splitlines() if line in LINES]
+        assert [line for line in path.read_bytes().splitlines() if line in LINES] == whole
+        assert all(row["step"] <= 30 for row in read_rows(path))
 
 
 def test_no_file_is_no_rows(tmp_path):

@@ -1,6 +1,7 @@
 """NVIDIA's apex, from stand-ins in a folder: what it is asked for, and what is told from it."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -125,7 +126,7 @@ def test_its_count_of_steps_is_saved(install, model):
         parameter.grad = torch.ones_like(parameter)
     for _ in range(3):
         first[0].step()
-    load_optimizers(again, flatten_optimizers(first))
+    load_optimizers(again, flatten_optimizers(first), Path("optimizer.safetensors"))
     assert again[0].param_groups[0]["step"] == 3
     for mine, theirs in zip(first[0].state.values(), again[0].state.values(), strict=True):
         assert torch.equal(mine["exp_avg"], theirs["exp_avg"])

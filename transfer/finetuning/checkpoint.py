@@ -11,11 +11,21 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from model.errors import InputError
-from model.storage import check_format_version, read_json, whole_folder, write_json
-from model.weights import check_shapes, load_tensors, save_tensors
+from model.shapes import hold_tensors
+from model.storage import (
+    check_format_version,
+    read_json,
+    step_folder,
+    step_folders,
+    step_of,
+    whole_folder,
+    write_json,
+)
+from model.weights import load_tensors, save_tensors
 from training.optimizer_state import flatten_optimizers, load_optimizers
+from training.progress import read_counters
 
+from .groups import let_learn
 from .trainer import Finetuner, Progress
 
 FORMAT_VERSION = 1
@@ -32,7 +42,7 @@ class Checkpoints:
 
     def save(self, tuner: Finetuner) -> None:
         """Write a checkpoint, unless this step has one, then remove the older ones."""
-        folder = self.folder / f"step-{tuner.progress.step:08d}"
+        folder = step_folder(self.folder, tuner.progress.step)
         if folder.exists():
             return
         progress = {"format_version": FORMAT_VERSION, "progress": asdict(tuner.progress)}
@@ -45,26 +55,26 @@ class Checkpoints:
 
     def complete(self) -> list[Path]:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
-        return sorted(path for path in self.folder.glob("step-*") if path.is_dir())
+        return step_folders(self.folder)
 
     def restore(self, tuner: Finetuner) -> None:
-        """Load the newest checkpoint."""
+        """Load the newest checkpoint; InputError where a part of it does not fit."""
         folder = self.complete()[-1]
         path = folder / PROGRESS_FILE
         content = read_json(path)
         check_format_version(content, FORMAT_VERSION, path)
-        try:
-            tuner.progress = Progress(**content["progress"])
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: lacks what a resume needs ({error})") from error
+        step = step_of(folder)
+        tuner.progress = read_counters(Progress, content.get("progress"), step, path)
         weights = folder / WEIGHTS_FILE
-        expected = learned_tensors(tuner)
-        check_shapes(weights, {name: tuple(t.shape) for name, t in expected.items()})
         loaded = load_tensors(weights)
+        hold_tensors(weights, loaded, learned_tensors(tuner), "the request asks for")
         for prefix, module in modules_of(tuner).items():
             names = [name for name in loaded if name.startswith(prefix)]
             module.load_state_dict({name.removeprefix(prefix): loaded[name] for name in names})
-        load_optimizers([tuner.optimizer], load_tensors(folder / OPTIMIZER_FILE))
+        # Of what had not begun to learn by the last step, the optimiser knows nothing.
+        let_learn(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
+        moments = folder / OPTIMIZER_FILE
+        load_optimizers([tuner.optimizer], load_tensors(moments), moments)
 
 
 def modules_of(tuner: Finetuner) -> dict[str, nn.Module]:

@@ -6,18 +6,23 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save
 
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.errors import InputError
 from model.text import text_profile
 from model.weights import model_digest
+from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 from training.signals import StopRequest
+from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import run_finetuning
-from transfer.finetuning.task import hold_out
+from transfer.finetuning.task import hold_out, make_task
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "head_lr": 0.05, "hidden_layers": (6,)}
 SEVERAL = [several(64), several(32, seed=300), several(32, seed=600)]
@@ -154,6 +159,48 @@ def test_killed_between_an_epoch_and_its_checkpoint_it_goes_on(folder, tmp_path,
     monkeypatch.setattr(experiment.Checkpoints, "save", save)
     run(folder, tmp_path / "cut", epochs=2, resume=True)
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+@pytest.fixture
+def tuner(folder, tmp_path):
+    """A tuner whose checkpoint after 2 steps, some layers still frozen, lies in out/checkpoint."""
+    learning = {"unfreeze_epochs": 1, "lm_weight": 0.02}
+    assert run(folder, tmp_path / "out", stop=StopAfter(2), **learning) is None
+    config = FinetuningConfig(**SETTINGS, **learning)
+    loaded, cache = load_model(folder), FeatureCache(tmp_path / "features")
+    task = make_task(loaded, *SEVERAL[:2])
+    return experiment.make_finetuner(loaded, task, config, experiment.CPU, cache)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "progress.json"])
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_damaged_checkpoint_is_refused_or_gone_on_from(tuner, tmp_path, name, data):
+    checkpoints = checkpoint.Checkpoints(tmp_path / "out/checkpoint")
+    path = checkpoints.complete()[-1] / name
+    whole = path.read_bytes()
+    kind = damaged_json if name == "progress.json" else damaged_tensors
+    content = data.draw(st.one_of(damaged_bytes(whole), kind(whole)))
+    path.write_bytes(content)
+    try:
+        checkpoints.restore(tuner)
+        tuner.step(np.arange(4))
+    except InputError:
+        pass
+    finally:
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("name", ["weights", "optimizer"])
+def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
+    checkpoints = checkpoint.Checkpoints(tmp_path / "out/checkpoint")
+    (checkpoints.folder / "step-backup").mkdir()
+    checkpoints.restore(tuner)
+    (checkpoints.complete()[-1] / f"{name}.safetensors").write_bytes(save({}))
+    with pytest.raises(InputError, match=f"{name}.safetensors: tensor .* is absent"):
+        checkpoints.restore(tuner)
 
 
 def test_it_ends_when_no_better_epoch_comes(folder, tmp_path, caplog):
