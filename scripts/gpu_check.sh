@@ -1,54 +1,98 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in one call of under nine minutes: the recurrence against fp64, its
-# speed against its peers and the floor, a whole step, and short real training in bf16 and fp16.
-# Goes on after a failure, so that one call shows all there is to see; exits 1 if anything failed.
+# What only a GPU can show, in one call of nine minutes: the tests against the CPU and fp64, the
+# recurrence's speed against its peers and the floor, a whole step, short real training.
+# What tells most comes first. FOLDER/gpu_check.json and gpu_check.log grow with every check, so
+# that a call cut short leaves what it has. A check that fails ends none of the others.
 # usage: bash scripts/gpu_check.sh [FOLDER]     (default: $OUT, else gpu_check)
+# environment: PYTHON (python3), GPU_CHECK_SECONDS (540) for all checks together
+# exit code: 0, 1 where a check failed or had no time left, 2 at once where it cannot begin
 set -uo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-${OUT:-gpu_check}}
 python=${PYTHON:-python3}
+export PYTHONUNBUFFERED=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$folder" "$work/results"
+mkdir -p "$folder" || exit 2
+: > "$folder/gpu_check.log"
+rm -f "$folder/gpu_check.json"
 failed=0
 
-# attempt SECONDS NAME COMMAND...: what it prints goes to NAME.log
-attempt() {
-    local seconds=$1 name=$2
+"$python" -c '
+import sys
+try:
+    import pytest, torch, torch.utils.tensorboard
+    import main, tests.test_gpu, experiments.recurrence.step
+except ImportError as error:
+    sys.exit(f"error: {error}; first: python3 -m pip install -r requirements-dev.txt")
+if not torch.cuda.is_available():
+    sys.exit(f"error: torch {torch.__version__} sees no GPU")
+' || exit 2
+
+# check SECONDS NAME COMMAND...: the command may write its result to $work/NAME.json
+check() {
+    local most=$1 name=$2 begin=$SECONDS left=$((${GPU_CHECK_SECONDS:-540} - SECONDS))
+    local code="no time left"
     shift 2
+    [ "$left" -lt "$most" ] && most=$left
     echo "== $name: $*"
-    timeout "$seconds" "$@" 2>&1 | tee "$work/results/$name.log"
-    local code=${PIPESTATUS[0]}
-    if [ "$code" -ne 0 ]; then
-        echo "== $name failed with exit code $code"
-        failed=1
+    if [ "$most" -gt 0 ]; then
+        timeout --kill-after 5 "$most" "$@" 2>&1 | tee -a "$folder/gpu_check.log"
+        code=${PIPESTATUS[0]}
     fi
-}
-recurrence() {
-    local name=$1
-    shift
-    attempt 120 "$name" "$python" scripts/benchmark.py recurrence "$@" \
-        --output "$work/results/$name.json"
+    [ "$code" = 0 ] || { failed=1; echo "== $name failed: $code"; }
+    note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "$*"
 }
 
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv || failed=1
-attempt 180 tests "$python" -m pytest -m gpu -q
-recurrence bf16_4096 --hidden-size 4096 --batch 256 --window 256 --dtype bf16 --peer compile
-recurrence fp16_4096 --hidden-size 4096 --batch 256 --window 256 --dtype fp16 --skip loop_2018 reference
-recurrence inference_4096 --hidden-size 4096 --batch 256 --window 256 --dtype bf16 --inference --skip loop_2018 reference
-for size in 256 512 1024 2048; do
-    recurrence "bf16_$size" --hidden-size "$size" --batch 256 --window 256 --dtype bf16 --skip loop_2018 reference
+note() {
+    "$python" - "$@" <<'NOTE'
+import json
+import sys
+from pathlib import Path
+
+report, name, code, seconds, result, command = sys.argv[1:]
+path, made = Path(report), Path(result)
+checks = json.loads(path.read_text()) if path.exists() else {}
+checks[name] = {
+    "command": command,
+    "exit_code": int(code) if code.isdigit() else code,
+    "seconds": int(seconds),
+    "result": json.loads(made.read_text()) if made.exists() else None,
+}
+whole = path.with_suffix(".partial")
+whole.write_text(json.dumps(checks, indent=1) + "\n")
+whole.replace(path)
+NOTE
+}
+
+recurrence() {
+    local most=$1 name=$2 size=$3
+    shift 3
+    check "$most" "$name" "$python" scripts/benchmark.py recurrence --hidden-size "$size" \
+        --batch 256 --window 256 --output "$work/$name.json" "$@"
+}
+
+training() {
+    local most=$1 precision=$2 run="$work/run_$2"
+    check "$most" "training_$precision" "$python" main.py --run-dir "$run" --train.device cuda \
+        --train.precision "$precision" --model.hidden_size 1024 --data.lanes 128 \
+        --train.steps 300 --optim.lr 3e-3
+    [ ! -f "$run/metrics.jsonl" ] || cp "$run/metrics.jsonl" "$folder/metrics_$precision.jsonl"
+}
+
+check 10 driver nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
+# Warnings of a torch that is not ours are no errors here.
+check 180 tests "$python" -m pytest tests/test_gpu.py -m gpu -q -W default -p no:cacheprovider
+recurrence 90 bf16_4096 4096 --dtype bf16
+training 90 bf16
+check 60 step_4096 "$python" scripts/benchmark.py step --hidden-size 4096 --batch 256 \
+    --window 256 --dtype bf16 --output "$work/step_4096.json"
+recurrence 60 fp16_4096 4096 --dtype fp16 --skip loop_2018 reference
+training 60 fp16
+recurrence 45 inference_4096 4096 --dtype bf16 --inference --skip loop_2018 reference
+for size in 1024 512 2048 256; do
+    recurrence 30 "bf16_$size" "$size" --dtype bf16 --skip loop_2018 reference
 done
-attempt 60 step_4096 "$python" scripts/benchmark.py step --hidden-size 4096 --batch 256 --window 256 \
-    --dtype bf16 --output "$work/results/step_4096.json"
-for precision in bf16 fp16; do
-    run="$work/run_$precision"
-    attempt 120 "training_$precision" "$python" main.py --run-dir "$run" --train.device cuda \
-        --train.precision "$precision" --model.hidden_size 1024 --data.lanes 128 --train.steps 300 \
-        --optim.lr 3e-3
-    cp "$run/metrics.jsonl" "$work/results/metrics_$precision.jsonl" || failed=1
-    cp "$run/model/config.json" "$work/results/model_$precision.json" || failed=1
-done
-tar -czf "$folder/gpu_check.tar.gz" -C "$work" results
-echo "wrote $folder/gpu_check.tar.gz"
+recurrence 90 compile_4096 4096 --dtype bf16 --peer compile --skip loop_2018 reference nn_lstm
+echo "wrote $folder/gpu_check.json"
 exit "$failed"

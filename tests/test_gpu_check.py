@@ -1,0 +1,59 @@
+"""The one call that measures a GPU, with a stand-in for Python where there is none."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.runs import ROOT
+
+STAND_IN = """#!/usr/bin/env bash
+case "$*" in
+    -c*) exit {begins} ;;
+    -\\ *) exec {python} "$@" ;;
+    *recurrence*bf16_4096.json*) echo '{{"ratios": {{"to_gemm_floor": 0.9}}}}' > "${{@: -3:1}}" ;;
+    main.py*) mkdir -p "$3"; echo '{{"step": 1}}' > "$3/metrics.jsonl"; exec sleep 60 ;;
+    *test_gpu.py*) echo "1 failed"; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def check(tmp_path):
+    def run(seconds, begins=0):
+        python = tmp_path / "python"
+        python.write_text(STAND_IN.format(python=sys.executable, begins=begins))
+        python.chmod(0o755)
+        process = subprocess.run(
+            ["bash", ROOT / "scripts" / "gpu_check.sh", tmp_path / "out"],
+            env={**os.environ, "PYTHON": str(python), "GPU_CHECK_SECONDS": str(seconds)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return process, tmp_path / "out"
+
+    return run
+
+
+def test_results_are_there_though_time_ran_out(check):
+    """A check fails, one is done, one takes all the time, the rest are left out by name."""
+    process, folder = check(seconds=3)
+    assert process.returncode == 1
+    checks = json.loads((folder / "gpu_check.json").read_text())
+    assert checks["tests"]["exit_code"] == 1
+    assert checks["bf16_4096"]["exit_code"] == 0
+    assert checks["bf16_4096"]["result"] == {"ratios": {"to_gemm_floor": 0.9}}
+    assert checks["training_bf16"]["exit_code"] == 124
+    assert (folder / "metrics_bf16.jsonl").read_text() == '{"step": 1}\n'
+    assert checks["fp16_4096"]["exit_code"] == "no time left"
+    assert "== fp16_4096 failed: no time left" in process.stdout
+    assert "1 failed" in (folder / "gpu_check.log").read_text()
+
+
+def test_nothing_begins_where_something_is_missing(check):
+    process, folder = check(seconds=3, begins=1)
+    assert process.returncode == 2
+    assert not (folder / "gpu_check.json").exists()
