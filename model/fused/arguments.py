@@ -26,3 +26,16 @@ def as_kernels_read_them(
     return tuple(
         tensor.to(wanted).contiguous() for tensor, wanted in zip(given, dtypes, strict=True)
     )
+
+
+def rows_as_kernels_read_them(rows: Tensor | None, count: int) -> Tensor | None:
+    """Return rows [T, B] dense, in 64 bits.
+
+    Raises IndexError where one is not below `count`, the rows of the table.
+    """
+    if rows is None:
+        return None
+    rows = rows.long().contiguous()
+    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+        raise IndexError(f"rows must be whole numbers from 0 to {count - 1}")
+    return rows

@@ -16,12 +16,15 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import torch
 
-SOURCE = Path(__file__).with_name("window.cpp")
+FOLDER = Path(__file__).parent
 SECONDS_TO_COMPILE = 120
+ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
+_OPTIONS = ("-std=c++20", "-O3", "-fopenmp", "-shared", "-fPIC", "-w")
 _FLAGS = {
     "AVX512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c",
     "AVX2": "-mavx2 -mfma -mf16c",
@@ -29,12 +32,20 @@ _FLAGS = {
 _log = logging.getLogger(__name__)
 
 
+class Build(NamedTuple):
+    """A source and what compiles it; headers anywhere in this package belong to every source."""
+
+    source: Path
+    options: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+
+
 @cache
 def window_library() -> ctypes.CDLL | None:
     """Return the compiled recurrence; None, after a warning that says why, where it has none."""
     try:
-        return _load(_compiled(SOURCE))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        return load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
+    except ERRORS as error:
         _log.warning(
             "the recurrence was not compiled (%s); it runs in plain torch, several times slower. "
             "It needs a C++20 compiler: g++ 11 or clang 14, named by CXX or found on PATH",
@@ -43,24 +54,26 @@ def window_library() -> ctypes.CDLL | None:
         return None
 
 
-def _load(library: Path) -> ctypes.CDLL:
+def load(build: Build) -> ctypes.CDLL:
+    """Load a library from the cache, compiled first if it is not there; raises one of ERRORS."""
+    library = _compiled(build)
     try:
         return ctypes.CDLL(str(library))
     except OSError:  # damaged in the cache
         library.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled(SOURCE)))
+        return ctypes.CDLL(str(_compiled(build)))
 
 
-def _compiled(source: Path) -> Path:
-    command = [_compiler(), *_options()]
-    sources = [source, *sorted(source.parent.glob("*.h"))]
+def _compiled(build: Build) -> Path:
+    command = [_compiler(), *_OPTIONS, *build.options, str(build.source)]
+    sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
     key = hashlib.sha256("\0".join([*texts, torch.__version__, *command]).encode())
-    library = _cache_folder() / f"{source.stem}-{key.hexdigest()[:16]}.so"
+    library = _cache_folder() / f"{build.source.stem}-{key.hexdigest()[:16]}.so"
     if not library.exists():
         with _one_at_a_time(library):
             if not library.exists():
-                _compile(command, source, library)
+                _compile([*command, *build.libraries], library)
     return library
 
 
@@ -71,20 +84,24 @@ def _compiler() -> str:
     raise RuntimeError("no C++ compiler")
 
 
-def _options() -> list[str]:
+def _torch_options() -> tuple[str, ...]:
     torch_folder = Path(torch.__file__).parent
     capability = torch.backends.cpu.get_cpu_capability()
     if capability not in _FLAGS:
         capability = "DEFAULT"
-    return [
-        *["-std=c++20", "-O3", "-fopenmp", "-shared", "-fPIC", "-w"],
-        *_FLAGS.get(capability, "").split(),
+    return (
+        *vector_options(),
         f"-DCPU_CAPABILITY={capability}",
         f"-DCPU_CAPABILITY_{capability}",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f"-I{torch_folder / 'include'}",
         f"-L{torch_folder / 'lib'}",
-    ]
+    )
+
+
+def vector_options() -> tuple[str, ...]:
+    """Return the flags for the vectors that torch uses here: not for all that there are."""
+    return tuple(_FLAGS.get(torch.backends.cpu.get_cpu_capability(), "").split())
 
 
 def _cache_folder() -> Path:
@@ -116,9 +133,9 @@ def _one_at_a_time(library: Path) -> Iterator[None]:
         yield
 
 
-def _compile(command: list[str], source: Path, library: Path) -> None:
+def _compile(command: list[str], library: Path) -> None:
     whole = library.with_name(f"{library.stem}.{os.getpid()}.tmp")
-    command = [*command, str(source), "-o", str(whole), "-ltorch_cpu", "-lc10"]
+    command = [*command, "-o", str(whole)]
     try:
         done = subprocess.run(
             command,

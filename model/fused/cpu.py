@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State
-from .arguments import as_kernels_read_them
+from .arguments import as_kernels_read_them, rows_as_kernels_read_them
 from .compilation import window_library
 from .recycling import recycled_empty
 from .weight_gradients import Factors, weight_gradients
@@ -66,10 +66,7 @@ def compiled_mlstm(
     packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
     """
     inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
-    if rows is not None:
-        rows = rows.long().contiguous()
-        if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(x_proj):
-            raise IndexError(f"rows must be whole numbers from 0 to {len(x_proj) - 1}")
+    rows = rows_as_kernels_read_them(rows, len(x_proj))
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         h, last_h, last_c = _CompiledMlstm.apply(rows, *inputs)
     else:
