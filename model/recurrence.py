@@ -11,6 +11,8 @@ from .fused.cpu import compiled_mlstm, runs_compiled
 from .fused.cpu import pack as pack_weights
 from .fused.cuda import runs_in_triton, triton_mlstm
 from .fused.deferred import deferred_mlstm
+from .fused.tiles.mlstm import pack as pack_for_tiles
+from .fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
 from .state import State, accumulation_dtype
 
 Backend = Literal["auto", "reference", "fused"]
@@ -66,6 +68,8 @@ def fused_mlstm(
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
     if runs_in_triton(w_mh):
         return triton_mlstm(x_proj, state, w_mh, w_h, b, rows)
+    if runs_on_tiles(w_mh):
+        return tiled_mlstm(x_proj, state, w_mh, w_h, b, rows, packed)
     if runs_compiled(w_mh):
         return compiled_mlstm(x_proj, state, w_mh, w_h, b, rows, packed)
     if rows is not None:
@@ -75,9 +79,11 @@ def fused_mlstm(
 
 def pack(backend: str, w_mh: Tensor, w_h: Tensor) -> Tensor | None:
     """Prepare the weights for many windows without a gradient; None where that gains nothing."""
-    if backend == "reference" or torch.is_grad_enabled() or not runs_compiled(w_mh):
+    if backend == "reference" or torch.is_grad_enabled():
         return None
-    return pack_weights(w_mh, w_h)
+    if runs_on_tiles(w_mh):
+        return pack_for_tiles(w_mh, w_h)
+    return pack_weights(w_mh, w_h) if runs_compiled(w_mh) else None
 
 
 def _read_rows(table: Tensor, rows: Tensor) -> Tensor:

@@ -35,8 +35,10 @@ def installed(tmp_path_factory):
 def test_only_the_model_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"mlstm_sentiment"}
-    sources = {path.name for path in (installed / "mlstm_sentiment" / "fused").iterdir()}
-    assert {"window.cpp", "barrier.h"} <= sources
+    sources = [path for path in (ROOT / "model").rglob("*") if path.suffix in (".cpp", ".h")]
+    assert sources
+    for source in sources:
+        assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()
 
 
 def test_the_installed_featurizer_works_outside_the_checkout(installed, small_model, tmp_path):

@@ -5,7 +5,7 @@ order of the gates from the last, so that one travels while the next is computed
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -48,12 +48,25 @@ def _summed_product(a: Tensor, b: Tensor) -> Tensor:
 
 def has_matrix_units() -> bool:
     """Say whether the processor multiplies bf16 in matrix units: Intel's AMX."""
+    return has_instructions("amx_bf16")
+
+
+def has_instructions(name: str) -> bool:
+    """Say whether the processor has these, by torch's name for them."""
     read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
-    return bool(read_capabilities().get("amx_bf16", False))
+    return bool(read_capabilities().get(name, False))
+
+
+class WeightProducts(Protocol):
+    """What `Factors` does, however they are laid out."""
+
+    def of_w_h(self, rows: slice = ...) -> Tensor: ...
+
+    def of_w_mh(self, rows: slice = ...) -> Tensor: ...
 
 
 def weight_gradients(
-    w_mh: Tensor, w_h: Tensor, factors: Factors
+    w_mh: Tensor, w_h: Tensor, factors: WeightProducts
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return d W_mh and d W_h, or None for those that `postpone` has given nodes of their own."""
     gradients: list[Tensor | None] = []

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from model.cell import mlstm_step
+from model.fused.tiles import library
 from model.language_model import ModelConfig, build_model
 from model.recurrence import RECURRENCES
 from model.state import State
@@ -105,6 +106,15 @@ def test_fused_equals_reference(dtype):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("cell", ["mlstm", "lstm"])
 def test_splitting_a_window_changes_nothing(dtype, backend, cell):
+    hold_split_against_whole(dtype, backend, cell)
+
+
+def test_splitting_a_window_changes_nothing_on_matrix_units(monkeypatch):
+    monkeypatch.setattr(library, "tile_library", library.emulated_library)
+    hold_split_against_whole(torch.bfloat16, "fused", "mlstm")
+
+
+def hold_split_against_whole(dtype, backend, cell):
     config = ModelConfig(cell=cell, hidden_size=48, embedding_size=16, layers=2, backend=backend)
     model = build_model(config, seed=1, compute_dtype=dtype)
     tokens = torch.randint(0, 256, (5, 24), generator=torch.Generator().manual_seed(2))

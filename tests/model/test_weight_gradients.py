@@ -5,26 +5,39 @@ import importlib.util
 import pytest
 import torch
 
-from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.fused.cuda import triton_mlstm
 from model.fused.deferred import deferred_mlstm
 from model.fused.weight_gradients import postpone
 from model.language_model import ModelConfig, build_model
 from model.recurrence import reference_mlstm
 from model.state import State
+from tests.model.kernels import KERNELS, Kernel, emulate_tiles, skip_unless_it_runs
 from tests.model.test_recurrence import EPS
 from training.objective import Objective
 
 T, B, H = 5, 3, 12
 
 
-def implementations():
-    """Every way to compute the recurrence that runs here."""
-    chosen = [reference_mlstm, deferred_mlstm]
-    if runs_compiled(torch.empty(2, 2)):
-        chosen.append(compiled_mlstm)
-    if importlib.util.find_spec("triton") and not torch.cuda.is_available():
-        chosen.append(triton_mlstm)  # in its interpreter
+def no_packing(*weights):
+    raise NotImplementedError
+
+
+# Every way to compute the recurrence.
+IMPLEMENTATIONS = KERNELS | {
+    "reference": Kernel(reference_mlstm, no_packing, torch.float32),
+    "deferred": Kernel(deferred_mlstm, no_packing, torch.float32),
+}
+if importlib.util.find_spec("triton") and not torch.cuda.is_available():
+    IMPLEMENTATIONS["triton"] = Kernel(triton_mlstm, no_packing, torch.float32)  # its interpreter
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request, monkeypatch):
+    chosen = IMPLEMENTATIONS[request.param]
+    if chosen.emulated:
+        emulate_tiles(monkeypatch)
+    if request.param in KERNELS:
+        skip_unless_it_runs(chosen)
     return chosen
 
 
@@ -32,12 +45,14 @@ def loss_of(h, last):
     return h.square().sum() + last.h.sum() + last.c.sum()
 
 
-@pytest.mark.parametrize("recurrence", implementations(), ids=lambda f: f.__name__)
-def test_postponed_gradients_are_the_gradients(recurrence):
+@pytest.mark.parametrize("size", [H, 40])
+def test_postponed_gradients_are_the_gradients(implementation, size):
     torch.manual_seed(0)
-    x, b = torch.randn(T, B, 5 * H), torch.randn(4 * H)
-    state = State(torch.randn(B, H), torch.randn(B, H))
-    w_mh, w_h = (torch.randn(n, H, requires_grad=True) for n in (H, 4 * H))
+    recurrence, dtype = implementation.run, implementation.dtype
+    x, b = torch.randn(T, B, 5 * size).to(dtype), torch.randn(4 * size)
+    state = State(torch.randn(B, size).to(dtype), torch.randn(B, size))
+    drawn = (torch.randn(n, size) / size**0.5 for n in (size, 4 * size))
+    w_mh, w_h = (weight.to(dtype).requires_grad_() for weight in drawn)
 
     def gradients(postponed):
         w_mh.grad = w_h.grad = None
@@ -52,7 +67,7 @@ def test_postponed_gradients_are_the_gradients(recurrence):
 
     for postponed, expected in zip(gradients(True), gradients(False), strict=True):
         # Products over all bytes or over some, added in another order.
-        tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5
+        tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5 + implementation.rounding
         assert (postponed - expected).norm() <= tolerance * expected.norm()
 
 
@@ -78,13 +93,20 @@ def gradients_of(model):
 
 
 @pytest.mark.parametrize("weight_norm", [True, False])
-@pytest.mark.parametrize("backend", ["reference", "fused"])
-def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(backend, weight_norm):
+@pytest.mark.parametrize("backend", ["reference", "fused", "tiles"])
+def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
+    backend, weight_norm, monkeypatch
+):
+    dtype, rounding = torch.float32, 1e-5
+    if backend == "tiles":
+        emulate_tiles(monkeypatch)
+        backend, dtype, rounding = "fused", torch.bfloat16, EPS[torch.bfloat16]
     config = ModelConfig(hidden_size=H, backend=backend, weight_norm=weight_norm)
-    expected = gradients_of(build_model(config, seed=0))
-    found, order = readiness(build_model(config, seed=0))
+    expected = gradients_of(build_model(config, seed=0, compute_dtype=dtype))
+    found, order = readiness(build_model(config, seed=0, compute_dtype=dtype))
     for name, gradient in expected.items():
-        assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-6 * gradient.abs().max())
+        atol = rounding / 10 * gradient.abs().max()
+        assert torch.allclose(found[name], gradient, rtol=rounding, atol=atol)
     gates = [name for name in order if name.startswith("gate")]
     assert gates == ["gate o", "gate u", "gate f", "gate i"]
     assert order.index("decoder.weight") < order.index("gate o")

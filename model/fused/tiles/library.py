@@ -1,0 +1,54 @@
+"""The C++ of this folder, built for the matrix units of this processor, or with them emulated."""
+
+import ctypes
+import logging
+from functools import cache
+from pathlib import Path
+
+from ..compilation import ERRORS, Build, load, vector_options
+from ..weight_gradients import has_instructions, has_matrix_units
+
+SOURCE = Path(__file__).with_name("tiles.cpp")
+# A sum is fused with a product where the source says so, not where a compiler likes to: both
+# builds round alike.
+_OPTIONS = ("-ffp-contract=off",)
+_AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mavx512bf16", "-mavx2", "-mfma")
+_AMX = ("-mamx-tile", "-mamx-bf16")
+_log = logging.getLogger(__name__)
+
+
+@cache
+def tile_library() -> ctypes.CDLL | None:
+    """Return the library for this processor's matrix units.
+
+    None where it or the system has none, and, after a warning, where the compiler knows none.
+    """
+    if not has_matrix_units():
+        return None
+    try:
+        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX)))
+    except ERRORS as error:
+        _log.warning(
+            "the recurrence runs without the processor's matrix units: it was not compiled for "
+            "them (%s), which needs g++ 11 or clang 14",
+            error,
+        )
+        return None
+    library.mlstm_tiles_available.restype = ctypes.c_bool
+    return library if library.mlstm_tiles_available() else None
+
+
+@cache
+def emulated_library() -> ctypes.CDLL:
+    """Return the library with its tile instructions in plain C++: slow, for tests anywhere."""
+    vectors = vector_options()
+    if "-mavx512f" in vectors and has_instructions("avx512_bf16"):
+        vectors = _AVX512
+    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors)))
+
+
+def call(name: str, arguments: ctypes.Structure) -> None:
+    """Call a function of tiles.cpp, where `tile_library` returns one."""
+    library = tile_library()
+    assert library is not None
+    getattr(library, f"mlstm_tiles_{name}")(ctypes.byref(arguments))

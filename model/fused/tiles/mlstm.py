@@ -1,0 +1,267 @@
+"""The recurrence on matrix units behind the signature of the reference, with its gradient.
+
+Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes; what is
+missing to that is padded with zeros, inside.
+"""
+
+import ctypes
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ...state import State
+from ..arguments import as_kernels_read_them, rows_as_kernels_read_them
+from ..recycling import recycled_empty
+from ..weight_gradients import weight_gradients
+from . import library
+from .factors import Factors, empty_factor
+from .products import BLOCK, TILE, blocks_of
+
+RESIDENT = 1 << 20  # bytes of weights that a core's second-level cache holds beside the rest
+
+
+class _Window(ctypes.Structure):
+    """The struct Window of window.h, which says what each field is."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "groups")),
+        *((name, ctypes.c_int64) for name in ("x_row", "x_part", "x_block", "R")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("x", "rows", "w_mh", "w_h", "b", "h0", "c0"),
+                *("packed", "narrow", "wide", "state"),
+                *("h", "c_last", "c", "recurrent", "gates", "h_before"),
+                *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db", "dz", "d_recurrent", "m"),
+            )
+        ),
+    )
+
+
+class Table(NamedTuple):
+    """x as the kernels read it, and how far apart its elements are."""
+
+    x: Tensor
+    R: int  # rows
+    x_row: int  # from row to row
+    x_part: int  # from the share of m to that of i, and on to f u o
+    x_block: int  # from one block of units to the next
+
+
+class Saved(NamedTuple):
+    """What forward keeps for backward; K is the number of blocks of units."""
+
+    c: Tensor  # [T + 1, K, B, 32] fp32, before each byte and at the end
+    recurrent: Tensor  # [T, K, B, 32]: W_mh h, the other factor of m
+    gates: Tensor  # [T, K, B, 4, 32], after their non-linearities
+    h_before: Tensor  # h before each byte, as the right factor of d W_mh
+
+
+def runs_on_tiles(w_mh: Tensor) -> bool:
+    """Say whether the recurrence on matrix units can take this device and dtype."""
+    on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
+    return on_cpu and library.tile_library() is not None
+
+
+def tiled_mlstm(
+    x_proj: Tensor,
+    state: State,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    rows: Tensor | None = None,
+    packed: Tensor | None = None,
+) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_on_tiles` says so.
+
+    packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
+    """
+    inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
+    rows = rows_as_kernels_read_them(rows, len(x_proj))
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
+        h, last_h, last_c = _TiledMlstm.apply(rows, *inputs)
+    else:
+        h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
+    return h, State(last_h, last_c)
+
+
+def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
+    """Lay the weights out as the forward pass multiplies by them."""
+    w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
+    packed = _empty_panels(len(w_mh))
+    _call("pack", (0, 0, len(w_mh)), w_mh=w_mh, w_h=w_h, packed=packed)
+    return packed
+
+
+def lane_groups(B: int, H: int, threads: int) -> int:
+    """Return into how many groups, each with its own lanes, the threads are divided.
+
+    The threads of a group share the units and meet twice a byte. The thread with the most to do
+    should have as little as possible. Of equals the fewest groups, so that no two read the same
+    weights; the most, which meet least, where the weights stay in every core's cache.
+    """
+    lanes, units = blocks_of(B), blocks_of(H)
+
+    def busiest(groups: int) -> int:
+        return -(-lanes // groups) * -(-units // (threads // groups))
+
+    possible = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    least = min(map(busiest, possible))
+    best = [groups for groups in possible if busiest(groups) == least]
+    return best[-1 if 2 * 5 * H * H <= RESIDENT else 0]
+
+
+def _empty_panels(H: int) -> Tensor:
+    return recycled_empty(5 * blocks_of(H) ** 2 * 2 * TILE, dtype=torch.bfloat16)
+
+
+def _lay(x: Tensor, rows: Tensor | None, H: int) -> Table:
+    """Bring the rows of each block of units of a table together, if they are read often enough.
+
+    As they come, they lie 10 H bytes apart: many fall on the same place of a cache.
+    """
+    if rows is None or rows.numel() < len(x):
+        return Table(x, len(x), 5 * H, H, BLOCK)
+    R, K = len(x), blocks_of(H)
+    padded = F.pad(x.view(R, 5, H), (0, K * BLOCK - H))
+    blocks = recycled_empty(K, R, 5, BLOCK, dtype=x.dtype)
+    blocks.copy_(padded.view(R, 5, K, BLOCK).permute(2, 0, 1, 3))
+    return Table(blocks, R, 5 * BLOCK, BLOCK, R * 5 * BLOCK)
+
+
+def _empty_saved(T: int, B: int, H: int) -> Saved:
+    K, dtype = blocks_of(H), torch.bfloat16
+    return Saved(
+        recycled_empty(T + 1, K, B, BLOCK, dtype=torch.float32),
+        recycled_empty(T, K, B, BLOCK, dtype=dtype),
+        recycled_empty(T, K, B, 4, BLOCK, dtype=dtype),
+        empty_factor(T, B, K),
+    )
+
+
+def _forward(
+    rows: Tensor | None,
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    *,
+    packed: Tensor | None = None,
+    saved: Saved | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Table]:
+    """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
+    (B, H), T = h0.shape, len(x if rows is None else rows)
+    table = _lay(x, rows, H)
+    h, c_last = recycled_empty(T, B, H, dtype=x.dtype), torch.empty_like(c0)
+    _call(
+        "forward",
+        (T, B, H),
+        table,
+        rows=rows,
+        b=b,
+        h0=h0,
+        c0=c0,
+        h=h,
+        c_last=c_last,
+        packed=pack(w_mh, w_h) if packed is None else packed,
+        **({} if saved is None else saved._asdict()),
+    )
+    return h, h[-1].clone(), c_last, table
+
+
+class _TiledMlstm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
+        x, h0, _, w_mh, w_h, _ = inputs
+        saved = _empty_saved(len(x if rows is None else rows), *h0.shape)
+        h, last_h, last_c, table = _forward(rows, *inputs, saved=saved)
+        ctx.set_materialize_grads(False)
+        ctx.sizes, ctx.strides = h.shape, table[1:]
+        ctx.save_for_backward(rows, table.x, w_mh, w_h, *saved)
+        return h, last_h, last_c
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        rows, x, w_mh, w_h, *kept = ctx.saved_tensors
+        saved, table, (T, B, H) = Saved(*kept), Table(x, *ctx.strides), ctx.sizes
+        K = blocks_of(H)
+        dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
+        factors = Factors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
+        dh0 = torch.empty(B, H, dtype=x.dtype)
+        dc = torch.zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
+        of_x = _empty_gradients_of_x(ctx.sizes, None if rows is None else table.R)
+        _call(
+            "backward",
+            ctx.sizes,
+            table,
+            rows=rows,
+            w_mh=w_mh,
+            w_h=w_h,
+            packed=_empty_panels(H),
+            dh=None if dh is None else dh.contiguous(),
+            dh_last=None if dh_last is None else dh_last.contiguous(),
+            dh0=dh0,
+            dc=dc,
+            dz=dz,
+            m=m,
+            d_recurrent=d_recurrent,
+            **of_x,
+            **saved._asdict(),
+        )
+        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
+        dx, db = _gradients_of_x(of_x, H)
+        return None, dx, dh0, dc, d_w_mh, d_w_h, db
+
+
+def _contiguous_copy(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[str, Tensor]:
+    """Return memory for d x and partial sums of d b; for d x by row, where there are R rows."""
+    T, B, H = sizes
+    K = blocks_of(H)
+    if R is None:
+        dx = recycled_empty(T, B, 5 * H, dtype=torch.bfloat16)
+        return {"dx": dx, "db": torch.zeros(blocks_of(B), 4, K, BLOCK)}
+    groups = lane_groups(B, H, torch.get_num_threads())
+    return {"sums": recycled_empty(groups, K, R, 5, BLOCK, dtype=torch.float32).zero_()}
+
+
+def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
+    """Return d x and d b [4H] from what backward made of them."""
+    if "dx" in made:
+        return made["dx"], made["db"].sum(0).flatten(1)[:, :H].flatten()
+    sums = made["sums"].sum(0).permute(1, 2, 0, 3)  # [R, 5, K, 32]
+    dx = sums.flatten(2)[..., :H].flatten(1)  # [R, 5H]
+    return dx.to(torch.bfloat16), dx[:, H:].sum(0)
+
+
+def _call(
+    name: str,
+    sizes: tuple[int, int, int],
+    table: Table | None = None,
+    **tensors: Tensor | None,
+) -> None:
+    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct Window."""
+    T, B, H = sizes
+    lanes, units, threads = 2 * blocks_of(B), blocks_of(H), torch.get_num_threads()
+    given = dict(tensors)
+    given["narrow"], given["wide"] = (
+        recycled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
+    )
+    given["state"] = recycled_empty(units * B * BLOCK, dtype=torch.float32)
+    numbers = {} if table is None else table._asdict()
+    if table is not None:
+        given["x"] = numbers.pop("x")
+    pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
+    window = _Window(T, B, H, threads, lane_groups(B, H, threads), **numbers, **pointers)
+    library.call(name, window)

@@ -1,0 +1,94 @@
+// Products of factors that are laid out as tiles.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout.h"
+#include "tile_registers.h"
+
+// Sums of 32 rows and 32 columns.
+struct alignas(64) Block {
+  float rows[32][32];
+};
+
+// What a product fetches into the second-level cache while it multiplies: `lines` cache lines for
+// each tile of depth. The third level delivers a sixth of what the second does.
+struct Ahead {
+  const char* at;
+  int64_t lines;
+};
+
+// sums (+)= a [16 kSides, 32 depth] b [32 depth, 32]: kSides x 2 tiles of sums, so that each tile
+// of a factor is loaded once for two products.
+template <int kSides>
+INLINE void multiply(TileRegisters& tile, Factor a, Factor b, int64_t depth, Block& sums, bool add,
+                     Ahead& ahead) {
+  constexpr int64_t kStride = sizeof sums.rows[0];
+  if (add) {
+    tile.load<0>(&sums.rows[0][0], kStride);
+    tile.load<1>(&sums.rows[0][16], kStride);
+    if constexpr (kSides == 2) {
+      tile.load<2>(&sums.rows[16][0], kStride);
+      tile.load<3>(&sums.rows[16][16], kStride);
+    }
+  } else {
+    tile.zero<0>();
+    tile.zero<1>();
+    if constexpr (kSides == 2) tile.zero<2>(), tile.zero<3>();
+  }
+  const char* fetched = ahead.at;
+  const int64_t lines = ahead.lines;
+  for (int64_t k = 0; k < depth; ++k) {
+    tile.load<4>(a.at(k, 0), 64);
+    tile.load<6>(b.at(k, 0), 64);
+    tile.load<7>(b.at(k, 1), 64);
+    if constexpr (kSides == 2) tile.load<5>(a.at(k, 1), 64);
+    for (int64_t line = 0; line < lines; ++line)
+      __builtin_prefetch(fetched + line * 64, 0, 2);  // 2: into the second level
+    fetched += lines * 64;
+    tile.multiply_add<0, 4, 6>();
+    tile.multiply_add<1, 4, 7>();
+    if constexpr (kSides == 2) tile.multiply_add<2, 5, 6>(), tile.multiply_add<3, 5, 7>();
+  }
+  ahead.at = fetched;
+  tile.store<0>(&sums.rows[0][0], kStride);
+  tile.store<1>(&sums.rows[0][16], kStride);
+  if constexpr (kSides == 2) {
+    tile.store<2>(&sums.rows[16][0], kStride);
+    tile.store<3>(&sums.rows[16][16], kStride);
+  }
+}
+
+// Products of some lanes' rows, tiles [lanes / 16, depth], with one panel of 32 columns after the
+// other: each panel is read once, and the next is fetched meanwhile.
+class PanelProduct {
+ public:
+  explicit PanelProduct(int64_t lanes) : lanes_(lanes), lines_(fetched_lines(lanes)) {}
+
+  // sums[lanes / 32] = rows panel; next: what is multiplied by after this.
+  void operator()(const bf16* rows, int64_t depth, const bf16* panel, Block* sums,
+                  const bf16* next) {
+    Ahead ahead{reinterpret_cast<const char*>(next), lines_};
+    for (int64_t k = 0; k < depth; k += kDepth)
+      for (int64_t lane = 0; lane < lanes_; lane += kBlock) {
+        const Factor a{rows + (lane / 16 * depth + k) * kTile, depth * kTile, kTile};
+        const Factor b{panel + k * 2 * kTile, kTile, 2 * kTile};
+        const int64_t count = std::min(kDepth, depth - k);
+        if (lanes_ - lane > 16)
+          multiply<2>(tile_, a, b, count, sums[lane / kBlock], k > 0, ahead);
+        else
+          multiply<1>(tile_, a, b, count, sums[lane / kBlock], k > 0, ahead);
+      }
+  }
+
+ private:
+  static constexpr int64_t kDepth = 8;  // tiles of a panel at a time: 16 KB, for all lanes
+  TileRegisters tile_;
+  const int64_t lanes_, lines_;
+
+  // A panel has 32 lines for each tile of depth, which is multiplied once for every 32 lanes.
+  static int64_t fetched_lines(int64_t lanes) {
+    return std::max<int64_t>(1, 32 / std::max<int64_t>(1, blocks_of(lanes)));
+  }
+};

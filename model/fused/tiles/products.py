@@ -1,0 +1,186 @@
+"""Products of matrices in bf16 on matrix units, added up in fp32.
+
+Both factors are laid out as tiles of 16 x 32 first, padded with zeros: whole kilobytes that a tile
+register loads in one piece. `matmul` does all of it; the rest is for who multiplies more than once.
+"""
+
+import ctypes
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..recycling import recycled_empty
+from . import library
+
+BLOCK = 32  # kBlock of layout.h: rows or columns that are worked on together
+TILE = 512  # kTile of layout.h: elements
+CHUNK = 32  # kChunk of summed.h: tiles of depth that lie together
+_LEFT, _RIGHT_BY_ROWS, _RIGHT_BY_COLUMNS = range(3)  # Kind of tiles.cpp
+
+
+def blocks_of(size: int) -> int:
+    """Return how many blocks of 32 a size takes."""
+    return -(-size // BLOCK)
+
+
+def matmul(
+    a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32, *, symmetric: bool = False
+) -> Tensor:
+    """Return a [M, K] times b [K, N], both in bf16 on the CPU, in fp32 or bf16.
+
+    symmetric: the result equals its transpose, as x x.T does; only half of it is computed. It runs
+    where `tile_library` returns one.
+    """
+    return SummedProduct(a, b, dtype, symmetric=symmetric)()
+
+
+class SummedProduct:
+    """a [M, K] times b [K, N] as often as it is called, both laid out once. Best where K is large.
+
+    b may be a transposed view: it is read as it lies.
+    """
+
+    def __init__(
+        self, a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32, *, symmetric: bool = False
+    ):
+        self.depth = blocks_of(a.shape[1])
+        self.a, self.b = _lay_left(a, summed=True), _lay_right(b, summed=True)
+        self.out = recycled_empty(len(a), b.shape[1], dtype=dtype)
+        self.rows = Rows(0, blocks_of(len(a)), 1, len(a))
+        self.symmetric = symmetric
+
+    def __call__(self) -> Tensor:
+        """Multiply, into the same memory every time."""
+        multiply_summed(self.a, self.b, self.out, self.rows, self.depth, symmetric=self.symmetric)
+        return self.out
+
+
+class StreamedProduct:
+    """a [M, K] times w.T for w [N, K], both laid out once: the product of every byte of a window.
+
+    Each 32 columns of the result are overwritten by the next, as in a window, which goes on with
+    them at once. `result` keeps them.
+    """
+
+    def __init__(self, a: Tensor, w: Tensor):
+        self.a, self.w = _lay_left(a, summed=False), _lay_right(w.t(), summed=False)
+        self.M, self.K, self.N = *a.shape, len(w)
+
+    def __call__(self) -> None:
+        """Multiply."""
+        self._multiply(None)
+
+    def result(self) -> Tensor:
+        """Multiply and return the product [M, N], fp32."""
+        out = torch.empty(blocks_of(self.N), blocks_of(self.M), BLOCK, BLOCK)
+        self._multiply(out)
+        return out.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)[: self.M, : self.N]
+
+    def _multiply(self, out: Tensor | None) -> None:
+        library.call(
+            "stream",
+            _Streamed(
+                *(torch.get_num_threads(), self.M, self.K, blocks_of(self.N)),
+                *(self.a.data_ptr(), self.w.data_ptr()),
+                None if out is None else out.data_ptr(),
+            ),
+        )
+
+
+class Rows(NamedTuple):
+    """Which rows of a left factor are multiplied, in parts that each fill whole blocks."""
+
+    first: int  # block
+    blocks: int  # that the factor has
+    parts: int
+    rows: int  # of each part
+
+
+class _Summed(ctypes.Structure):
+    """The struct Summed of summed.h, which says what each field is."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("threads", "depth", "first", "blocks", "parts")),
+        *((name, ctypes.c_int64) for name in ("rows", "columns", "symmetric", "single")),
+        *((name, ctypes.c_void_p) for name in ("a", "b", "sums", "out")),
+    )
+
+
+class _Laying(ctypes.Structure):
+    """The struct Laying of tiles.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("threads", "summed", "stride", "count", "depth")),
+        ("kind", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("from", "to")),
+    )
+
+
+class _Streamed(ctypes.Structure):
+    """The struct Streamed of tiles.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("threads", "lanes", "depth", "panels")),
+        *((name, ctypes.c_void_p) for name in ("rows", "weights", "out")),
+    )
+
+
+def empty_factor(depth: int, blocks: int) -> Tensor:
+    """Return memory for a factor of `multiply_summed`: `depth` in tiles, so many blocks wide."""
+    chunks = -(-depth // CHUNK)
+    return recycled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
+
+
+def multiply_summed(
+    a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int, *, symmetric: bool = False
+) -> None:
+    """Write the product of two factors that are laid out for it, `depth` tiles deep.
+
+    out: [parts * rows, columns], bf16 or fp32.
+    """
+    columns = out.shape[1]
+    size = rows.parts * blocks_of(rows.rows) * blocks_of(columns) * BLOCK * BLOCK
+    sums = recycled_empty(size, dtype=torch.float32)
+    library.call(
+        "multiply",
+        _Summed(
+            *(torch.get_num_threads(), depth, *rows, columns, symmetric),
+            out.dtype == torch.float32,
+            *(tensor.data_ptr() for tensor in (a, b, sums, out)),
+        ),
+    )
+
+
+def _lay_left(a: Tensor, *, summed: bool) -> Tensor:
+    """Lay a [M, K] out, 32 rows after the other."""
+    a = a.contiguous()
+    return _lay(a, _LEFT, len(a), a.shape[1], summed=summed)
+
+
+def _lay_right(b: Tensor, *, summed: bool) -> Tensor:
+    """Lay b [K, N] out, 32 columns after the other."""
+    K, N = b.shape
+    if b.t().is_contiguous():
+        return _lay(b.t(), _RIGHT_BY_COLUMNS, N, K, summed=summed)
+    return _lay(b.contiguous(), _RIGHT_BY_ROWS, N, K, summed=summed)
+
+
+def _lay(matrix: Tensor, kind: int, count: int, depth: int, *, summed: bool) -> Tensor:
+    if matrix.dtype != torch.bfloat16 or matrix.device.type != "cpu":
+        raise TypeError(f"factors are in bf16 on the CPU, not {matrix.dtype} on {matrix.device}")
+    tiles = blocks_of(depth)
+    blocks = blocks_of(count)
+    to = (
+        empty_factor(tiles, blocks)
+        if summed
+        else recycled_empty(blocks * 2 * tiles * TILE, dtype=torch.bfloat16)
+    )
+    library.call(
+        "lay",
+        _Laying(
+            *(torch.get_num_threads(), summed, matrix.stride(0), count, depth, kind),
+            *(matrix.data_ptr(), to.data_ptr()),
+        ),
+    )
+    return to

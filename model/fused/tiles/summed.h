@@ -1,0 +1,113 @@
+// Products of great depth: the weight gradients, summed over all bytes and lanes of a window, and
+// any other product of two matrices.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "products.h"
+
+constexpr int64_t kChunk = 32;   // tiles of depth that lie together
+constexpr int64_t kDeep = 8;     // tiles of depth that are multiplied at once
+constexpr int64_t kAcross = 8;   // blocks of columns that are walked together: 128 KB at this depth
+
+// Where two tiles of 32 units at a depth lie in a factor of `blocks` blocks of units:
+// [depth / kChunk, 2 blocks, kChunk] tiles.
+inline Panel summed_panel(bf16* factor, int64_t depth, int64_t block, int64_t blocks) {
+  const int64_t tile = (depth / kChunk * blocks + block) * 2 * kChunk + depth % kChunk;
+  return {factor + tile * kTile, kChunk * kTile, kTile};
+}
+
+// out [parts * rows, columns] = a b. A part of a's rows fills whole blocks (the units of a gate).
+// The Python side mirrors this struct.
+struct Summed {
+  int64_t threads, depth;             // of a and b, in tiles
+  int64_t first, blocks;              // a's first block of rows that counts, and all it has
+  int64_t parts, rows, columns;       // of out
+  int64_t symmetric, single;          // out is symmetric, made from its upper half; out is fp32
+  const bf16* a;                      // laid out as `summed_panel` says, as a left factor
+  const bf16* b;                      // and as a right factor
+  Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch
+  void* out;                          // fp32 or bf16
+};
+
+namespace {
+
+// A thread's blocks of rows, every `threads`-th from its own number. A chunk of the depth at a
+// time: fetching the sums again costs less than factors of the whole depth for every block.
+class SummedProduct {
+ public:
+  SummedProduct(const Summed& summed, int64_t thread, int64_t threads)
+      : s(summed), thread_(thread), threads_(threads), row_blocks_(s.parts * blocks_of(s.rows)),
+        column_blocks_(blocks_of(s.columns)) {}
+
+  void run() {
+    for (int64_t depth = 0; depth < s.depth; depth += kChunk)
+      for (int64_t column = 0; column < column_blocks_; column += kAcross)
+        for (int64_t row = thread_; row < row_blocks_; row += threads_) add(depth, row, column);
+  }
+
+ private:
+  const Summed& s;
+  const int64_t thread_, threads_, row_blocks_, column_blocks_;
+  TileRegisters tile_;
+
+  Block& sums(int64_t row, int64_t column) const { return s.sums[row * column_blocks_ + column]; }
+  Factor left(int64_t depth, int64_t row) const {
+    const Panel at = summed_panel(const_cast<bf16*>(s.a), depth, s.first + row, s.blocks);
+    return {at.tiles, at.across, at.along};
+  }
+  Factor right(int64_t depth, int64_t column) const {
+    const Panel at = summed_panel(const_cast<bf16*>(s.b), depth, column, column_blocks_);
+    return {at.tiles, at.across, at.along};
+  }
+
+  // Add a chunk's products to the sums of one block of rows and some of columns. What the next
+  // block of rows reads, its factor and its sums, is fetched meanwhile, in turns.
+  void add(int64_t chunk, int64_t row, int64_t begin) {
+    const int64_t end = std::min(begin + kAcross, column_blocks_);
+    const int64_t deepest = std::min(chunk + kChunk, s.depth);
+    const int64_t next = row + threads_ < row_blocks_ ? row + threads_ : row;
+    const char* next_factor = reinterpret_cast<const char*>(left(chunk, next).tiles);
+    const char* next_sums = reinterpret_cast<const char*>(&sums(next, begin));
+    int64_t turn = 0;
+    for (int64_t depth = chunk; depth < deepest; depth += kDeep)
+      for (int64_t column = s.symmetric ? std::max(begin, row) : begin; column < end; ++column) {
+        Ahead ahead{(turn % 2 ? next_factor : next_sums) + turn / 2 * sizeof(Block), 4};
+        ++turn;
+        multiply<2>(tile_, left(depth, row), right(depth, column), std::min(kDeep, deepest - depth),
+                    sums(row, column), depth > 0, ahead);
+        if (depth + kDeep >= s.depth) write(row, column);
+      }
+  }
+
+  void write(int64_t row, int64_t column) const {
+    const int64_t part = row / blocks_of(s.rows), block = row % blocks_of(s.rows);
+    write(sums(row, column), part, block, column);
+    if (s.symmetric && row != column) write(transposed(sums(row, column)), 0, column, block);
+  }
+  void write(const Block& made, int64_t part, int64_t block, int64_t column) const {
+    const int64_t row = block * kBlock;
+    const Mask width = first(s.columns - column * kBlock);
+    for (int64_t i = 0; i < std::min(kBlock, s.rows - row); ++i) {
+      const int64_t place = (part * s.rows + row + i) * s.columns + column * kBlock;
+      if (s.single)
+        store(static_cast<float*>(s.out) + place, load(made.rows[i]), width);
+      else
+        stream_row(static_cast<bf16*>(s.out) + place, narrow(load(made.rows[i])), width);
+    }
+  }
+  static Block transposed(const Block& block) {
+    Block turned;
+    for (int64_t y = 0; y < 32; y += 16)
+      for (int64_t x = 0; x < 32; x += 16) {
+        Row rows[16];
+        for (int64_t i = 0; i < 16; ++i) std::memcpy(&rows[i], &block.rows[y + i][x], 64);
+        transpose(rows);
+        for (int64_t i = 0; i < 16; ++i) std::memcpy(&turned.rows[x + i][y], &rows[i], 64);
+      }
+    return turned;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,191 @@
+// One window of the mLSTM in bf16 on tiles, forward and backward through time.
+//
+// Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
+// units. As in ../window.cpp, groups of threads take lanes, threads of a group take units, and a
+// group meets where a product needs all units. What differs is where things lie: everything that
+// is multiplied is kept as tiles, and everything that is read again at the next byte or in the
+// backward pass in blocks of 32 units, one line to a row. Units and lanes are padded to whole
+// blocks with zeros: in the factors of products, nowhere else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "../barrier.h"
+#include "layout.h"
+#include "products.h"
+#include "summed.h"
+
+// Everything one call reads and writes. Arrays are dense, the last dimension fastest, but for x;
+// those with blocks begin at a multiple of 64 bytes. The Python side mirrors this struct.
+struct Window {
+  int64_t T, B, H, threads, groups;
+  int64_t x_row, x_part, x_block;  // elements of x from row to row, from i to f, to the next block
+  int64_t R;                       // rows of x
+  const bf16* x;                   // the input's share of m, then of the gates
+  const int64_t* rows;             // [T, B]: the row of x for each byte; null: t * B + b
+  const bf16* w_mh;                // [H, H]
+  const bf16* w_h;                 // [4H, H]
+  const float* b;                  // [4H]
+  const bf16* h0;                  // [B, H]
+  const float* c0;                 // [B, H]
+  bf16* packed;                    // 5 K K 1024: what pack made of the weights; scratch backward
+  bf16* narrow;                    // tiles [2 blocks of B, K] scratch: h forward, d W_mh h backward
+  bf16* wide;                      // tiles [2 blocks of B, 4K] scratch: m forward, d z backward
+  float* state;                    // [K, B, 32] scratch: c forward, d c backward
+  bf16* h;                         // [T, B, H] out
+  float* c_last;                   // [B, H] out
+  float* c;                        // [T + 1, K, B, 32]: c before each byte and at the end
+  bf16* recurrent;                 // [T, K, B, 32]: W_mh h, the other factor of m
+  bf16* gates;                     // [T, K, B, 4, 32] after their non-linearities
+  bf16* h_before;                  // h before each byte, the right factor of d W_mh
+  const bf16* dh;                  // [T, B, H] or null
+  const bf16* dh_last;             // [B, H] or null
+  bf16* dx;                        // [T, B, 5H] out, where rows is null
+  float* sums;                     // [groups, K, R, 5, 32], zeros in: d x by row, if rows is given
+  bf16* dh0;                       // [B, H] out
+  float* dc;                       // [B, H]: d c_T in, d c_0 out
+  float* db;                       // [blocks of B, 4, K, 32], zeros in: parts of d b, if it is not
+  bf16* dz;                        // the left factor of d W_h
+  bf16* d_recurrent;               // the left factor of d W_mh
+  bf16* m;                         // the right factor of d W_h
+};
+
+namespace {
+
+// What one thread works on.
+struct Share {
+  int64_t group, lane0, lanes, block0, block1;  // lanes, a multiple of 32 before; blocks of units
+  int64_t group_size, meeting = 0;
+  Barrier* barrier;
+
+  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
+    const int64_t groups = threads % w.groups ? 1 : w.groups;  // the system may give fewer threads
+    group_size = threads / groups;
+    group = thread / group_size;
+    const int64_t member = thread % group_size;
+    lane0 = group * blocks_of(w.B) / groups * kBlock;
+    lanes = std::min(w.B, (group + 1) * blocks_of(w.B) / groups * kBlock) - lane0;
+    block0 = member * blocks_of(w.H) / group_size;
+    block1 = (member + 1) * blocks_of(w.H) / group_size;
+    barrier = &barriers[group];
+  }
+  void meet() { barrier->wait(group_size, meeting); }
+};
+
+// The two weight matrices as panels of 32 columns, all of W_mh before all of W_h.
+class Panels {
+ public:
+  explicit Panels(const Window& window) : w(window), H(w.H), K(blocks_of(w.H)) {}
+
+  // For block b: columns of h W_mh^T, and of m W_h^T gate by gate.
+  bf16* of_mh(int64_t block) const { return w.packed + block * K * 2 * kTile; }
+  bf16* of_h(int64_t block, int64_t gate = 0) const {
+    return w.packed + (K * K + (block * 4 + gate) * K) * 2 * kTile;
+  }
+  void pack_forward(int64_t block) const {
+    const int64_t unit = block * kBlock, columns = std::min(kBlock, H - unit);
+    lay_by_columns(w.w_mh + unit * H, H, columns, H, panel(of_mh(block)));
+    for (int64_t gate = 0; gate < 4; ++gate)
+      lay_by_columns(w.w_h + (gate * H + unit) * H, H, columns, H, panel(of_h(block, gate)));
+  }
+  // The same memory for (d W_mh h) W_mh and d z W_h, whose depth is all gates.
+  void pack_backward(int64_t block) const {
+    const int64_t unit = block * kBlock, columns = std::min(kBlock, H - unit);
+    lay_by_rows(w.w_mh + unit, H, columns, H, panel(of_mh(block)));
+    for (int64_t gate = 0; gate < 4; ++gate)
+      lay_by_rows(w.w_h + gate * H * H + unit, H, columns, H, panel(of_h(block, gate)));
+  }
+
+ private:
+  const Window& w;
+  const int64_t H, K;
+  static Panel panel(bf16* tiles) { return {tiles, kTile, 2 * kTile}; }
+};
+
+// What forward and backward share: one thread's lanes and blocks, where they lie, their products.
+class Pass {
+ public:
+  Pass(const Window& window, Share share)
+      : w(window), my(share), panels(window), H(w.H), K(blocks_of(w.H)), multiply_by_(my.lanes),
+        sums_(blocks_of(my.lanes) * 4) {}
+
+ protected:
+  const Window& w;
+  Share my;
+  const Panels panels;
+  const int64_t H, K;
+
+  Mask units(int64_t block) const { return first(H - block * kBlock); }  // that there are
+  int64_t last_block() const { return my.block1 - 1; }
+  template <typename Body>
+  void for_my_blocks(Body body) {
+    for (int64_t block = my.block0; block < my.block1; ++block) body(block);
+  }
+  // 32 lanes at a time, then what follows from them.
+  template <typename Body, typename End>
+  void for_my_lanes(Body body, End end) {
+    for (int64_t begin = 0; begin < my.lanes; begin += kBlock) {
+      for (int64_t lane = begin; lane < std::min(begin + kBlock, my.lanes); ++lane) body(lane);
+      end(begin);
+    }
+  }
+  template <typename Body>
+  void for_my_lanes(Body body) {
+    for_my_lanes(body, [](int64_t) {});
+  }
+
+  // The row of one of my lanes in an array [B, H], at a block; at a byte, in an array [T, B, H].
+  template <typename Element>
+  Element* at(Element* array, int64_t lane, int64_t block) const {
+    return array + (my.lane0 + lane) * H + block * kBlock;
+  }
+  template <typename Element>
+  Element* at(Element* array, int64_t t, int64_t lane, int64_t block) const {
+    return at(array + t * w.B * H, lane, block);
+  }
+  // The same in an array in blocks, [T, K, B], of `size` elements each.
+  template <typename Element>
+  Element* in_blocks(Element* array, int64_t t, int64_t lane, int64_t block,
+                     int64_t size = kBlock) const {
+    return array + ((t * K + block) * w.B + my.lane0 + lane) * size;
+  }
+  float* state_at(int64_t lane, int64_t block) const { return in_blocks(w.state, 0, lane, block); }
+  // The input's share of m; those of the gates follow at w.x_part each.
+  const bf16* x_at(int64_t t, int64_t lane, int64_t block) const {
+    const int64_t byte = t * w.B + my.lane0 + lane;
+    return w.x + (w.rows ? w.rows[byte] : byte) * w.x_row + block * w.x_block;
+  }
+  // The row of one of my lanes in tiles [B / 16, depth].
+  bf16* tile_row(bf16* tiles, int64_t depth, int64_t lane, int64_t k) const {
+    const int64_t row = my.lane0 + lane;
+    return tiles + (row / 16 * depth + k) * kTile + row % 16 * 32;
+  }
+  // Lanes that pad the last 32 are zeros in every factor: no pass writes to them after this.
+  void clear_padding(bf16* tiles, int64_t depth, int64_t k) const {
+    for (int64_t lane = my.lanes; lane % kBlock != 0; ++lane)
+      store_row(tile_row(tiles, depth, lane, k), Row{});
+  }
+  // Where 32 lanes of byte t belong in a factor of the weight gradients, which sum over both.
+  Panel summed(bf16* factor, int64_t t, int64_t lane, int64_t block, int64_t blocks) const {
+    return summed_panel(factor, t * blocks_of(w.B) + (my.lane0 + lane) / kBlock, block, blocks);
+  }
+
+  // Multiply my lanes' rows of tiles [B / 16, depth] by a panel; `next` is the panel after it.
+  void product(const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next,
+               int64_t index = 0) {
+    Block* to = sums_.data() + index * blocks_of(my.lanes);
+    multiply_by_(tiles + my.lane0 / 16 * depth * kTile, depth, panel, to, next);
+  }
+  // What the product of this index made for a lane.
+  float* made(int64_t lane, int64_t index = 0) {
+    return sums_[index * blocks_of(my.lanes) + lane / kBlock].rows[lane % kBlock];
+  }
+
+ private:
+  PanelProduct multiply_by_;
+  std::vector<Block> sums_;  // [products of a block, lanes / 32]
+};
+
+}  // namespace

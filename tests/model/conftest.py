@@ -1,0 +1,15 @@
+"""Every kernel in turn."""
+
+import pytest
+
+from tests.model.kernels import KERNELS, Kernel, emulate_tiles, skip_unless_it_runs
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """A compiled kernel that runs here."""
+    kernel = KERNELS[request.param]
+    if kernel.emulated:
+        emulate_tiles(monkeypatch)
+    skip_unless_it_runs(kernel)
+    return kernel
