@@ -4,6 +4,7 @@ python main.py                                   # the tour: embedded corpus, a 
 python main.py --config configs/cpu_1024.toml --data.corpus data/amazon
 python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/paper_4096.toml
 python main.py --resume runs/tour
+python main.py --resume runs/tour --optim.cooldown_steps 50   # the rate falls from here to zero
 """
 
 import torch
@@ -40,17 +41,20 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     train, own = corpus.splits["train"], world.share(run.lanes)
     lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
-    steps = config.train.total_steps(-(-lanes.windows_per_epoch // windows))
-    trainer = run.make_trainer(world, steps)
+    trainer = run.make_trainer(
+        world, config.train.total_steps(-(-lanes.windows_per_epoch // windows))
+    )
+    steps = trainer.steps
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
     publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
     if run.resumed:
-        checkpoints.restore(trainer)
+        checkpoints.restore(trainer, run.from_checkpoint)
     else:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     run.lay(world)
+    publisher.forget_what_is_gone(trainer)
     publisher.announce(trainer, lanes.windows_per_epoch / windows)
 
     first_step = trainer.progress.step

@@ -30,7 +30,10 @@ class RunOptions:
     run_dir: Path | None = None
     """Where the run is written; absent, runs/<name of the config>."""
     resume: Path | None = None
-    """The directory of a run to go on with; only steps and intervals may change."""
+    """The directory of a run to go on with; docs/resume.md says what may change."""
+    from_checkpoint: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    """With --resume: the checkpoint to go on from, by its name in checkpoint/, with no cooldown
+    unless one is given; absent, the newest. What came after it is moved to DIR/aside-step-N."""
     if_exists: Literal["refuse", "resume"] | None = None
     """Where the run directory holds a run already: refuse, or go on with it, which must have been
     started with the same settings. Absent, resume where torch.distributed.run may restart
@@ -47,6 +50,7 @@ class RunOptions:
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)
         early.add_argument("--resume", type=Path)
+        early.add_argument("--from", dest="from_checkpoint")
         try:
             known, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
@@ -56,7 +60,10 @@ class RunOptions:
         file = known.config or TOUR
         if known.resume:
             file = existing_run_directory(known.resume).config
-        base = make_way(load_config(file), arguments)
+        base = load_config(file)
+        if known.from_checkpoint:
+            base = without_cooldown(base)
+        base = make_way(base, arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
         # --section.key value for every key, booleans too
         return parse(
@@ -80,6 +87,12 @@ def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
                 changed = replace(getattr(config, section), **{excluded: None})
                 config = replace(config, **{section: changed})
     return config
+
+
+def without_cooldown(config: RunConfig) -> RunConfig:
+    """Return the config of a run whose rate follows its schedule alone."""
+    optim = replace(config.optim, cooldown_steps=None, cooldown_from=None)
+    return replace(config, optim=optim)
 
 
 def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:

@@ -1,5 +1,6 @@
 """From options to a run that is ready to start: resolved and checked."""
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 
 import torch
@@ -7,6 +8,14 @@ import torch
 from model.errors import InputError
 from model.language_model import build_model
 from training.distributed import World
+from training.launcher import may_restart
+from training.named_checkpoints import (
+    BEFORE_COOLDOWN,
+    find_checkpoint,
+    go_back,
+    keep_newest,
+    saved_step,
+)
 from training.precision import DTYPES, resolve_precision
 from training.run_directory import (
     RunDirectory,
@@ -17,7 +26,7 @@ from training.run_directory import (
 )
 from training.trainer import Trainer
 
-from .options import RunOptions, changed_keys, with_lanes
+from .options import RunOptions, changed_keys, with_lanes, without_cooldown
 from .schema import RunConfig
 from .toml_file import load_config, save_config
 
@@ -25,7 +34,10 @@ MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its place; that it is the same corpus is checked by its digests
     "train.steps",
     "train.epochs",
+    "train.precision",
     "train.timeout_seconds",
+    "optim.decay",
+    "optim.hold",
     "evaluate.every_steps",
     "checkpoint.every_steps",
     "checkpoint.keep",
@@ -42,6 +54,9 @@ MAY_CHANGE_ON_RESUME = {
 }
 
 
+COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only where none has been asked for
+
+
 @dataclass(frozen=True)
 class ResolvedRun:
     """A config without open questions, and the folder it is written to."""
@@ -52,6 +67,8 @@ class ResolvedRun:
     compute_dtype: torch.dtype
     resumed: bool
     may_be_restarted: bool = False  # by a launcher, with any rank as the main one
+    from_checkpoint: str | None = None  # the newest
+    begins_cooldown: bool = False
 
     def with_vocabulary(self, size: int) -> "ResolvedRun":
         """Settle V, by the corpus's tokenizer; InputError where the config has another one."""
@@ -79,6 +96,10 @@ class ResolvedRun:
         """
         if world.is_main:
             self.directory.folder.mkdir(parents=True, exist_ok=True)
+            if self.from_checkpoint is not None:
+                go_back(self.directory, self.from_checkpoint)
+            if self.begins_cooldown:
+                keep_newest(self.directory.checkpoints, BEFORE_COOLDOWN)
             save_config(self.directory.config, self.config)
         if self.may_be_restarted:
             world.from_main(0)
@@ -88,13 +109,17 @@ class ResolvedRun:
 def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     """Settle the folder, the lanes and the precision; nothing is written yet."""
     directory = _directory(options, world)
-    config = options.run
+    config, begins_cooldown = options.run, False
     resumed = bool(world.from_main(directory.config.is_file()))
     if resumed:
         await_visible(directory.config)
         saved = load_config(directory.config)
         config = config if options.resume is not None else settled(config, saved)
-        _check_resume(config, saved)
+        saved = without_cooldown(saved) if options.from_checkpoint is not None else saved
+        begins_cooldown = _begins_cooldown(config, saved)
+        _check_resume(config, saved, COOLDOWN if begins_cooldown else set())
+        if begins_cooldown:
+            config = _cooling_down(config, directory, options.from_checkpoint, world)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -104,8 +129,32 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     if config.data.corpus is not None:  # so that a resume finds it from any folder
         config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
     return ResolvedRun(
-        config, directory, lanes, DTYPES[precision], resumed, options.may_be_under_way
+        config,
+        directory,
+        lanes,
+        DTYPES[precision],
+        resumed,
+        options.may_be_under_way,
+        options.from_checkpoint,
+        begins_cooldown,
     )
+
+
+def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:
+    return saved.optim.cooldown_steps is None and config.optim.cooldown_steps is not None
+
+
+def _cooling_down(
+    config: RunConfig, directory: RunDirectory, name: str | None, world: World
+) -> RunConfig:
+    """Let the cooldown begin at the step that the run resumes from, or later where that is said."""
+    checkpoint = find_checkpoint(directory.checkpoints, name) if world.is_main else None
+    step = world.from_main(saved_step(checkpoint))
+    begin = config.optim.cooldown_from
+    if begin is not None and begin < step:
+        raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
+    optim = replace(config.optim, cooldown_from=step if begin is None else begin)
+    return replace(config, optim=optim)
 
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
@@ -121,6 +170,8 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
 
 
 def _directory(options: RunOptions, world: World) -> RunDirectory:
+    if options.from_checkpoint is not None and (options.resume is None or may_restart()):
+        raise InputError("--from goes with --resume, and without a launcher that would repeat it")
     if options.resume is not None:
         if options.run_dir is not None:
             raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
@@ -133,8 +184,8 @@ def _directory(options: RunOptions, world: World) -> RunDirectory:
     return new_run_directory(options.run_dir, name)
 
 
-def _check_resume(config: RunConfig, saved: RunConfig) -> None:
-    changed = changed_keys(saved, config) - MAY_CHANGE_ON_RESUME
+def _check_resume(config: RunConfig, saved: RunConfig, allowed: Set[str]) -> None:
+    changed = changed_keys(saved, config) - MAY_CHANGE_ON_RESUME - allowed
     if changed:
         raise InputError(
             f"a resumed run cannot change {', '.join(sorted(changed))}; it may change only "

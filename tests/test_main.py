@@ -1,6 +1,7 @@
 """main.py as a process: what it writes, how it stops, how it goes on, what it refuses."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -133,6 +134,38 @@ def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
     assert process.returncode == 0, process.stderr
     assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
     assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
+
+
+def test_a_cooldown_ends_the_run_and_the_state_before_it_goes_on_exactly(tmp_path):
+    """The version-1 run is at step 10; the rate falls from there, then the plan is gone on with."""
+    whole, cooled = tmp_path / "whole", tmp_path / "cooled"
+    for folder in (whole, cooled):
+        shutil.copytree("tests/fixtures/v1/run", folder)
+    plan = {"train.steps": 14, "optim.decay": "constant", "log.every_steps": 1}
+    words = [word for key, value in plan.items() for word in (f"--{key}", value)]
+    assert run("main.py", "--resume", whole, *words).returncode == 0
+    process = run("main.py", "--resume", cooled, *words, "--optim.cooldown_steps", 3)
+    assert process.returncode == 0, process.stderr
+    peak, *fall = (row["learning_rate"] for row in [rows_of(whole)[-1], *rows_of(cooled)[2:]])
+    assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
+    fallen = rows_of(cooled), (cooled / "model/model.safetensors").read_bytes()
+    again = ("main.py", "--resume", cooled, "--optim.cooldown_steps", 4)
+    assert_refused(run(*again), "cannot change optim.cooldown_steps")
+    assert_refused(run("main.py", "--resume", cooled, "--from", "x"), "before-cooldown-00000010")
+    process = run("main.py", "--resume", cooled, "--from", "before-cooldown-00000010")
+    assert process.returncode == 0, process.stderr
+    assert rows_of(cooled) == rows_of(whole)
+    aside = cooled / "aside-step-00000013"
+    assert (rows_of(aside), (aside / "model/model.safetensors").read_bytes()) == fallen
+    assert (cooled / "checkpoint/before-cooldown-00000010").is_dir()
+
+
+def test_precision_may_change_on_resume(tmp_path):
+    shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
+    changes = ("--train.precision", "bf16", "--train.steps", 12)
+    process = run("main.py", "--resume", tmp_path / "run", *changes)
+    assert process.returncode == 0, process.stderr
+    assert "bfloat16" in process.stdout
 
 
 def test_an_existing_run_is_refused(whole):

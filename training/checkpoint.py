@@ -23,7 +23,6 @@ from model.state import State
 from model.storage import (
     check_format_version,
     read_json,
-    recover_folders,
     step_folder,
     step_folders,
     step_of,
@@ -34,6 +33,7 @@ from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 
+from .named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
 from .optimizer_state import flatten_optimizers, load_optimizers
 from .precision import DTYPES, restore_loss_scaler
 from .progress import Progress, read_counters
@@ -42,7 +42,6 @@ from .trainer import Trainer
 
 FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
-TRAINING_FILE = "training.json"
 NONE = -1  # the step of no checkpoint
 ANEW = (
     "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
@@ -115,19 +114,20 @@ class Checkpoints:
         """Return the checkpoints, oldest first; a rename made each of them whole."""
         return step_folders(self.folder)
 
-    def restore(self, trainer: Trainer) -> None:
-        """Load the newest checkpoint that the main rank finds into the trainer, on every rank.
+    def restore(self, trainer: Trainer, name: str | None = None) -> None:
+        """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
 
         A run that ended before its first one starts anew: the seed makes it the same run.
         Raises InputError where a part of it does not fit the model or the config.
         """
-        if trainer.world.is_main:
-            recover_folders(self.folder)
-        complete = self.complete() if trainer.world.is_main else []
-        step = trainer.world.from_main(step_of(complete[-1]) if complete else NONE)
+        found = find_checkpoint(self.folder, name) if trainer.world.is_main else None
+        step = NONE
+        if found is not None:
+            step = saved_step(found) if name else step_of(found)
+        step = trainer.world.from_main(step)
         if step == NONE:
             return
-        folder = step_folder(self.folder, step)
+        folder = self.folder / name if name else step_folder(self.folder, step)
         await_visible(folder)
         path = folder / TRAINING_FILE
         content = read_json(path)

@@ -39,6 +39,12 @@ class OptimConfig:
     """Fraction of the steps over which the rate rises from zero."""
     hold: float = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
+    cooldown_steps: int | None = None
+    """Steps in which the rate falls in a straight line from where the schedule has it to zero; the
+    run ends there. On a resume: from here on. Absent, only the schedule."""
+    cooldown_from: int | None = None
+    """The step after which the cooldown begins; absent, it takes the last steps of the run. Where a
+    resume asks for a cooldown, it begins there."""
     clip_norm: float | None = None
     """Largest norm of the gradient, after unscaling; absent, no clipping."""
     beta1: float = 0.9
@@ -57,6 +63,14 @@ class OptimConfig:
                 raise InputError(f"optim.{name} is {value}; it must be above zero")
         if not self.weight_decay >= 0:
             raise InputError(f"optim.weight_decay is {self.weight_decay}; it must not be negative")
+        if self.cooldown_steps is not None and self.cooldown_steps < 1:
+            raise InputError(f"optim.cooldown_steps is {self.cooldown_steps}; at least 1")
+        if self.cooldown_from is not None and (
+            self.cooldown_steps is None or self.cooldown_from < 0
+        ):
+            raise InputError(
+                f"optim.cooldown_from is {self.cooldown_from}; a step, given with cooldown_steps"
+            )
         for name in ("warmup", "hold"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(
@@ -83,8 +97,21 @@ class OptimConfig:
             return self.lr
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
+    def last_step(self, steps: int) -> int:
+        """Return where a run planned for so many steps ends: with its cooldown, if it has one."""
+        if self.cooldown_steps is None or self.cooldown_from is None:
+            return steps
+        return self.cooldown_from + self.cooldown_steps
+
     def learning_rate(self, step: int, steps: int, lanes: float) -> float:
-        """Return the rate of step `step`, counted from 0, of `steps`."""
+        """Return the rate of step `step`, counted from 0, of a run planned for `steps`."""
+        if self.cooldown_steps is None:
+            return self._scheduled(step, steps, lanes)
+        begin = self.last_step(steps) - self.cooldown_steps
+        fallen = min(max(step - begin, 0) / self.cooldown_steps, 1.0)
+        return self._scheduled(min(step, begin), steps, lanes) * (1 - fallen)
+
+    def _scheduled(self, step: int, steps: int, lanes: float) -> float:
         peak = self.peak(lanes)
         warmup_steps = self.warmup * steps
         if step < warmup_steps:

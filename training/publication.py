@@ -43,6 +43,11 @@ class Publisher:
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
 
+    def forget_what_is_gone(self, trainer: Trainer) -> None:
+        """Let the next model be the best so far where there is none, as in a run just unpacked."""
+        if not self.world.from_main(self.directory.model.is_dir()):
+            trainer.progress.best_bits_per_character = None
+
     def _size_of(self, split: Split) -> str:
         if split.tokenizer.kind == BYTES.kind:
             return f"{len(split.tokens):,} bytes"

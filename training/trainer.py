@@ -88,7 +88,8 @@ class Trainer:
         parallel: ParallelConfig = ParallelConfig(),  # noqa: B008 - frozen
     ):
         self.model = model.to(world.device).train()
-        self.optim, self.world, self.lanes, self.steps = optim, world, lanes, steps
+        self.optim, self.world, self.lanes = optim, world, lanes
+        self.planned_steps, self.steps = steps, optim.last_step(steps)
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.exchange = Exchange(
@@ -121,7 +122,7 @@ class Trainer:
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0: that of one group's lanes."""
         lanes = self.lanes / self.exchange.groups.count
-        return self.optim.learning_rate(step, self.steps, lanes)
+        return self.optim.learning_rate(step, self.planned_steps, lanes)
 
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:

@@ -57,6 +57,23 @@ def test_the_rate_holds_between_warmup_and_decay():
     assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
 
 
+@pytest.mark.parametrize("decay", ["constant", "linear"])
+def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
+    plan = OptimConfig(lr=1.0, decay=decay)
+    config = OptimConfig(lr=1.0, decay=decay, cooldown_steps=4, cooldown_from=3)
+    assert config.last_step(10) == 7
+    rates = [config.learning_rate(step, 10, 128) for step in range(8)]
+    before = [plan.learning_rate(step, 10, 128) for step in range(4)]
+    fall = [before[3] * part for part in (0.75, 0.5, 0.25, 0)]
+    assert rates == pytest.approx([*before, *fall])
+
+
+def test_a_cooldown_from_nowhere_takes_the_last_steps():
+    config = OptimConfig(lr=1.0, decay="constant", cooldown_steps=2)
+    assert config.last_step(5) == 5
+    assert [config.learning_rate(step, 5, 1) for step in range(5)] == [1, 1, 1, 1, 0.5]
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
 def test_every_optimizer_takes_a_step_downhill(name, small_model):
     before = {key: value.clone() for key, value in small_model.state_dict().items()}
@@ -89,6 +106,8 @@ def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
         {"hold": -0.1},
         {"warmup": 0.5, "hold": 0.6},
         {"momentum": 1.0},
+        {"cooldown_steps": 0},
+        {"cooldown_from": 3},
     ],
 )
 def test_impossible_values_are_refused(wrong):
