@@ -20,8 +20,12 @@ from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
+from training.distributed import World
+from training.exchange import ParallelConfig
 from training.feeding import as_batch
 from training.objective import Objective
+from training.optim import OptimConfig
+from training.trainer import TrainConfig, Trainer
 from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
@@ -132,6 +136,30 @@ def test_a_window_that_is_given_up_frees_its_graph():
         fused_mlstm(x_proj, State(h, c), *weights)
     inputs = Inputs(x_proj, None, h, c, *weights)
     assert len(cuda_graphs._graphs.idle[cuda_graphs.sizes_of(inputs)]) == 1
+
+
+def test_lane_groups_share_a_window_and_dropout_is_the_cpus(monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "_graphs", cuda_graphs.Graphs())
+    masks = []
+    for device in ("cpu", "cuda"):
+        trainer = Trainer(
+            build_model(ModelConfig(hidden_size=64), seed=1),
+            optim=OptimConfig(lr=1e-3),
+            train=TrainConfig(precision="fp32", dropout=0.3),
+            world=World(0, 1, torch.device(device)),
+            lanes=8,
+            steps=10,
+            seed=0,
+            parallel=ParallelConfig(lane_groups=2),
+        )
+        masks.append(trainer._kept().cpu())
+        tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
+        window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
+        for _ in range(2):
+            trainer.train(as_batch(window, trainer.world.device))
+    assert torch.equal(*masks)
+    (idle,) = cuda_graphs._graphs.idle.values()
+    assert len(idle) == 1
 
 
 def test_the_recurrence_runs_in_triton():
