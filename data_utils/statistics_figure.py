@@ -12,6 +12,8 @@ import numpy as np
 
 from model.storage import write_atomically
 
+from .pictures import literal
+
 COLORS = {"ASCII": "#2166ac", "outside ASCII": "#b2182b"}
 
 
@@ -38,7 +40,7 @@ def _draw_lengths(axes: plt.Axes, parts: dict[str, Any]) -> None:
         counts = np.array(part["length_histogram"]["reviews"][1:], dtype=float)
         if counts.sum():  # a logarithm has no place for the empty ones
             upper = [*edges[1:], edges[-1] * 2**0.5]
-            axes.stairs(counts / part["reviews"], upper, label=name, alpha=0.8)
+            axes.stairs(counts / part["reviews"], upper, label=literal(name), alpha=0.8)
     axes.set(xscale="log", xlabel="bytes in a review", ylabel="share of reviews", title="Length")
     if 1 < len(parts) <= 4:
         axes.legend(fontsize=8)

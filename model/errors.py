@@ -1,5 +1,22 @@
 """The one error a user can cause; commands print it as one line and exit with code 2."""
 
+import reprlib
+from numbers import Integral
+from typing import Any
+
 
 class InputError(Exception):
     """Something given by the user cannot be used: says what, where, and how to mend it."""
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number, Python's or NumPy's; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def checked_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a whole number as Python's; InputError unless it is from `least` to `most`."""
+    if not is_whole(value) or value < least or (most is not None and value > most):
+        bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
+        raise InputError(f"{name} is {reprlib.repr(value)}; it must be a whole number {bounds}")
+    return int(value)

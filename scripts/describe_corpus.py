@@ -54,9 +54,12 @@ def main() -> None:
         seconds = round(perf_counter() - started, 2)
         write_json(options.output, {**statistics, "seconds": seconds})
     if options.figure is not None:
-        from data_utils.statistics_figure import draw_statistics
+        from data_utils.pictures import drawing
 
-        draw_statistics(statistics, options.figure)
+        with drawing(options.figure):
+            from data_utils.statistics_figure import draw_statistics  # matplotlib takes a second
+
+            draw_statistics(statistics, options.figure)
 
 
 def describe(inputs: Sequence[Path], options: Options) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.labelled import LabelledSet
+from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
 from model.classifier import Classifier, save_classifier
 from model.errors import InputError
@@ -78,9 +79,9 @@ def run_transfer(
     results["seed"] = seed
     results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
-    _write_figures(transfer, sets[0].classes, output)
     save_classifier(output / "classifier", classifier)
     write_json(output / "results.json", results)
+    _write_figures(transfer, sets[0].classes, output)
     return results
 
 
@@ -223,7 +224,12 @@ def _untrained(
 def _write_figures(transfer: Transfer, classes: tuple[str, ...], output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
     histogram = unit_histogram(transfer.neuron.index, transfer.examples[2], legend(classes))
-    save_png(draw_weights(contributions), output / "weights.png")
-    save_png(draw_histogram(histogram, transfer.neuron.index), output / "neuron.png")
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
     write_json(output / "figures.json", figures)
+    pictures = {
+        "weights.png": lambda: draw_weights(contributions),
+        "neuron.png": lambda: draw_histogram(histogram, transfer.neuron.index),
+    }
+    for name, draw in pictures.items():
+        with drawing(output / name):
+            save_png(draw(), output / name)

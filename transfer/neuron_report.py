@@ -2,11 +2,14 @@
 
 import base64
 import html
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from data_utils.pictures import drawing
+from model.errors import is_whole
 from model.storage import write_atomically
 
 from .glyphs import visible
@@ -29,31 +32,24 @@ Results = dict[str, Any]
 
 def write_report(results: Results, folder: Path) -> Path:
     """Write neuron.html and figures/*.png; return the page's path."""
-    figures = draw_figures(results)
-    page = as_html(results, figures)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        save_png(figure, folder / "figures" / f"{name}.png")
+    pictures = {}
+    for name, draw in DRAWN.items():
+        with drawing(file := folder / "figures" / f"{name}.png"):
+            figure = draw(results)
+            pictures[name] = as_svg(figure)
+            save_png(figure, file)
+    page = as_html(results, pictures)
     path = folder / "neuron.html"
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
     return path
 
 
-def draw_figures(results: Results) -> dict[str, Figure]:
-    """Return the figures of a study by name."""
-    unit = results["neuron"]["index"]
-    return {
-        "histogram": draw_histogram(results["histogram"], unit, SIZE),
-        "ranking": draw_ranking(results["ranking"], unit),
-        "by_units": draw_by_units(results["by_units"], results["baselines"]),
-        "by_labels": draw_by_labels(
-            results["by_labels"], results["baselines"], finetuned=_finetuned(results)
-        ),
-    }
+def as_html(results: Results, pictures: Mapping[str, str]) -> str:
+    """Return one page that needs nothing else: no script, no network, no other file.
 
-
-def as_html(results: Results, figures: dict[str, Figure]) -> str:
-    """Return one page that needs nothing else: no script, no network, no other file."""
+    pictures: SVG by name; where one could not be drawn the page says so.
+    """
     limit = results["extremes"]["limit"]
     content = {
         "style": page_style(),
@@ -76,10 +72,18 @@ def as_html(results: Results, figures: dict[str, Figure]) -> str:
         "words": _words(results["extremes"]["words"]),
         "origin": _origin(results),
     }
-    content |= {name: _image(figure, ALTERNATIVES[name]) for name, figure in figures.items()}
+    content |= {name: _image(pictures.get(name), about) for name, about in ALTERNATIVES.items()}
     return fill(TEMPLATE.read_text(encoding="utf-8"), content)
 
 
+DRAWN: dict[str, Callable[[Results], Figure]] = {
+    "histogram": lambda found: draw_histogram(found["histogram"], found["neuron"]["index"], SIZE),
+    "ranking": lambda found: draw_ranking(found["ranking"], found["neuron"]["index"]),
+    "by_units": lambda found: draw_by_units(found["by_units"], found["baselines"]),
+    "by_labels": lambda found: draw_by_labels(
+        found["by_labels"], found["baselines"], finetuned=_finetuned(found)
+    ),
+}
 ALTERNATIVES = {
     "histogram": "Histogram of the unit's value after the texts of the test set, by label",
     "ranking": "Every unit's train accuracy by itself over its weight in the regression",
@@ -106,7 +110,7 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
 def _about(results: Results) -> str:
     model, sizes = results["model"], results["examples"]
     characters = model["provenance"].get("characters")
-    trained = f", {characters:,} characters read in training" if characters else ""
+    trained = f", {characters:,} characters read in training" if is_whole(characters) else ""
     counts = ", ".join(f"{count:,} {name}" for name, count in sizes.items())
     negative, positive = map(html.escape, results["classes"])
     neuron = results["neuron"]
@@ -266,8 +270,10 @@ def _accuracy(row: dict[str, Any], digits: int = 4) -> list[str]:
     return [f"{row['test_accuracy']:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
 
 
-def _image(figure: Figure, alternative: str) -> str:
-    svg = base64.b64encode(as_svg(figure).encode()).decode()
+def _image(picture: str | None, alternative: str) -> str:
+    if picture is None:
+        return f"<p>{html.escape(alternative)}: could not be drawn.</p>"
+    svg = base64.b64encode(picture.encode()).decode()
     return f'<img alt="{html.escape(alternative)}" src="data:image/svg+xml;base64,{svg}">'
 
 

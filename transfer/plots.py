@@ -9,6 +9,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure  # without pyplot: no display, nothing to close
 
+from data_utils.pictures import literal
+
 from .regression import Examples, Regression
 
 BINS = 25
@@ -45,7 +47,8 @@ def unit_histogram(
     unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
     """Count a unit's values by label, in bins that all labels share; names: one per label."""
-    values = examples.features[:, unit]
+    # fp32 has no room for 25 bins between values that are nearly the same.
+    values = examples.features[:, unit].astype(np.float64)
     edges = np.histogram_bin_edges(values, BINS)
     counts = {
         name: np.histogram(values[examples.labels == label], edges)[0].tolist()
@@ -75,7 +78,7 @@ def draw_histogram(histogram: dict[str, Any], unit: int, size: tuple = SIZE) -> 
     edges = np.array(histogram["edges"])
     for name in (name for name in histogram if name != "edges"):
         color = COLORS.get(name)  # absent, the next one of matplotlib's cycle
-        axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=name)
+        axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=literal(name))
     axes.set(
         xlabel=f"cell state of unit {unit} after the text",
         ylabel="texts of the test set",

@@ -171,5 +171,6 @@ def test_a_picture_of_nothing_and_of_everything(tmp_path):
     empty = Tally().describe(0)
     draw_statistics({"parts": {"train": empty}, "all": empty}, tmp_path / "empty.svg")
     statistics_table({"parts": {"train": empty}, "all": empty})
-    draw_statistics(describe_reviews([write_reviews(tmp_path / "a.jsonl")]), tmp_path / "a.pdf")
+    paths = [write_reviews(tmp_path / name) for name in ("$x^{$.jsonl", "_b.jsonl")]
+    draw_statistics(describe_reviews(paths), tmp_path / "a.pdf")  # a file's name is no formula
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")

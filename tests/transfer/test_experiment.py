@@ -14,6 +14,7 @@ from model.features import features_in_order
 from model.pooling import FeatureKind
 from model.text import text_profile
 from model.weights import LoadedModel, model_digest
+from transfer import experiment
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer
 
@@ -99,6 +100,26 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     expected = np.array(classifier.classes)[three[2].labels]
     assert (found == expected).mean() == results["test_accuracy"]
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
+
+
+def unable(*_):
+    raise RuntimeError("no font")
+
+
+def test_results_are_whole_before_pictures_are_drawn(
+    tmp_path, small_model, sets, monkeypatch, caplog
+):
+    monkeypatch.setattr(experiment, "save_png", unable)
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    results = run_transfer(loaded, sets, tmp_path / "out")
+    assert results == json.loads((tmp_path / "out" / "results.json").read_text())
+    load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
+    assert (tmp_path / "out" / "figures.json").is_file()
+    warnings = [record.getMessage() for record in caplog.records]
+    assert [text.split(" could")[0].rpartition("/")[2] for text in warnings] == [
+        "weights.png",
+        "neuron.png",
+    ]
 
 
 def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 import transfer.neuron_study as neuron_study
 from data_utils.labelled import LabelledSet, against_rest
@@ -19,8 +18,9 @@ from model.weights import load_model
 from tests.transfer.test_experiment import make_set, with_questions
 from tests.transfer.test_heatmap import NASTY
 from tests.transfer.test_page import BROWSER, browse, messages
-from transfer.neuron_report import as_html, draw_figures, write_report
+from transfer.neuron_report import DRAWN, as_html, write_report
 from transfer.neuron_study import StudyOptions, run_study
+from transfer.plots import as_svg
 
 OPTIONS = StudyOptions(labels=(8, 60), draws=2, untrained=2)
 NASTY_CLASS = '<b>"yes" & no</b>'
@@ -88,7 +88,7 @@ def test_the_page_is_drawn_from_the_file_alone(studied):
     results, folder, _ = studied
     kept = json.loads((folder / "neuron.json").read_text())
     page = (folder / "neuron.html").read_text()
-    assert as_html(kept, draw_figures(kept)) == page
+    assert as_html(kept, {name: as_svg(draw(kept)) for name, draw in DRAWN.items()}) == page
     for name in ("histogram", "ranking", "by_units", "by_labels"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/svg+xml;base64,") == 4
@@ -103,7 +103,7 @@ def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(st
     low, high = whole["draw_interval"]
     assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
     assert f"<td>{whole['test_accuracy']:.3f}</td><td>{low:.3f} to {high:.3f}</td>" in page
-    axes = draw_figures(results)["by_labels"].axes[0]
+    axes = DRAWN["by_labels"](results).axes[0]
     shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
     for edge in (low, high):
         assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
@@ -111,19 +111,37 @@ def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(st
 
 def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied):
     results, folder, _ = studied
-    read_only = draw_figures(results), (folder / "neuron.html").read_text()
+    read_only = results, (folder / "neuron.html").read_text()
     tuned = copy.deepcopy(results)
     tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
-    drawn = draw_figures(tuned)
-    has_labels = drawn, as_html(tuned, dict.fromkeys(drawn, Figure()))
-    for (figures, page), has_seen_labels in ((read_only, False), (has_labels, True)):
-        labels = {name: figures[name].axes[0].get_xlabel() for name in ("by_units", "by_labels")}
+    has_labels = tuned, as_html(tuned, {})
+    for (found, page), has_seen_labels in ((read_only, False), (has_labels, True)):
+        labels = {
+            name: DRAWN[name](found).axes[0].get_xlabel() for name in ("by_units", "by_labels")
+        }
         assert all("shaded: 95 %" in label for label in labels.values())
         assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
         assert "Shaded, and beside the means: 95 % intervals" in page
         assert ("fine-tuned on labels before" in page) == has_seen_labels
         assert "whose 40 labels are used in addition" in page
         assert "usual" not in page
+
+
+def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, monkeypatch, caplog):
+    def unable(found):
+        raise RuntimeError("no font")
+
+    monkeypatch.setitem(DRAWN, "by_units", unable)
+    page = write_report(studied[0], tmp_path).read_text()
+    assert page.count("data:image/svg+xml;base64,") == 3
+    assert "the numbers are in neuron.json: could not be drawn." in page
+    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
+        "by_labels",
+        "histogram",
+        "ranking",
+    ]
+    (record,) = caplog.records
+    assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
 
 
 def test_nothing_of_a_text_or_a_label_acts(studied):
