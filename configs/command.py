@@ -28,6 +28,7 @@ from training.launcher import end_launcher
 Options = TypeVar("Options")
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
 INTERRUPTED = 130  # 128 + SIGINT
+MOST_CHARACTERS = 1000  # of an error: a damaged file may hold a name as long as itself
 
 
 REGISTRY = ConstructorRegistry()
@@ -145,7 +146,10 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"
-    return " ".join(str(error).split())
+    line = " ".join(str(error).split())
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    return f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
 
 
 def prepare_output(*paths: Path | None) -> None:

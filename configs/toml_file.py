@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import os
+import reprlib
 import tomllib
 import types
 import typing
@@ -18,6 +19,7 @@ from model.storage import write_atomically
 from .schema import RunConfig
 
 Section = TypeVar("Section")
+MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time and memory by the square of a key's dots
 
 
 def load_config(path: Path) -> RunConfig:
@@ -35,6 +37,9 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
     one), a key that is missing, or a value of the wrong type or range.
     """
     try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config") from error
@@ -95,7 +100,8 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
         return check_type(value, hint)
     except TypeCheckError as error:
         wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-        raise InputError(f"{place}: {key} = {value!r} should be {wanted}") from error
+        shown = reprlib.repr(value)
+        raise InputError(f"{place}: {key} = {shown} should be {wanted}") from error
 
 
 def _row_of(hint: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from .errors import InputError
+from .errors import InputError, checked_whole
 from .pooling import FeatureKind, Pooling, check_poolings
+from .shapes import hold_finite
 from .storage import check_format_version, read_json, write_json
 from .weights import CLASSIFIER_FILE as CONFIG_FILE
 from .weights import check_shapes, load_tensors, save_tensors
@@ -126,15 +127,14 @@ def load_classifier(folder: Path, hidden_size: int) -> Classifier:
         link = _link(description)
         pooling, neuron_pooling = _poolings(description)
         threshold = checked_threshold(description.get("threshold", THRESHOLD))
-        index, polarity = (int(description["neuron"][name]) for name in ("index", "polarity"))
+        index = checked_whole("neuron", description["neuron"]["index"], 0, hidden_size - 1)
+        polarity = _polarity(description["neuron"])
         digest = str(description["model_digest"])
     except (KeyError, TypeError, ValueError, InputError) as error:
         kind = "two classes" if description["format_version"] == 1 else "classes"
         raise InputError(f"{path}: not a description of {kind} ({error})") from error
     size = hidden_size * len(pooling)
     coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), size)
-    if not 0 <= index < hidden_size:
-        raise InputError(f"{path}: neuron {index} is none of the model's {hidden_size} units")
     return Classifier(
         *(coefficients, intercept, classes, index, polarity, digest, threshold),
         link=link,
@@ -147,8 +147,9 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
     rows = () if classes == 2 else (classes,)
     check_shapes(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
     tensors = load_tensors(path)
-    intercept = tensors["intercept"].numpy()
-    return tensors["coefficients"].numpy(), intercept if rows else float(intercept[0])
+    hold_finite(path, tensors)
+    intercept = tensors["intercept"].float().numpy()
+    return tensors["coefficients"].float().numpy(), intercept if rows else float(intercept[0])
 
 
 def checked_threshold(value: Any) -> float:
@@ -160,8 +161,8 @@ def checked_threshold(value: Any) -> float:
 
 def checked_classes(given: Any) -> tuple[str, ...]:
     """Return the names of classes; InputError where they are not a list of two or more."""
-    classes = tuple(map(str, given))
-    if isinstance(given, str) or len(set(classes)) != len(classes):
+    classes = tuple(map(str, given)) if isinstance(given, list) else ()
+    if not classes or len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:
         raise InputError(f"it has {len(classes)} of them")
@@ -192,6 +193,13 @@ def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pool
     if own not in poolings:
         raise InputError(f"the neuron's pooling is {own!r}, none of {poolings}")
     return tuple(poolings), own
+
+
+def _polarity(neuron: Mapping[str, Any]) -> int:
+    polarity = neuron["polarity"]
+    if isinstance(polarity, bool) or polarity not in (1, -1):
+        raise InputError(f"polarity is {polarity!r}; 1 or -1")
+    return int(polarity)
 
 
 def _link(description: Mapping[str, Any]) -> Link:

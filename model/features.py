@@ -36,8 +36,6 @@ def final_states(
     returned, where it is kept between calls. `advance` is told, for a progress bar, how many bytes
     have been read since it was called last.
     """
-    if batch_size < 1:
-        raise InputError(f"batch size is {batch_size}; it must be at least 1")
     lengths = [len(sequence) for sequence in sequences]
     with torch.inference_mode():
         weights = weights or model.fold()
@@ -74,7 +72,7 @@ def _walk(
     advance: Callable[[int], object] | None,
 ) -> np.ndarray:
     device = model.embedding.weight.device
-    layers = kind.layers_of(model.config)
+    layers, units = kind.layers_of(model.config), kind.units_of(model.config)
     state = model.initial_state(len(batch.rows))
     width = kind.width(model.config)
     pools = [Pool(pooling, len(batch.rows), width, device) for pooling in kind.poolings]
@@ -86,9 +84,15 @@ def _walk(
         state = state.narrow(active)
         for part in torch.from_numpy(tokens).to(device).split(piece, dim=1):
             _, state = model.hidden(part, state, weights)
-            values = kind.read(state, layers)  # [active, width]
+            values = kind.read(state, layers, units)  # [active, width]
             for pool in pools:
                 pool.add(values)
         if advance is not None:
             advance(active * (stop - start))
-    return torch.cat([pool.features() for pool in pools], dim=1).cpu().numpy()
+    features = torch.cat([pool.features() for pool in pools], dim=1).cpu().numpy()
+    if not np.isfinite(features).all():
+        raise InputError(
+            "features become NaN or infinite: the model's weights are damaged, or too large for "
+            f"products in {str(model.dtype).removeprefix('torch.')}"
+        )
+    return features

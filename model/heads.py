@@ -7,8 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .errors import InputError
+from .errors import InputError, checked_whole
 
+# As in language_model.py: whatever a description asks for can be held against its file at once.
+MOST_UNITS = 1 << 20
+MOST_LAYERS = MOST_HEADS = 1 << 10
 SMALLEST_SCALE = 1e-2  # of the median scale: a unit that hardly moves is not blown up
 
 
@@ -25,10 +28,10 @@ class HeadsConfig:
     of its own."""
 
     def __post_init__(self) -> None:
-        if any(size < 1 for size in self.hidden_layers):
-            raise InputError(f"hidden layers are {list(self.hidden_layers)}; each must be above 0")
-        if self.heads_per_class < 1:
-            raise InputError(f"heads per class are {self.heads_per_class}; at least 1")
+        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
+        for size in self.hidden_layers:
+            checked_whole("the size of a hidden layer", size, 1, MOST_UNITS)
+        checked_whole("the number of heads per class", self.heads_per_class, 1, MOST_HEADS)
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout is {self.dropout}; it is a share, 0 <= dropout < 1")
 

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import InputError
 from .storage import read_json, write_atomically
 from .tokenizer import BYTES, TOKENIZER_FILE
-from .weights import CONFIG_FILE, WEIGHTS_FILE, find_model
+from .weights import CONFIG_FILE, WEIGHTS_FILE, load_model
 
 CARD_FILE = "README.md"
 # What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
@@ -26,7 +26,7 @@ def push_to_hub(
 
     repository: "owner/name", made where it is absent. token: absent, as `hf auth login` left it.
     """
-    folder = find_model(name_or_folder)
+    folder = load_model(name_or_folder).folder  # what is damaged is not published
     api = _hub().HfApi(token=token)
     write_card(folder)
     api.create_repo(repository, private=private, exist_ok=True)

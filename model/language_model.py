@@ -1,6 +1,7 @@
 """The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
 pieces of a SentencePiece vocabulary."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -8,13 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .errors import InputError
+from .errors import InputError, checked_whole, is_whole
 from .layers import LstmLayer, MlstmLayer, RecurrentLayer
 from .recurrence import Backend
 from .state import State, accumulation_dtype
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
+# No model comes near. Up to these, shapes fit torch's integers and even a description that was made
+# to do harm is held against its file at once.
+MOST = {
+    **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
+    "layers": 1 << 10,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +51,17 @@ class ModelConfig:
     more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "embedding_size", "vocabulary_size", "layers", "segments"):
-            value = getattr(self, name)
-            if name == "vocabulary_size" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InputError(f"model.{name} is {value!r}; it must be a whole number above 0")
+        for name, most in MOST.items():
+            if (value := getattr(self, name)) is not None or name != "vocabulary_size":
+                value = checked_whole(f"model.{name}", value, 1, most)
+                object.__setattr__(self, name, value)  # the one way into a frozen dataclass
         if self.cell not in ("mlstm", "lstm"):
             raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
+        if not isinstance(self.weight_norm, bool):
+            raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
+        bias = self.forget_gate_bias
+        if isinstance(bias, bool) or not isinstance(bias, int | float) or not math.isfinite(bias):
+            raise InputError(f"model.forget_gate_bias is {bias!r}; it must be a finite number")
 
     @property
     def symbols(self) -> int:
@@ -78,10 +88,10 @@ class ModelConfig:
 
     def check_unit(self, unit: int, layer: int) -> None:
         """Raise InputError where there is no such unit or layer; layer -1 is the last."""
-        if not 0 <= unit < self.hidden_size:
-            raise InputError(f"unit {unit}: the model has units 0 to {self.hidden_size - 1}")
-        if not -self.layers <= layer < self.layers:
-            raise InputError(f"layer {layer}: the model has layers 0 to {self.layers - 1}")
+        if not is_whole(unit) or not 0 <= unit < self.hidden_size:
+            raise InputError(f"unit {unit!r}: the model has units 0 to {self.hidden_size - 1}")
+        if not is_whole(layer) or not -self.layers <= layer < self.layers:
+            raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
 
 
 class Weights(NamedTuple):

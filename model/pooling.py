@@ -1,13 +1,13 @@
 """What a feature is: which part of the state, of which layers, and when it is read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from .errors import InputError
+from .errors import InputError, is_whole
 from .language_model import ModelConfig
 from .state import State
 
@@ -49,22 +49,24 @@ class FeatureKind:
             if self.layers not in known:
                 raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
             return known[self.layers]
-        chosen = list(self.layers)
-        if not chosen or not set(chosen) <= set(range(config.layers)):
+        chosen = _as_list("layers", self.layers)
+        if not chosen or not all(is_whole(n) and 0 <= n < config.layers for n in chosen):
             raise InputError(
                 f"layers is {chosen}; the model has {config.layers}, numbered from 0: name at "
                 "least one of them"
             )
-        return chosen
+        return [int(number) for number in chosen]
 
     def units_of(self, config: ModelConfig) -> list[int]:
         """Return the units read; InputError for one that the model does not have."""
-        chosen = range(config.hidden_size) if self.units is None else self.units
+        if self.units is None:
+            return list(range(config.hidden_size))
+        chosen = _as_list("units", self.units)
         for unit in chosen:
             config.check_unit(unit, -1)
         if not chosen:
             raise InputError("units is empty; name at least one, or leave it out for all")
-        return list(chosen)
+        return [int(unit) for unit in chosen]
 
     def size(self, config: ModelConfig) -> int:
         """Return F, numbers per text: units times layers times poolings."""
@@ -84,10 +86,13 @@ class FeatureKind:
             names = [f"{pooling}_{name}" for pooling in self.poolings for name in names]
         return names
 
-    def read(self, state: State, layers: Sequence[int]) -> Tensor:
-        """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider."""
+    def read(self, state: State, layers: list[int], units: list[int]) -> Tensor:
+        """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider.
+
+        layers, units: what `layers_of` and `units_of` returned.
+        """
         chosen = state.c if self.state == "cell" else state.h
-        wanted = slice(None) if self.units is None else list(self.units)
+        wanted = slice(None) if self.units is None else units  # a slice does not copy
         values = torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1)
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
@@ -101,6 +106,13 @@ def check_poolings(poolings: Sequence[str]) -> None:
             raise InputError(f"pooling is {pooling!r}; known: {', '.join(known)}")
     if not poolings or len(set(poolings)) != len(poolings):
         raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
+
+
+def _as_list(name: str, given: Any) -> list[Any]:
+    """Return what should be a row of numbers, NumPy's too."""
+    if isinstance(given, str) or getattr(given, "ndim", 1) != 1 or not isinstance(given, Iterable):
+        raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
+    return list(given)
 
 
 class Pool:

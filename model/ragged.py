@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .errors import checked_whole
+
 
 class Batch(NamedTuple):
     """Rows of similar length that are walked together, longest first."""
@@ -26,7 +28,9 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
 
     Rows are sorted by length, so a short text never waits for a long one; inside a batch a row
     leaves when it ends. A span is at most `block` long: memory does not grow with the text.
+    Raises InputError for a batch size that is none.
     """
+    checked_whole("the batch size", batch_size, 1)
     order = np.argsort(-np.asarray(lengths), kind="stable")
     for first in range(0, len(order), batch_size):
         rows = order[first : first + batch_size]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .errors import InputError
+from .errors import InputError, is_whole
 from .language_model import LanguageModel
 from .state import State
 from .text import TextProfile
@@ -43,11 +43,11 @@ class SamplingConfig:
             raise InputError(f"temperature is {self.temperature}; it must be 0 or above, finite")
         if not 0 < self.top_p <= 1:
             raise InputError(f"top-p is {self.top_p}; it must be above 0 and at most 1")
-        if self.top_k < 0:
+        if not is_whole(self.top_k) or self.top_k < 0:
             raise InputError(f"top-k is {self.top_k}; it must be 0 (all symbols) or above")
-        if self.length < 1:
+        if not is_whole(self.length) or self.length < 1:
             raise InputError(f"length is {self.length}; it must be at least 1 byte")
-        if self.seed < 0:
+        if not is_whole(self.seed) or self.seed < 0:
             raise InputError(f"seed is {self.seed}; it must be 0 or above")
 
 
@@ -164,7 +164,7 @@ def generate(
     ends after `config.length` bytes, or before the first `stop`, where one is given. Its
     characters, joined, are valid UTF-8. Raises InputError for a unit that the model lacks.
     """
-    if samples < 1:
+    if not is_whole(samples) or samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
     reader = Reader(model, clamp)
     tokens, owed = tokenizer.opening(opening)

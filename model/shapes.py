@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from .errors import InputError
@@ -48,6 +49,15 @@ def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
 
 def _word(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def hold_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise InputError for the first tensor that holds NaN or infinity."""
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise InputError(
+                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
+            )
 
 
 def _text(shape: Shape | None) -> str:

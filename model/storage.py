@@ -120,7 +120,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, deep nesting
         raise InputError(f"{path}: not JSON ({error}); is the file damaged?") from error
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected a JSON object, found {type(content).__name__}")
@@ -130,7 +130,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
     """Refuse, by name, a file of a format that this version does not know."""
     version = content.get("format_version")
-    if not isinstance(version, int) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"{path}: has no format_version; was it written by this project?")
     if version > supported:
         raise InputError(

@@ -29,19 +29,24 @@ class SubwordTokenizer(Tokenizer):
     """
 
     def __init__(self, kind: str, content: bytes):
+        package = sentencepiece()
         try:
-            self._processor = sentencepiece().SentencePieceProcessor(model_proto=content)
-        except RuntimeError as error:
+            if not content:  # which SentencePiece takes for none given
+                raise ValueError("it is empty")
+            self._processor = package.SentencePieceProcessor(model_proto=content)
+            spellings = [_spelling(self._processor, n) for n in range(len(self._processor))]
+            symbols = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+        except (RuntimeError, ValueError) as error:  # also pieces that are not UTF-8
             raise InputError(f"{TOKENIZER_FILE}: not SentencePiece's ({error})") from error
-        spellings = [_spelling(self._processor, symbol) for symbol in range(len(self._processor))]
-        super().__init__(kind, spellings, np.uint16)
-        symbols = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
-        self._bytes = np.array(symbols, np.uint16)  # [256], the symbol of each byte
-        if self.decode(self._bytes) != bytes(range(256)) or len(spellings) > MOST_SYMBOLS:
+        known = dict(enumerate(spellings))
+        says_bytes = b"".join(known.get(symbol, b"") for symbol in symbols) == bytes(range(256))
+        if not says_bytes or len(spellings) > MOST_SYMBOLS:
             raise InputError(
                 f"{TOKENIZER_FILE}: cannot say every byte, or has {len(spellings):,} symbols, more "
                 f"than {MOST_SYMBOLS:,}; make one with scripts/prepare_corpus.py"
             )
+        super().__init__(kind, spellings, np.uint16)
+        self._bytes = np.array(symbols, np.uint16)  # [256], the symbol of each byte
         self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
         self.content = content
         self.digest = hashlib.sha256(content).hexdigest()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .language_model import LanguageModel
-from .pooling import StateName
+from .pooling import FeatureKind, StateName
 from .ragged import ragged_batches
 
 
@@ -34,6 +34,7 @@ def moments(
     `model.step`, byte by byte: a window would give the cell state only after its last byte.
     """
     model.config.check_unit(0, layer)
+    FeatureKind(state=state)  # refuses another word
     device = model.embedding.weight.device
     weights = model.fold()
     for batch in ragged_batches([len(sequence) for sequence in sequences], batch_size, block=128):
@@ -60,7 +61,8 @@ def trace(
 ) -> list[np.ndarray]:
     """Return the units' values after every byte: float32 [n, U] for each sequence.
 
-    units: which, in the order wanted; None: all H. Raises InputError for one the model lacks.
+    units: which, in the order wanted; None: all H. Raises InputError for one the model lacks,
+    and for another state than "cell" or "hidden".
     advance: told how many bytes have been read since it was called last, for a progress bar.
     """
     units = range(model.config.hidden_size) if units is None else units

@@ -4,7 +4,7 @@ Nothing is ever unpickled.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from .errors import InputError
 from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
-from .quantization import dequantize, quantize, quantized_shapes
-from .shapes import Shape, hold_shapes
+from .quantization import dequantize, is_quantized, quantize, quantized_shapes
+from .shapes import Shape, hold_finite, hold_shapes
 from .storage import check_format_version, read_json, step_folders, write_atomically, write_json
 from .text import TextProfile, text_profile
 from .tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -30,6 +30,8 @@ CONFIG_FILE = "config.json"
 SHIPPED_MODELS = Path(__file__).parent / "pretrained"
 CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
 ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
+FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
+INTEGER = "I8"  # for what is kept as 8-bit integers
 
 
 @dataclass(frozen=True)
@@ -99,22 +101,18 @@ def load_model(
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
     tokenizer = load_tokenizer(folder, description, path)
+    profile, provenance, quantized = _read_rest(description, path)
     if tokenizer.vocabulary_size != config.symbols:
         raise InputError(
             f"{path}: {config.symbols} symbols, and its tokenizer has {tokenizer.vocabulary_size}"
         )
     with torch.device("meta"):
         expected = LanguageModel(config, compute_dtype)
-    quantized = bool(description.get("quantized", description["format_version"] == 2))
-    weights = folder / WEIGHTS_FILE
-    shapes = {name: tuple(t.shape) for name, t in expected.state_dict().items()}
-    check_shapes(weights, quantized_shapes(shapes) if quantized else shapes)
-    tensors = load_tensors(weights)
+    tensors = _load_weights(folder / WEIGHTS_FILE, expected, quantized)
     model = expected.to_empty(device="cpu")
-    model.load_state_dict(dequantize(tensors) if quantized else tensors)
+    model.load_state_dict(tensors)
     model.to(device).eval()
-    profile = text_profile(str(description.get("text_profile")))
-    return LoadedModel(model, profile, folder, description.get("provenance", {}), tokenizer)
+    return LoadedModel(model, profile, folder, provenance, tokenizer)
 
 
 def model_digest(model: LanguageModel) -> str:
@@ -162,7 +160,36 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
         raise InputError(
             f"{path}: architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
         )
-    return ModelConfig(**architecture, backend=backend)  # type: ignore[arg-type]
+    try:
+        return ModelConfig(**architecture, backend=backend)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _read_rest(
+    description: Mapping[str, Any], path: Path
+) -> tuple[TextProfile, Mapping[str, Any], bool]:
+    """Return the text profile, the provenance, and whether matrices are kept as integers."""
+    provenance = description.get("provenance", {})
+    if not isinstance(provenance, dict):
+        raise InputError(f"{path}: provenance is {provenance!r}; it must be a section")
+    quantized = description.get("quantized", description["format_version"] == 2)
+    if not isinstance(quantized, bool):
+        raise InputError(f"{path}: quantized is {quantized!r}; true or false")
+    try:
+        return text_profile(str(description.get("text_profile"))), provenance, quantized
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str, Tensor]:
+    """Return a model's weights from a file whose header fits it."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    integers = {name for name, shape in shapes.items() if quantized and is_quantized(shape)}
+    check_shapes(path, quantized_shapes(shapes) if quantized else shapes, integers)
+    tensors = dequantize(load_tensors(path)) if quantized else load_tensors(path)
+    hold_finite(path, tensors)
+    return tensors
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -184,13 +211,24 @@ def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
 
 
-def check_shapes(path: Path, expected: Mapping[str, Shape]) -> None:
-    """Compare a file's header with the expected shapes; no tensor is read."""
+def check_shapes(
+    path: Path, expected: Mapping[str, Shape], integers: Set[str] = frozenset()
+) -> None:
+    """Compare a file's header with the expected shapes; no tensor is read.
+
+    integers: the names of tensors that are 8-bit integers; all others are floating-point numbers.
+    """
     try:
         with safe_open(path, framework="pt") as file:
-            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            found = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            dtypes = {name: part.get_dtype() for name, part in slices.items()}
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except SafetensorError as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
     hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
+    for name, dtype in sorted(dtypes.items()):
+        if dtype not in ({INTEGER} if name in integers else FLOATS):
+            wanted = "8-bit integers" if name in integers else "floating-point numbers"
+            raise InputError(f"{path}: tensor {name} holds {dtype}, not {wanted}")

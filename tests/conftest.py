@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 if not torch.cuda.is_available():
     # Before anything imports Triton, torch.compile for one: its own functions read it then.
@@ -23,6 +24,11 @@ from model.language_model import LanguageModel, ModelConfig, build_model
 from model.subwords import SubwordTokenizer, train_vocabulary
 from model.text import text_profile
 from model.tokenizer import BYTES, Tokenizer
+
+# No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
+settings.register_profile("default", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=20_000)
+settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

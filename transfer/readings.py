@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from model.classifier import Classifier
-from model.errors import InputError
+from model.errors import InputError, is_whole
 from model.pooling import StateName
 from model.text import TextProfile
 from model.trace import liveliest_units, trace
@@ -61,7 +61,7 @@ def read_texts(
     """
     if not texts:
         raise InputError("no texts to read")
-    if top < 0:
+    if not is_whole(top) or top < 0:
         raise InputError(f"top is {top}; it must be 0 or above")
     profile = loaded.profile
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
@@ -84,7 +84,8 @@ def read_texts(
         for text, as_shown, values in zip(texts, shown, covered, strict=True)
     ]
     layers = loaded.model.config.layers
-    return Readings(readings, wanted, state, layer % layers, _origin(loaded), poles)
+    numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
+    return Readings(readings, numbers, state, layer % layers, _origin(loaded), poles)
 
 
 def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from torch import Tensor
-
 from ..errors import InputError
 from ..language_model import LanguageModel
+from ..shapes import hold_finite
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
@@ -38,7 +36,7 @@ class Imported:
 def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import OpenAI's numbered .npy files; `auto` means i f o u, as their code has it."""
     tensors = read_openai(folder)
-    _require_finite(folder, tensors)
+    hold_finite(folder, tensors)
     order: GateOrder = "ifou" if gate_order == "auto" else gate_order
     model = assemble(tensors, order)
     bits = bits_on_plain_english(model)
@@ -58,7 +56,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     English better is taken. Raises InputError where that does not decide.
     """
     weights = read_nvidia(path)
-    _require_finite(path, weights.tensors)
+    hold_finite(path, weights.tensors)
     remarks = _describe(weights)
     if gate_order == "auto":
         order, reason = _find_order(path, weights)
@@ -155,9 +153,3 @@ def _provenance(
 def _measured(bits: float) -> dict[str, float]:
     """Return what was measured; JSON has no word for NaN."""
     return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}
-
-
-def _require_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"{source}: {name} holds NaN or infinity; the file is damaged")

@@ -12,8 +12,7 @@ and `w_mhh` (H, H), each whole or as `_g` (out, 1) and `_v`, weight norm per row
 256 symbols are the bytes. 257 are the tokenizer of 2019: symbol 0 pads, symbol b + 1 is byte b.
 """
 
-import argparse
-import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..language_model import VOCABULARY_SIZE
 from ..shapes import LAYOUT, Shape, hold_shapes
+from .tensor_file import load_tensor_file
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
 WRAPPERS = ("sd", "lm_encoder")
@@ -43,10 +43,13 @@ class NvidiaWeights:
 def read_nvidia(path: Path) -> NvidiaWeights:
     """Read a language model, or the one inside a classifier.
 
-    Raises InputError for files that are missing, damaged or hold code, for other architectures,
-    and for shapes that do not fit each other. Nothing but tensors and plain containers is loaded.
+    Raises InputError for files that are damaged, hold code, or claim more numbers than they hold,
+    for other architectures, and for shapes that do not fit each other. Nothing but tensors and
+    plain containers is loaded.
     """
-    content = _load(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
+    content = load_tensor_file(path)
     found, has_classifier = _flatten(path, content)
     has_decoder = "decoder.weight" in found or "decoder.bias" in found
     symbols, layers = _check(path, found, has_decoder)
@@ -66,29 +69,6 @@ def read_nvidia(path: Path) -> NvidiaWeights:
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
     return NvidiaWeights(exact, symbols, has_decoder, has_classifier)
-
-
-def _load(path: Path) -> Any:
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
-    with open(path, "rb") as file:  # out here, so that a missing file is not called damaged
-        try:
-            # Fine-tuned classifiers carry their command line; a Namespace is a bag of names.
-            with torch.serialization.safe_globals([argparse.Namespace]):
-                return torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged stream of pickle opcodes can raise anything
-            raise _refusal(path, error) from error
-
-
-def _refusal(path: Path, error: Exception) -> InputError:
-    """Say it in our own words: torch's advise to load the file with code and all."""
-    offender = re.search(r"GLOBAL ([\w.]+)", str(error))
-    if offender is None:
-        return InputError(f"{path}: no PyTorch file, or damaged or cut short; get it again")
-    return InputError(
-        f"{path}: refused, it holds {offender[1]}, not tensors alone; nothing of it was run. Ask "
-        "for a state dict, or for the weights as .npy files"
-    )
 
 
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
@@ -116,12 +96,17 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     for name, tensor in flat.items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
             raise InputError(f"{path}: {name} is no dense tensor of floating-point numbers")
+    asked, held = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
+    if asked > held:
+        raise InputError(
+            f"{path}: its tensors claim {asked:,} bytes where the file has {held:,}; get it again"
+        )
     return flat, has_classifier
 
 
 def _keys(content: Any) -> str:
     if isinstance(content, Mapping):
-        return ", ".join(map(repr, list(content)[:6])) or "nothing"
+        return ", ".join(map(reprlib.repr, list(content)[:6])) or "nothing"
     return f"a {type(content).__name__}"
 
 

@@ -12,6 +12,7 @@ a size limit, so any number of blocks is read, and the files after them are numb
 Folded weights have no gains: 9 to 12 are absent, whether or not the last two are renumbered.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..shapes import LAYOUT, Shape, hold_shapes
 from ..storage import is_taken, whole_folder
 from .gates import reorder
 
+NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 BLOCKS = 4  # of wh, when we write
 AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
 GAINS = {"gx", "gh", "gmx", "gmh"}
@@ -71,7 +73,7 @@ def _numbered_files(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: no such folder; give the one that holds 0.npy, 1.npy, ...")
     files = list(folder.glob("*.npy"))
     for path in files:
-        if not path.stem.isdecimal() or path.stem != str(int(path.stem)):
+        if not NUMBER.fullmatch(path.stem):
             raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; take it away")
     if not files:
         raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
@@ -149,7 +151,7 @@ def _gaps(files: list[str]) -> str:
     numbers = {int(Path(file).stem) for file in files}
     # At least up to 14: the last files may be the missing ones.
     missing = sorted(set(range(max(*numbers, 14) + 1)) - numbers)
-    listed = ", ".join(f"{number}.npy" for number in missing)
+    listed = ", ".join([f"{number}.npy" for number in missing[:15]] + ["..."] * (len(missing) > 15))
     return f"; of 0.npy to {max(*numbers, 14)}.npy not there: {listed}" if missing else ""
 
 

@@ -64,6 +64,18 @@ def test_a_full_disk_is_one_line():
     assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")
 
 
+def test_an_error_is_short_whatever_it_quotes(capsys):
+    def quote_a_file():
+        raise InputError(f"config.json: unknown {'key' * 9_000_000}\n; take it away")
+
+    with pytest.raises(SystemExit):
+        run(quote_a_file)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) < 1100
+    assert line.startswith("error: config.json: unknown key")
+    assert line.endswith("; take it away")
+
+
 def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
     def break_a_pipe_of_its_own():
         raise BrokenPipeError(32, "Broken pipe", "a worker")

@@ -101,7 +101,10 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path):
         ("[model", "not TOML"),
         ("seed = 1" + "0" * 5000, "not TOML .*digits"),
         ("seed = 0x" + "f" * 5000, "seed is too large a number"),
-        ("seed = " + "[" * 200_000, "not TOML"),
+        ("seed = " + "[" * 9000, r"not TOML \(maximum recursion depth"),
+        (".".join("a" * 100_000), "199,999 bytes; a config has 16,384 at most"),
+        ("[model]\nhidden_size = 2147483648", "hidden_size is 2147483648; .* to 1,048,576"),
+        ("seed = '" + "9" * 9000 + "'", r"seed = '9+\.\.\.9+' should be int$"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, message):

@@ -5,10 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from model.classifier import CONFIG_FILE, Classifier, load_classifier, save_classifier
+from model.classifier import (
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    Classifier,
+    load_classifier,
+    save_classifier,
+)
 from model.errors import InputError
 
 
@@ -74,7 +82,11 @@ POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": 
         ({"threshold": "0.5"}, "threshold is '0.5'"),
         ({"state": "hidden"}, "state is 'hidden'; known: cell"),
         ({"link": "probit"}, "link is 'probit'"),
-        ({"neuron": {"index": 3, "polarity": 1}}, "neuron 3 is none of the model's 3 units"),
+        ({"neuron": {"index": 3, "polarity": 1}}, "neuron is 3; it must be .* from 0 to 2"),
+        ({"neuron": {"index": True, "polarity": 1}}, "neuron is True"),
+        ({"neuron": {"index": float("inf"), "polarity": 1}}, "neuron is inf"),
+        ({"neuron": {"index": 0, "polarity": 2}}, "polarity is 2; 1 or -1"),
+        ({"classes": {"a": 0, "b": 1}}, "different names"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(saved, change, message):
@@ -82,6 +94,23 @@ def test_a_description_that_does_not_fit_is_refused(saved, change, message):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=message):
         load_classifier(saved[0], hidden_size=3)
+
+
+@pytest.mark.parametrize("name", ["coefficients", "intercept"])
+def test_weights_that_are_not_finite_are_refused(saved, name):
+    tensors = load_file(saved[0] / WEIGHTS_FILE)
+    tensors[name][0] = torch.inf
+    save_file(tensors, saved[0] / WEIGHTS_FILE)
+    with pytest.raises(InputError, match=f"{name} holds NaN or infinity"):
+        load_classifier(saved[0], hidden_size=3)
+
+
+def test_half_precision_is_read(saved):
+    tensors = load_file(saved[0] / WEIGHTS_FILE)
+    save_file(
+        {name: tensor.bfloat16() for name, tensor in tensors.items()}, saved[0] / WEIGHTS_FILE
+    )
+    assert load_classifier(saved[0], hidden_size=3).coefficients.tolist() == [2, -1, 0]
 
 
 def test_no_classifier_is_refused(tmp_path):

@@ -128,6 +128,7 @@ def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
         ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"layers": [1]}, "layers is"),
         ({"units": [12]}, "unit 12: the model has units 0 to 11"),
+        ({"units": [True]}, "unit True: the model has units 0 to 11"),
         ({"model": "missing"}, "'missing'"),
     ],
 )

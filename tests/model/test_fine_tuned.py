@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from model import SentimentClassifier, save_model
 from model.classifier import CONFIG_FILE, WEIGHTS_FILE
@@ -108,7 +109,7 @@ def test_what_was_saved_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 4}, "format_version 5 is newer"),
+        ({"format_version": 4}, "format_version 4 is newer"),
         ({"kind": "trees"}, "kind 'trees'"),
         ({"state": "hidden"}, "state 'hidden'"),
         ({"classes": ["a"]}, "it has 1 of them"),
@@ -118,6 +119,12 @@ def test_what_was_saved_comes_back(tmp_path):
         ({"thresholds": [0.5, 0.5, 7]}, "threshold is 7"),
         ({"heads": None}, "not a description of heads"),
         ({"heads": {"hidden_layers": [7]}}, "tensor"),
+        ({"heads": {"hidden_layers": [2**62]}}, "size of a hidden layer is 4611686018427387904"),
+        ({"heads": {"hidden_layers": [1] * 100_000}}, "number of hidden layers is 100000"),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 2**40}}, "heads per class is 10995"),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 1.5}}, "heads per class is 1.5"),
+        ({"heads": {"hidden_layers": [], "dropout": "x"}}, "not a description of heads"),
+        ({"classes": 3}, "different names"),
         ({"heads": {"hidden_layers": [7, 5], "width": 3}}, "not a description of heads"),
     ],
 )
@@ -133,6 +140,16 @@ def test_damaged_weights_are_refused(tmp_path):
     save_fine_tuned(tmp_path, make())
     with pytest.raises(InputError, match="tensor"):
         load_fine_tuned(tmp_path, hidden_size=13)
+    whole = load_file(tmp_path / WEIGHTS_FILE)
+    for name, value, message in (
+        ("heads.bias", torch.nan, r"heads\.bias holds NaN"),
+        ("scale", 0.0, "scale, by which features are divided"),
+    ):
+        tensors = {key: tensor.clone() for key, tensor in whole.items()}
+        tensors[name][0] = value
+        save_file(tensors, tmp_path / WEIGHTS_FILE)
+        with pytest.raises(InputError, match=message):
+            load_fine_tuned(tmp_path, hidden_size=12)
     (tmp_path / WEIGHTS_FILE).write_bytes(b"no weights")
     with pytest.raises(InputError, match="damaged or cut short"):
         load_fine_tuned(tmp_path, hidden_size=12)

@@ -111,11 +111,44 @@ def test_a_long_text_is_read_in_windows(small_model, monkeypatch, pooling):
         ({"layers": []}, "at least one"),
         ({"units": [7]}, "unit 7: the model has units 0 to 6"),
         ({"units": []}, "units is empty"),
+        ({"units": [True]}, "unit True: the model has units"),
+        ({"units": [False, True, True, False, False, False, False]}, "unit False"),
+        ({"units": [1.0]}, "unit 1.0"),
+        ({"units": [-1]}, "unit -1"),
+        ({"units": 3}, "units is 3; it must be a list"),
+        ({"units": "12"}, "units is '12'; it must be a list"),
+        ({"units": np.ones((2, 2), int)}, "units is array"),
+        ({"layers": [True]}, r"layers is \[True\]; the model has 3"),
+        ({"layers": [0.0]}, r"layers is \[0.0\]"),
+        ({"layers": [-1]}, r"layers is \[-1\]"),
+        ({"layers": 0}, "layers is 0; it must be a list"),
     ],
 )
 def test_unknown_kinds_are_refused(deep_model, options, message):
     with pytest.raises(InputError, match=message):
         FeatureKind(**options).size(deep_model.config)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, True, 2.5, "8"])
+def test_a_batch_size_must_be_a_whole_number(small_model, sequences, batch_size):
+    with pytest.raises(InputError, match=f"the batch size is {batch_size!r}; it must be"):
+        features_in_order(small_model, sequences, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_numpys_whole_numbers_name_units_and_layers(deep_model, sequences, dtype):
+    kinds = [FeatureKind(units=[4, 1], layers=[2, 0])]
+    kinds.append(FeatureKind(units=np.array([4, 1], dtype), layers=np.array([2, 0], dtype)))
+    plain, numpys = (features_in_order(deep_model, sequences, kind=kind) for kind in kinds)
+    np.testing.assert_array_equal(plain, numpys)
+    assert kinds[0].names(deep_model.config) == kinds[1].names(deep_model.config)
+
+
+def test_features_that_are_not_finite_are_refused(small_model, sequences):
+    with torch.no_grad():
+        small_model.embedding.weight[ord("g")] = torch.nan
+    with pytest.raises(InputError, match=r"NaN or infinite.*damaged.*float32"):
+        features_in_order(small_model, sequences)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean"])

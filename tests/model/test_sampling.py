@@ -255,7 +255,9 @@ def test_the_opening_is_framed_in_front_only():
         ("top_p", 1.01),
         ("top_p", float("nan")),
         ("top_k", -1),
+        ("top_k", True),
         ("length", 0),
+        ("length", 2.5),
         ("seed", -1),
     ],
 )
@@ -269,6 +271,7 @@ def test_settings_out_of_range_are_refused(name, value):
     [
         ({"unit": 12, "cell": 1.0}, "unit 12: the model has units 0 to 11"),
         ({"unit": -1, "cell": 1.0}, "unit -1"),
+        ({"unit": True, "cell": 1.0}, "unit True"),
         ({"unit": 0, "layer": 1, "cell": 1.0}, "layer 1: the model has layers 0 to 0"),
         ({"unit": 0}, "at least one"),
         ({"unit": 0, "hidden": float("nan")}, "finite"),

@@ -46,6 +46,17 @@ def test_json_must_be_an_object(tmp_path):
         read_json(path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b'{"a": ' + b"[" * 200_000, b'{"a":' * 200_000, b'{"a": %s}' % (b"1" * 5000)],
+    ids=["cut", "no UTF-8", "lists", "objects", "digits"],
+)
+def test_what_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.json: not JSON \(.*\); is the file damaged\?"):
+        read_json(tmp_path / "a.json")
+
+
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     final = tmp_path / "step"
     with whole_folder(final) as partial:

@@ -110,11 +110,15 @@ def test_what_is_not_as_described_is_refused(tmp_path, subwords):
         load(tmp_path, tokenizer="words")
 
 
-def test_a_file_that_is_no_vocabulary_is_refused(tmp_path):
-    (tmp_path / TOKENIZER_FILE).write_bytes(b"words")
-    digest = hashlib.sha256(b"words").hexdigest()
-    with pytest.raises(InputError, match="not SentencePiece's"):
-        load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, subwords, capfd):
+    piece = max(subwords.spellings, key=len).replace(b" ", "\u2581".encode())
+    no_utf8 = subwords.content.replace(piece, b"\xff" * len(piece))
+    for content in (b"words", b"", no_utf8):
+        (tmp_path / TOKENIZER_FILE).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        with pytest.raises(InputError, match="not SentencePiece's"):
+            load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
+    assert len(capfd.readouterr().err.splitlines()) < 3  # the library's own words, once each
 
 
 def test_a_vocabulary_that_cannot_say_every_byte_is_refused(tmp_path):

@@ -75,5 +75,17 @@ def test_the_liveliest_units_vary_most(small_model, sequences):
 def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences):
     with pytest.raises(InputError, match="unit 12: the model has units 0 to 11"):
         trace(small_model, sequences, [0, 12])
+    for unit in (True, 1.0, "1", -1):
+        with pytest.raises(InputError, match=f"unit {unit!r}: the model has units 0 to 11"):
+            trace(small_model, sequences, [unit])
     with pytest.raises(InputError, match="layer -2"):
         trace(small_model, sequences, layer=-2)
+    with pytest.raises(InputError, match="state is 'Cell'"):
+        trace(small_model, sequences, state="Cell")
+
+
+def test_numpys_whole_numbers_name_units(small_model, sequences):
+    expected = trace(small_model, sequences, [3, 1])
+    for given in (np.array([3, 1]), np.array([3, 1], np.uint8)):
+        for one, other in zip(trace(small_model, sequences, given), expected, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -3,11 +3,13 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from model.errors import InputError
+from model.language_model import ModelConfig
 from model.text import text_profile
 from model.weights import find_model, load_model, save_model
 
@@ -88,20 +90,32 @@ def change(folder, **updates):
         ({"tokenizer": "words"}, "tokenizer 'words'"),
         ({"text_profile": "shouting"}, "text profile 'shouting'"),
         ({"architecture": {"hidden_size": 13}}, "where the description asks for"),
-        ({"architecture": {"hidden_size": -1}}, "model.hidden_size"),
-        ({"architecture": {"hidden_size": "12"}}, "model.hidden_size"),
+        ({"format_version": True}, "has no format_version"),
+        ({"quantized": "no"}, "quantized is 'no'; true or false"),
+        ({"provenance": ["me"]}, r"provenance is \['me'\]"),
+        ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
+        ({"architecture": {"hidden_size": "12"}}, "model.hidden_size is '12'"),
+        ({"architecture": {"hidden_size": 12.0}}, "model.hidden_size is 12.0"),
+        ({"architecture": {"hidden_size": 2**31}}, "hidden_size is 2147483648; .* to 1,048,576"),
+        ({"architecture": {"vocabulary_size": 2**64}}, "model.vocabulary_size is 18446744073"),
+        ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* from 1 to 1,024"),
+        ({"architecture": {"layers": True}}, "model.layers is True"),
+        ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
+        ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
         ({"architecture": {"cell": "gru"}}, "model.cell"),
         ({"architecture": {"colour": "red"}}, "unknown keys"),
     ],
 )
 def test_descriptions_that_do_not_fit(folder, updates, message):
     change(folder, **updates)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as caught:
         load_model(folder)
+    assert str(caught.value).startswith(str(folder))
 
 
 def test_shapes_are_checked_before_memory_is_taken(folder):
-    change(folder, architecture={"hidden_size": 10**7})  # 1.6 PB of parameters
+    # 36 PB of parameters.
+    change(folder, architecture={"hidden_size": 1 << 20, "layers": 1 << 10})
     with pytest.raises(InputError, match="where the description asks for"):
         load_model(folder)
 
@@ -111,6 +125,40 @@ def test_an_extra_tensor_is_refused(folder):
     save_file({**load_file(path), "payload": torch.zeros(2)}, path)
     with pytest.raises(InputError, match="payload"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
+def test_numbers_that_are_no_weights_are_refused(folder, dtype):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    save_file(tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)}, path)
+    with pytest.raises(InputError, match=r"decoder\.bias holds .*, not floating-point numbers"):
+        load_model(folder)
+
+
+def test_quantized_matrices_must_be_integers(folder, small_model):
+    save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
+    load_model(folder)
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "decoder.weight": torch.zeros(256, 12)}, path)
+    with pytest.raises(InputError, match=r"decoder\.weight holds F32, not 8-bit integers"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized):
+    with torch.no_grad():
+        small_model.decoder.bias[7] = torch.nan
+    save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
+    with pytest.raises(InputError, match=r"model\.safetensors: decoder\.bias holds NaN or inf"):
+        load_model(folder)
+
+
+def test_numpys_whole_numbers_describe_a_model_as_pythons_do():
+    config = ModelConfig(hidden_size=np.int64(12), layers=np.uint8(2))
+    assert json.dumps(config.architecture()) == json.dumps(
+        ModelConfig(hidden_size=12, layers=2).architecture()
+    )
 
 
 def test_a_pickle_is_never_loaded(folder, small_model):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import zipfile
 from collections import OrderedDict
 
 import numpy as np
@@ -238,3 +239,42 @@ def test_files_cut_short_are_refused(save, language, zipped):
 def test_a_missing_file_is_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         import_nvidia(tmp_path / "nowhere.pt")
+
+
+class Call:
+    """What a pickle may ask torch's own reader for: any function on its list, with any argument."""
+
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
+    def __reduce__(self):
+        return self.function, self.arguments
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("function", [bytearray, torch.FloatTensor])
+def test_memory_without_content_is_refused_before_it_is_taken(save, language, zipped, function):
+    content = nvidia_language_model(language) | {"payload": Call(function, 1 << 50)}
+    with pytest.raises(InputError, match=f"refused, it holds .*{function.__name__}"):
+        import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_strides_of_zero_claim_no_memory(save, language, zipped):
+    """A file of 2.6 kB asked for 57 GB."""
+    content = nvidia_language_model(language)
+    content["encoder"]["encoder"]["weight"] = torch.zeros(1).expand(256, 1 << 26)
+    path = save(content, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(InputError, match=r"its tensors claim 68,719,\d+,\d+ bytes where the file"):
+        import_nvidia(path, "ifuo")
+
+
+def test_a_compressed_archive_is_refused(save, language):
+    path = save(nvidia_language_model(language))
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, entry in entries.items():
+            archive.writestr(name, entry)
+    with pytest.raises(InputError, match="is compressed"):
+        import_nvidia(path, "ifuo")
