@@ -146,7 +146,11 @@ def sensitivity() -> list[dict[str, Any]]:
         seconds, ratio = base.computing_seconds * factor, base.large_over_small * factor
         changed[f"computing x {factor:g}"] = replace(base, computing_seconds=seconds)
         changed[f"8,192 over 4,096 units x {factor:g}"] = replace(base, large_over_small=ratio)
+    by_figure = readings.computing_seconds(readings.HOURS_BY_FIGURE)
     changed |= {
+        f"computing by their figure, {readings.HOURS_BY_FIGURE:g} h": replace(
+            base, computing_seconds=by_figure
+        ),
         "gradients in fp32": replace(base, how=Synchronisation(bytes_per_parameter=4)),
         "a ring of nodes": replace(base, ring="nodes"),
         "a tenth of computing overlapped, 5 chunks": replace(

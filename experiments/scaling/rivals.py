@@ -30,7 +30,8 @@ LARGE_SECONDS = "computing_seconds_8192"
 def rivals() -> list[dict[str, Any]]:
     """Return what each other model makes of the points."""
     return [
-        nothing_fitted(),
+        nothing_fitted("their text", readings.HOURS_BY_TEXT),
+        nothing_fitted("their figure", readings.HOURS_BY_FIGURE),
         described("4,096 units alone: two bandwidths, one overhead", 0, *small_only()),
         *(latency_of_the_large(ports) for ports in (1, 2)),
         one_fabric(),
@@ -54,19 +55,20 @@ def described(name: str, chosen: int, fitted: Fit, note: str = "", **facts: Any)
     }
 
 
-def nothing_fitted() -> dict[str, Any]:
+def nothing_fitted(source: str, hours: float) -> dict[str, Any]:
     """Predict Ethernet's curve from its wire rate: no parameter at all."""
     goodput = readings.ETHERNET_WIRE * readings.ETHERNET_GOODPUT
-    predicted = curve(4096, Constants(), goodput, 0.0)
+    constants = Constants(computing_seconds=readings.computing_seconds(hours))
+    predicted = curve(4096, constants, goodput, 0.0)
     errors = errors_of({"ethernet_4096": predicted})["ethernet_4096"]
     return {
-        "name": "Ethernet from its wire rate",
+        "name": f"Ethernet from its wire rate, computing by {source}: {hours:g} h",
         "fitted": 0,
         "chosen_for_a_curve": 0,
         "worst": max(map(abs, errors)),
         "worst_of_several_nodes": max(map(abs, errors[1:])),
         "predicted": predicted,
-        "note": "10 Gb/s, 94 % of it after headers, no overhead",
+        "note": f"no overhead: {', '.join(f'{value:.1f}' for value in predicted)}",
     }
 
 

@@ -107,7 +107,7 @@ def test_rivals_are_as_they_were_found_before():
 
 def test_computing_is_the_time_of_an_epoch():
     assert pytest.approx(0.807, abs=5e-4) == readings.COMPUTING_SECONDS
-    assert pytest.approx(0.838, abs=5e-4) == readings.STEP_SECONDS_8
+    assert pytest.approx(0.838 * 7.7 / 8, abs=5e-4) == readings.computing_seconds(17.0)
     assert sum(map(len, readings.SCALING.values())) == 15
 
 
