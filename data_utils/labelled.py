@@ -1,5 +1,7 @@
 """Labelled sets: texts of two or more classes, of which each has one."""
 
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +30,13 @@ class LabelledSet:
     def is_multilabel(self) -> bool:
         """Whether a text may have any number of the classes."""
         return self.labels.ndim == 2
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the texts with their classes: what a result is of."""
+        named = zip(self.texts, self.labels.tolist(), strict=True)
+        lines = (json.dumps([text, label]) for text, label in named)
+        return hashlib.sha256("\n".join([json.dumps(self.classes), *lines]).encode()).hexdigest()
 
     def subset(self, rows: np.ndarray) -> "LabelledSet":
         """Return the examples of these indices."""

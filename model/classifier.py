@@ -91,8 +91,13 @@ class Classifier:
         return probabilities.argmax(1)
 
 
-def save_classifier(folder: Path, classifier: Classifier) -> None:
-    """Write a classifier; each file is replaced whole."""
+def save_classifier(
+    folder: Path, classifier: Classifier, origin: Mapping[str, Any] | None = None
+) -> None:
+    """Write a classifier; each file is replaced whole.
+
+    origin: from which data, by which command and code it was fitted; kept as it is.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
@@ -114,6 +119,8 @@ def save_classifier(folder: Path, classifier: Classifier) -> None:
         description["link"] = classifier.link
     elif classifier.threshold != THRESHOLD:
         description["threshold"] = classifier.threshold
+    if origin is not None:
+        description["origin"] = dict(origin)
     write_json(folder / CONFIG_FILE, description)
 
 

@@ -14,8 +14,9 @@ from .tokenizer import BYTES, TOKENIZER_FILE
 from .weights import CONFIG_FILE, WEIGHTS_FILE, load_model
 
 CARD_FILE = "README.md"
+LICENCE_FILE = "LICENSE"
 # What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
-FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE]
+FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, LICENCE_FILE]
 FILES += ["classifier/*.json", "classifier/*.safetensors"]
 
 

@@ -32,6 +32,15 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
+def test_the_weights_travel_with_their_licence(installed):
+    (info,) = installed.glob("*.dist-info")
+    metadata = (info / "METADATA").read_text()
+    assert "License-Expression: Apache-2.0 AND LicenseRef-Research-Use-Weights\n" in metadata
+    for path in ("LICENSE", "model/pretrained/LICENSE", "model/pretrained/SOURCES.md"):
+        assert f"License-File: {path}\n" in metadata
+        assert (info / "licenses" / path).read_bytes() == (ROOT / path).read_bytes()
+
+
 def test_only_the_model_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"mlstm_sentiment"}

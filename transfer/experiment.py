@@ -79,7 +79,7 @@ def run_transfer(
     results["seed"] = seed
     results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
-    save_classifier(output / "classifier", classifier)
+    save_classifier(output / "classifier", classifier, origin_of(transfer, sets))
     write_json(output / "results.json", results)
     _write_figures(transfer, sets[0].classes, output)
     return results
@@ -131,6 +131,15 @@ def as_classifier(
     val = transfer.examples[1]
     threshold = calibrate_threshold(classifier.probabilities(val.features), val.labels)
     return replace(classifier, threshold=threshold)
+
+
+def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
+    """Return from which texts and by which command a classifier was fitted."""
+    data = {
+        name: {"examples": len(part.texts), "sha256": part.digest}
+        for name, part in zip(SPLITS[:2], sets, strict=False)
+    }
+    return {"data": data, "c": transfer.regression.c, **describe_origin()}
 
 
 def featurize_sets(

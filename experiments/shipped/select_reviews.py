@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from configs import command
+from data_utils.provenance import describe_origin
 from data_utils.records import read_records
 from data_utils.texts import ReadingReport, read_texts
 from experiments.shipped.overlap import HeldOut
@@ -124,7 +125,7 @@ def main() -> None:
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
     report = {"reviews": dict(sorted(counts.items())), "held_out": held_out_names}
-    write_json(options.output.with_suffix(".report.json"), report)
+    write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
 
 
 def arranged(review: Review, title: str, *, marks: bool) -> str:

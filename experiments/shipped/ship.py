@@ -18,15 +18,16 @@ from data_utils.labelled import read_labelled_sets
 from model.classifier import FOLDER, save_classifier
 from model.errors import InputError
 from model.weights import SHIPPED_MODELS, WEIGHTS_FILE, load_model, save_model
-from transfer.experiment import as_classifier, fit_transfer
+from transfer.experiment import as_classifier, fit_transfer, origin_of
 from transfer.features import FeatureCache
 
 LARGEST = 24 * 2**20  # bytes that a model may add to the repository
+LICENCE = "LICENSE"  # of the weights: a copy travels with each model
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write model/pretrained/NAME: weights, description, classifier; its card is made by hand."""
+    """Write model/pretrained/NAME: weights, licence, description, classifier; a card stays."""
 
     model: Annotated[str, tyro.conf.Positional]
     """A model directory or a run directory."""
@@ -51,7 +52,8 @@ def main() -> None:
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
         classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
-        save_classifier(folder / FOLDER, classifier)
+        save_classifier(folder / FOLDER, classifier, origin_of(transfer, sets))
+        shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         place = SHIPPED_MODELS / options.name
         shutil.copytree(folder, place, dirs_exist_ok=True)  # a card that is there stays
     print(

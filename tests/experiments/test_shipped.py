@@ -76,6 +76,7 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     texts = [json.loads(line)["text"] for line in lines]
     assert texts == [first, "It works."]
     report = json.loads((tmp_path / "out.report.json").read_text())
+    assert "select_reviews" in report["origin"]["command"]
     assert report["reviews"] == {
         "kept: fine_foods": 2,
         "left out: its licence forbids redistribution": 1,
@@ -180,12 +181,20 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path, m
         paths[name] = tmp_path / f"{name}.jsonl"
         paths[name].write_text("\n".join(rows))
     monkeypatch.setattr(ship, "SHIPPED_MODELS", tmp_path / "pretrained")
+    (tmp_path / "pretrained").mkdir()
+    (tmp_path / "pretrained" / "LICENSE").write_text("for research")
     words = [trained, "--name", "small", "--work", tmp_path / "work"]
     words += ["--train", paths["train"], "--val", paths["val"], "--classes", "bad", "good"]
     monkeypatch.setattr("sys.argv", ["ship", *map(str, words)])
     ship.main()
-    shipped = SentimentClassifier.from_pretrained(tmp_path / "pretrained" / "small")
+    folder = tmp_path / "pretrained" / "small"
+    assert (folder / "LICENSE").read_text() == "for research"
+    origin = json.loads((folder / "classifier" / "classifier.json").read_text())["origin"]
+    assert origin["data"]["train"]["examples"] == 200
+    assert "--name small" in origin["command"]
+    shipped = SentimentClassifier.from_pretrained(folder)
     sets = read_labelled_sets([paths["train"], paths["val"], paths["val"]])
+    assert [part["sha256"] for part in origin["data"].values()] == [s.digest for s in sets[:2]]
     results = run_transfer(shipped.loaded, sets, tmp_path / "transfer")
     own, transferred = (
         shipped.classifier,

@@ -1,0 +1,205 @@
+"""The tables of README.md, of the models' cards and of their sources, from results/."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import markdown, origins, percent, revision
+from model.storage import read_json
+from model.weights import ALIASES, CONFIG_FILE, SHIPPED_MODELS
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+REPRODUCTION = HERE.parent / "reproduction" / "results"
+NEURON = HERE.parent / "neuron" / "results"
+MILLION = 1e6
+
+
+def found(path: Path) -> dict[str, Any] | None:
+    """Return a result, or None where that was not measured."""
+    return read_json(path) if path.exists() else None
+
+
+def bits(model: str) -> str:
+    """Return bits per character of the held-out reviews, with the standard error."""
+    result = found(RESULTS / f"bits_{model}.json")
+    if result is None:
+        return "not measured"
+    return f"{result['bits_per_character']:.3f} +- {result['standard_error']:.3f}"
+
+
+def sst(model: str, row: str) -> str:
+    """Return the accuracy of a row on SST's test set, with its interval."""
+    result = found(REPRODUCTION / model / "sst.json")
+    if result is None:
+        return "not measured"
+    return percent(result[row]["test_accuracy"], result[row]["test_interval"])
+
+
+def characters(model: str) -> str:
+    """Return what a model has read of unlabelled text, and from which weights that began."""
+    (first, *_) = history(model)
+    words = first["command"].split()
+    begun = [words[i + 1] for i, word in enumerate(words) if word == "--train.start-from"]
+    return f"{first['characters'] / MILLION:.0f} M" + "".join(
+        f", begun from {name}" for name in begun
+    )
+
+
+def history(model: str) -> Iterator[dict[str, Any]]:
+    """Return how a model was made, the first step first, as its config.json says."""
+    provenance = read_json(SHIPPED_MODELS / model / CONFIG_FILE)["provenance"]
+    parts = [provenance]
+    while "finetuned_from" in parts[0]:
+        parts.insert(0, parts[0]["finetuned_from"])
+    return iter(parts)
+
+
+def rows_of(model: str) -> dict[str, str]:
+    """Return what was measured of a model, by what it is called in the tables."""
+    neuron = found(NEURON / model / "neuron.json")
+    memory = found(RESULTS / f"memorization_{model}.json")
+    rows = {
+        "has read, characters": characters(model),
+        "bits per character, held-out Amazon reviews": bits(model),
+        "SST test, all units, per cent": sst(model, "all_units"),
+        "SST test, the unit of largest weight": sst(model, "one_unit"),
+        "SST test, TF-IDF": sst(model, "tfidf"),
+        "SST test, untrained": sst(model, "untrained"),
+    }
+    if neuron is not None:
+        rows["SST val, all units"] = percent(neuron["all_units"]["val_accuracy"])
+    if memory is not None:
+        train = memory["train"]
+        rows["next 50 bytes recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
+        rows["bytes alike, read and not read"] = (
+            f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
+        )
+    rows["8 bits, full weights: bits per character"] = in_both(model, bits_of)
+    rows["8 bits, full weights: SST test, all units"] = in_both(model, accuracy_of)
+    return rows
+
+
+def in_both(model: str, of: Any) -> str:
+    """Return a number with the shipped weights and with those before they were made 8-bit."""
+    values = [of(model), of(f"{model}_full")]
+    return ", ".join(value or "not kept" for value in values)
+
+
+def bits_of(model: str) -> str:
+    """Return bits per character to four places, nothing where they were not measured."""
+    result = found(RESULTS / f"bits_{model}.json")
+    return f"{result['bits_per_character']:.4f}" if result else ""
+
+
+def accuracy_of(model: str) -> str:
+    """Return SST's test accuracy of all units, nothing where it was not measured."""
+    result = found(REPRODUCTION / model / "sst.json")
+    return percent(result["all_units"]["test_accuracy"]) if result else ""
+
+
+def shipped(*models: str) -> str:
+    """Return what was measured of models, side by side, and of which revisions that is."""
+    columns = [rows_of(model) for model in models]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    files = {path.name: read_json(path) for model in models for path in files_of(model)}
+    return f"{markdown(['', *map(titled, models)], rows)}\n\n{origins(files)}"
+
+
+def files_of(model: str) -> Iterator[Path]:
+    """Yield the results of a model that are here."""
+    names = (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
+    yield from (path for name in names if (path := RESULTS / f"{name}.json").exists())
+
+
+def titled(model: str) -> str:
+    """Return a model's name, and that it is the default where it is."""
+    return f"`{model}` (`default`)" if model == ALIASES["default"] else f"`{model}`"
+
+
+def learning() -> str:
+    """Return what the checkpoints of the run know of SST, on its validation set."""
+    curve = read_json(RESULTS / "curve.json")
+    rows = [
+        [
+            f"{point['characters'] / MILLION:.1f} M",
+            f"{point['valid_bits_per_character']:.3f}"
+            if "valid_bits_per_character" in point
+            else "",
+            percent(point["val_accuracy"]),
+            f"{percent(point['neuron_val_accuracy'])} (unit {point['neuron']})",
+        ]
+        for point in curve["points"]
+    ]
+    head = ["characters read", "valid, bits per character", "SST val, all units", "one unit"]
+    return f"{markdown(head, rows)}\n\n{origins({'curve.json': curve})}"
+
+
+def commands(model: str) -> str:
+    """Return the commands that trained a model, as its config.json has them."""
+    lines = [f"- `python {part['command']}`, revision {revision(part)}" for part in history(model)]
+    return "\n".join(lines)
+
+
+def front_matter(model: str) -> str:
+    """Return the model-index of a card: JSON, which YAML holds."""
+    result = found(REPRODUCTION / model / "sst.json")
+    measured = found(RESULTS / f"bits_{model}.json")
+    results = []
+    if result is not None:
+        values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
+        metrics = [
+            {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}
+            for name, key in values.items()
+        ]
+        results.append(task("text-classification", "SST-2", "sst2", metrics))
+    if measured is not None:
+        value = round(measured["bits_per_character"], 4)
+        metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
+        results.append(
+            task("text-generation", "held-out Amazon reviews", "amazon_reviews", metrics)
+        )
+    return f"model-index: {json.dumps([{'name': model, 'results': results}])}"
+
+
+def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a result as the hub's model-index has it."""
+    dataset = {"name": name, "type": identifier, "split": "test"}
+    return {"task": {"type": kind}, "dataset": dataset, "metrics": metrics}
+
+
+def selection() -> str:
+    """Return how many reviews were kept, and how many left out for which reason."""
+    counts = read_json(RESULTS / "selection.json")["reviews"]
+    kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
+    rows = [["in all", f"{sum(counts.values()):,}"]]
+    rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
+    rows.append(["kept", f"{kept:,}"])
+    return markdown(["reviews", "number"], rows)
+
+
+def sources(kind: str) -> str:
+    """Return where texts are from: the data set, its terms as stated, the address taken from."""
+    counts = read_json(RESULTS / "selection.json")["reviews"]
+    rows = [
+        [
+            f"`{name}`",
+            source["what"],
+            source["data"],
+            source["terms"],
+            ", ".join(linked(*address) for address in source["addresses"].items()),
+            f"{counts[f'kept: {name}']:,}" if kind == "amazon" else "",
+        ]
+        for name, source in read_json(HERE / "sources.json")[kind].items()
+    ]
+    return markdown(
+        ["source", "what", "data set", "terms as stated", "taken from", "reviews"], rows
+    )
+
+
+def linked(address: str, commits: list[str]) -> str:
+    """Return an address as a link, with the commits that the files are of."""
+    name = address.removeprefix("https://github.com/")
+    return f"[{name}]({address}) at {', '.join(commits)}"
