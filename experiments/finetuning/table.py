@@ -11,7 +11,7 @@ import numpy as np
 
 from configs import command
 from experiments.reproduction.emotions import PLUTCHIK
-from experiments.scaling.tables import markdown
+from experiments.tables import markdown
 from model.errors import InputError
 from model.storage import read_json, write_atomically, write_json
 from transfer.plots import save_png
@@ -19,7 +19,8 @@ from transfer.plots import save_png
 from .figure import draw
 from .variants import variants_of
 
-PUBLISHED = read_json(Path(__file__).with_name("published.json"))
+HERE = Path(__file__).resolve().parent
+PUBLISHED = read_json(HERE / "published.json")
 WAYS = ("constant", "bag_of_words", *variants_of(1, 0))
 TITLES = {"sst": "SST, test", "semeval": "SemEval E-c, validation set"}
 MEASURES = {
@@ -36,7 +37,7 @@ Per cent, with 95 % intervals over texts: of several seeds the means of their va
 of their intervals, and from the lowest to the highest value of the first measure. MCC is Matthews's
 coefficient; of SemEval the mean of the classes'. Minutes are those of learning, of one seed; what
 frozen features take to be read is not in them. `constant` says the commoner class, or every
-emotion. Published: (source; recalled where the paper's own table was not at hand).
+emotion. Published: (source).
 """
 
 Scores = dict[str, list[dict[str, Any]]]  # of each way, what the file of each seed holds
@@ -50,19 +51,35 @@ def main() -> None:
 
 def write_table(folder: Path) -> str:
     """Write table.md, table.json and table.png for the results that a folder holds; return it."""
-    found = {task: results(folder, task) for task in TITLES}
-    found = {task: scores for task, scores in found.items() if scores}
-    if not found:
-        raise InputError(f"{folder}: no results of {' or '.join(TITLES)}")
-    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
-    if "semeval" in found:
-        parts += [emotions_table(found["semeval"]), ""]
-    text = "\n".join([*about(found), *parts, NOTES])
+    found = measured(folder)
+    text = as_markdown(found)
     rows = {task: numbers(task, scores) for task, scores in found.items()}
     write_atomically(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
     write_json(folder / "table.json", rows)
     save_png(draw(rows), folder / "table.png")
     return text
+
+
+def shown(model: str) -> str:
+    """Return the tables of a model's results, for README.md."""
+    return as_markdown(measured(HERE / "results" / model))
+
+
+def measured(folder: Path) -> dict[str, Scores]:
+    """Return what was measured with a model, by task."""
+    found = {task: results(folder, task) for task in TITLES}
+    found = {task: scores for task, scores in found.items() if scores}
+    if not found:
+        raise InputError(f"{folder}: no results of {' or '.join(TITLES)}")
+    return found
+
+
+def as_markdown(found: dict[str, Scores]) -> str:
+    """Return the tables of all tasks, below what the model is."""
+    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
+    if "semeval" in found:
+        parts += [emotions_table(found["semeval"]), ""]
+    return "\n".join([*about(found), *parts, NOTES])
 
 
 def results(folder: Path, task: str) -> Scores:
@@ -173,8 +190,7 @@ def model_of(row: dict[str, Any]) -> dict[str, str]:
 
 def published_name(row: dict[str, Any]) -> str:
     """Return what a published row is called, with its source."""
-    doubt = "; recalled" if row.get("recalled") else ""
-    return f"{model_of(row)['name']}, {model_of(row)['size']} ({row['source']}{doubt})"
+    return f"{model_of(row)['name']}, {model_of(row)['size']} ({row['source']})"
 
 
 def mean_of(seeds: list[dict[str, Any]], name: str) -> float:

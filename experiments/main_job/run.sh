@@ -18,6 +18,8 @@ else
 fi
 [ -d "$work/run/checkpoint/step-00003600" ] || exit 1  # stopped before its end
 $python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --output $here/results/test_bits.json
+$python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --reset review \
+    --output $here/results/test_bits_review.json
 $python $here/split_movie_reviews.py "$data/mr" "$work/mr"
 for task in sst mr; do
     folder=$data/$task
@@ -32,3 +34,4 @@ done
 cp "$work/run/metrics.jsonl" $here/results/metrics.jsonl
 cp "$work/run/config.toml" $here/results/config.toml
 $python $here/plot.py
+$python -m experiments.tables

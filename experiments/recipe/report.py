@@ -1,4 +1,4 @@
-"""Draw the study and print its table, from results/.
+"""Draw the study, and make its tables, from results/.
 
 python -m experiments.recipe.report
 """
@@ -18,22 +18,39 @@ from configs import command
 from experiments.recipe.run import HERE, RESULTS, read_recipes
 from experiments.recipe.speed import BASE
 from experiments.recipe.speed import RESULT as SPEED
-from experiments.scaling.tables import markdown
+from experiments.tables import markdown, origins
 from model.errors import InputError
 from model.storage import read_json
 
 SEED = "_seed_"  # in the name of a finalist's further runs
+STUDIES = ("first_corpus", ".")  # folders of results, each of one corpus
 
 
 def main() -> None:
+    for folder in STUDIES:
+        print(f"\n{folder}\n\n{shown(folder)}")
+    draw({folder: found(RESULTS / folder) for folder in STUDIES})
+
+
+def shown(folder: str) -> str:
+    """Return the tables of a corpus's runs: each run once, then the finalists' seeds."""
+    results = found(RESULTS / folder)
     speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
-    studies = {"first corpus": found(RESULTS / "first_corpus"), "second corpus": found(RESULTS)}
-    for corpus, results in studies.items():
-        print(f"\n{corpus}\n")
-        print(table([result for result in results if SEED not in result["name"]], speeds))
-        print()
-        print(finalists(results))
-    draw(studies)
+    first_seeds = [result for result in results if SEED not in result["name"]]
+    revisions = origins(
+        {f"{result['name']}.json": result for result in results if "origin" in result}
+    )
+    return "\n\n".join(filter(None, (table(first_seeds, speeds), finalists(results), revisions)))
+
+
+def thin_windows() -> str:
+    """Return what the rate's falling with the lanes that read is worth where part is read often."""
+    found = {
+        name: read_json(RESULTS / "thin_windows" / f"{name}.json") for name in ("before", "after")
+    }
+    rows = [[name, f"{result['valid_bits_per_character']:.4f}"] for name, result in found.items()]
+    head = ["a part of the corpus read often", "valid, bits per character"]
+    return f"{markdown(head, rows)}\n\n{origins({f'{n}.json': r for n, r in found.items()})}"
 
 
 def found(folder: Path) -> list[dict[str, Any]]:
@@ -53,8 +70,20 @@ def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float
         bits, speed = result["valid_bits_per_character"], speeds.get(result["name"])
         score = f"{bits:.4f}" if bits else "failed: " + " ".join(result["failure"])
         against = f"{bits - base:+.4f}" if bits and base else ""
-        rows.append([result["name"], score, against, f"{speed['median']:.2f}" if speed else ""])
-    return markdown(["run", "valid, bits per character", "against the base", "speed"], rows)
+        cost = f"{speed['median']:.2f}" if speed else ""
+        rows.append([f"`{result['name']}`", changes(result), score, against, cost])
+    head = ["run", "changes of the base", "valid, bits per character", "against it", "its speed"]
+    return markdown(head, rows)
+
+
+def changes(result: Mapping[str, Any]) -> str:
+    """Return the keys in which a run differs from the base, and the corpus where it is another."""
+    base = read_recipes()[BASE].keys
+    keys = {key: value for key, value in result["keys"].items() if base.get(key) != value}
+    words = [f"{key.partition('.')[2]} {value}" for key, value in keys.items()]
+    if corpus := result.get("corpus"):
+        words.append(f"corpus `{corpus}`")
+    return ", ".join(words)
 
 
 def finalists(results: list[dict[str, Any]]) -> str:
@@ -68,13 +97,14 @@ def finalists(results: list[dict[str, Any]]) -> str:
         if len(scores) > 1 and None not in scores:
             each = ", ".join(f"{bits:.4f}" for bits in scores)
             rows.append([name, each, f"{mean(scores):.4f}", f"{stdev(scores):.4f}"])
-    return markdown(["run", "seeds", "mean", "standard deviation"], rows)
+    return markdown(["run", "seeds", "mean", "standard deviation"], rows) if rows else ""
 
 
 def draw(studies: Mapping[str, list[dict[str, Any]]]) -> None:
     """Draw what each run learnt by characters, a panel for each corpus."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
-    for axes, (corpus, results) in zip(panels, studies.items(), strict=True):
+    names = ("first corpus", "second corpus")
+    for axes, corpus, results in zip(panels, names, studies.values(), strict=True):
         for result in results:
             if not result.get("corpus"):  # of all reviews, shuffled
                 color = "#2166ac" if result["keys"]["optim.name"] == "muon" else "#b2182b"

@@ -1,9 +1,8 @@
 """Draw sizes.png from results/: every contender as a fraction of the floor, by H, B and T.
 
-Prints the same as tables in Markdown.
+python -m experiments.recurrence.plot
 """
 
-import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+
+from model.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 CENTRE = (512, 128, 256)  # H, B, T
@@ -28,14 +29,19 @@ AXES = (("hidden_size", "units H"), ("batch", "lanes B"), ("window", "bytes T"))
 
 
 def main() -> None:
-    results = {
-        path.stem: json.loads(path.read_text()) for path in (HERE / "results").glob("*.json")
-    }
-    training = ("sweep", "training_fp32")
-    points = {sizes_of(r): r for name, r in results.items() if name.startswith(training)}
-    draw(points)
-    print_sweep(points)
-    print_targets(results)
+    draw(points())
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Return a result of run.py."""
+    return read_json(HERE / "results" / f"{name}.json")
+
+
+def points() -> dict[tuple[int, int, int], Any]:
+    """Return the measurements of training in fp32 by their sizes."""
+    paths = (HERE / "results").glob("*.json")
+    names = [path.stem for path in paths if path.stem.startswith(("sweep", "training_fp32"))]
+    return {sizes_of(result): result for result in map(measured, names)}
 
 
 def sizes_of(result: dict[str, Any]) -> tuple[int, int, int]:
@@ -80,33 +86,6 @@ def draw(points: dict[tuple[int, int, int], Any]) -> None:
         "Training, fp32, two CPU cores; around 512 units, 128 lanes, 256 bytes", fontsize=9
     )
     figure.savefig(HERE / "sizes.png", dpi=150)
-
-
-def print_sweep(points: dict[tuple[int, int, int], Any]) -> None:
-    print("| H | B | T | ours, characters/s | floor | from inputs | nn.LSTM | reference | 2018 |")
-    print("|---:" * 9 + "|")
-    for sizes in sorted(points):
-        result = points[sizes]
-        shares = [of_the_floor(result, name) for name in LINES]
-        cells = [f"{result['chars_per_second']['fused']:,.0f}"]
-        cells += ["-" if share is None else f"{share:.2f}" for share in shares]
-        print("| " + " | ".join([*map(str, sizes), *cells]) + " |")
-
-
-def print_targets(results: dict[str, Any]) -> None:
-    print(
-        "\n| measurement | ours, characters/s | ratios (lowest to highest round) |\n|---|---:|---|"
-    )
-    for name, result in sorted(results.items()):
-        if not name.startswith("sweep"):
-            speeds = result["chars_per_second"]
-            speed = speeds.get("fused", speeds.get("step"))
-            ratios = [
-                f"{key} {value:.2f} ({low:.2f} to {high:.2f})"
-                for key, value in result["ratios"].items()
-                for low, high in [result["ratio_ranges"][key]]
-            ]
-            print(f"| {name} | {speed:,.0f} | {', '.join(ratios)} |")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
+from experiments.tables import revision
 from model.errors import InputError
 from model.storage import read_json, write_atomically, write_json
 from transfer.plots import COLORS, STYLE, save_png
 
-PUBLISHED = Path(__file__).with_name("published.json")
+HERE = Path(__file__).resolve().parent
+PUBLISHED = HERE / "published.json"
 TITLES = {"sst": "SST", "mr": "MR, 10 folds", "imdb": "IMDB", "semeval": "SemEval E-c, val"}
 ROWS = {"all_units": "all units", "one_unit": "one unit"}
 FLOOR = {"sst": "majority", "mr": "majority", "imdb": "majority", "semeval": "always"}
@@ -32,6 +34,17 @@ def main() -> None:
 
 def write_table(folder: Path) -> str:
     """Write the table of all tasks that were measured, with its numbers and its figure."""
+    results = measured(folder)
+    rows = rows_of(results)
+    table = as_markdown(rows, results)
+    write_json(folder / "table.json", {"rows": rows})
+    write_atomically(folder / "table.md", lambda path: path.write_text(table, encoding="utf-8"))
+    save_png(draw(rows), folder / "table.png")
+    return table
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Return what was measured with a model, by task."""
     results = {
         name: read_json(folder / f"{name}.json")
         for name in TITLES
@@ -39,12 +52,13 @@ def write_table(folder: Path) -> str:
     }
     if not results:
         raise InputError(f"{folder}: no results of {', '.join(TITLES)}")
-    rows = rows_of(results)
-    table = as_markdown(rows, results)
-    write_json(folder / "table.json", {"rows": rows})
-    write_atomically(folder / "table.md", lambda path: path.write_text(table, encoding="utf-8"))
-    save_png(draw(rows), folder / "table.png")
-    return table
+    return results
+
+
+def shown(model: str) -> str:
+    """Return the table of a model's results, for README.md."""
+    results = measured(HERE / "results" / model)
+    return as_markdown(rows_of(results), results)
 
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -89,25 +103,23 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     origins = {TITLES[task]: result["origin"] for task, result in results.items()}
     made = [
-        f"- {title}: `python {origin['command']}`, revision {origin['git_revision']}"
+        f"- {title}: `python {origin['command']}`, revision {revision(origin)}"
         for title, origin in origins.items()
     ]
     return "\n".join([*lines, "", *made, "", NOTES])
 
 
 def quoted(published: dict[str, Any]) -> str:
-    """Return a published value with its units, source, and whether the source was at hand."""
-    doubt = ", recalled" if published.get("recalled") else ""
-    units = f"{published['units']:,}"
-    return f"{100 * published['value']:.1f} ({units}, {published['source']}{doubt})"
+    """Return a published value with its units and source."""
+    return f"{100 * published['value']:.1f} ({published['units']:,}, {published['source']})"
 
 
 NOTES = """\
-Per cent, with 95 % intervals. Published: (units, source; recalled where the paper's own table was
-not at hand); those models read 38 GB (radford) or 40 GB (puri, kant) of Amazon reviews. Accuracies:
-Wilson. SemEval: F1 over Plutchik's eight emotions on the validation set, intervals by resampling
-tweets, "majority" is every emotion always; the published one is of a language model fine-tuned on
-the task, ours of frozen features. Untrained: mean over seeds, all units.
+Per cent, with 95 % intervals. Published: (units, source); those models read 38 GB (radford) or 40
+GB (puri, kant) of Amazon reviews. Accuracies: Wilson. SemEval: F1 over Plutchik's eight emotions on
+the validation set, intervals by resampling tweets, "majority" is every emotion always; the
+published one is of a language model fine-tuned on the task, ours of frozen features. Untrained:
+mean over seeds, all units.
 """
 
 

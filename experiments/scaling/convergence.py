@@ -11,13 +11,14 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.tables import markdown
 from model.errors import InputError
 from model.storage import write_json
 
 from .learning.cases import BASE_LANES, KEYS, Case, independent, scaled
 from .learning.convergence_figure import draw, equal_steps, read
 from .learning.runs import Result, StudyOptions, make_runs
-from .tables import keep_tables, markdown
+from .tables import keep_tables
 
 SERIES = {
     "same": "the base rate, unscaled",

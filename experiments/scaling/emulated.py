@@ -41,6 +41,8 @@ class Options:
     """Parts to measure, with commas between."""
     nodes: int = NODES[-1]
     """At most so many nodes of eight GPUs, at least 2."""
+    least_nodes: int = NODES[0]
+    """At least so many of them."""
     factor: float = 100.0
     """By which bytes and links are divided."""
     stretch: float = 1.0
@@ -64,7 +66,7 @@ def main() -> int:
     folder = options.figures
     command.prepare_output(options.output, folder / "emulated.png" if folder else None)
     scale = Scale(factor=options.factor, stretch=options.stretch)
-    study = Study(scale, read_json(options.profiles), options.nodes)
+    study = Study(scale, read_json(options.profiles), options.nodes, options.least_nodes)
     record = Record(options.output, scale, options.runs)
     groups = study.parts(options.only.split(","))
     missing = [[point for point in group if record.missing(point)] for group in groups]

@@ -16,13 +16,14 @@ from typing import Any, Literal
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.recurrence.timing import interleave
+from experiments.tables import markdown
 from model.errors import InputError
 from model.recurrence import Backend
 from model.storage import write_json
 
 from .locking.figure import PUBLISHED, draw
 from .locking.replicas import Work, hosts, train_together
-from .tables import keep_tables, markdown
+from .tables import keep_tables
 
 How = Literal["threads", "processes"]
 HOWS: tuple[How, ...] = ("threads", "processes")

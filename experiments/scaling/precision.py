@@ -14,6 +14,7 @@ from typing import Any
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.recipe.run import Recipe
+from experiments.tables import markdown
 from model.language_model import ModelConfig
 from model.storage import write_json
 from training.precision import Precision
@@ -22,7 +23,7 @@ from .learning.footprint import footprint, recurrence_of
 from .learning.precision_figure import draw
 from .learning.runs import Result, Run, StudyOptions, make_runs
 from .performance.memory import MemoryModel
-from .tables import keep_tables, markdown
+from .tables import keep_tables
 
 KEYS: Mapping[str, Any] = {
     "seed": 0,

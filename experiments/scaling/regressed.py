@@ -10,11 +10,12 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.tables import markdown
 from model.storage import read_json, write_json
 
 from .performance.regression import MeasuredRun, regress
 from .performance.workload import FORWARD_AND_BACKWARD
-from .tables import keep_tables, markdown
+from .tables import keep_tables
 
 MEASURED = Path(__file__).resolve().parent.parent / "recurrence" / "results"
 OPERATIONS_PER_SECOND = 300e9  # of the two cores in fp32, as measured there for large products

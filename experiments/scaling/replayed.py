@@ -10,11 +10,12 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.tables import markdown
 from model.storage import read_json, write_json
 
 from .performance.step_time import exposed_seconds, ring_seconds
 from .planner import FLAT, OVERLAPPED
-from .tables import keep_tables, markdown
+from .tables import keep_tables
 
 MEASURED = Path(__file__).resolve().parent.parent / "exchange" / "results" / "replay.json"
 GOODPUT = 0.95  # of a link's rate that TCP's payload gets, declared

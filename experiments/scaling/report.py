@@ -1,4 +1,4 @@
-"""One page of all the studies of scaling; and their tables into the README.
+"""One page of all the studies of scaling.
 
 python -m experiments.scaling.report
 """
@@ -16,6 +16,7 @@ from markdown import markdown
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.tables import DIRTY, origins
 from model.errors import InputError
 from model.storage import read_json, write_atomically
 from transfer.page import SCROLLING, fill, page_style, table
@@ -24,7 +25,6 @@ from .studies import STUDIES, Study
 
 HERE = Path(__file__).resolve().parent
 TEMPLATE = HERE / "page.html"
-IN_README = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- /made -->)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,6 @@ def main() -> None:
         raise InputError(f"--folder {options.folder}: no such folder")
     command.prepare_output(output)
     write(output, as_page(STUDIES, options.folder, output.parent))
-    readme = options.folder / "README.md"
-    if readme.exists():
-        write(readme, with_tables(readme.read_text(encoding="utf-8"), STUDIES, options.folder))
     missing = [name for study in STUDIES for name in study.missing(options.folder)]
     print(f"written to {output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
 
@@ -93,7 +90,9 @@ def state_of(study: Study, folder: Path) -> str:
 def made(content: dict[str, Any]) -> str:
     """Say when and at which revision a result was made, and how far it is."""
     origin = content.get("origin", {})
-    words = f"{origin.get('date', 'no date')} at {origin.get('git_revision', 'no revision')}"
+    revision = origin.get("git_revision", "no revision")
+    words = f"{origin.get('date', 'no date')} at {revision.removesuffix(DIRTY)}"
+    words += " with uncommitted changes in the tree" * revision.endswith(DIRTY)
     declared, runs = content.get("declared_runs"), content.get("runs", [])
     if declared is not None and len(runs) < declared:
         words += f", {len(runs)} of {declared} runs so far"
@@ -141,24 +140,17 @@ def as_html(text: str) -> str:
     return page.replace("<table>", f"{SCROLLING}<table>").replace("</table>", "</table></div>")
 
 
-def with_tables(readme: str, studies: Sequence[Study], folder: Path) -> str:
-    """Put a study's figure and tables where the README says `<!-- made: results/x.json -->`."""
-    by_result = {name: study for study in studies for name in study.results}
-
-    def filled(match: re.Match[str]) -> str:
-        name = match[2]
-        if name not in by_result:
-            raise InputError(f"README.md: no study makes {name}")
-        study = by_result[name]
-        figures = [
-            f"![{study.title}]({path.relative_to(folder).as_posix()})"
-            for pattern in study.figures
-            for path in study.found(folder, pattern)
-        ]
-        texts = [text.strip() for text in tables_of(study.found(folder, name))]
-        return match[1] + "\n\n".join([*figures, *texts] or ["Not made yet."]) + "\n" + match[3]
-
-    return IN_README.sub(filled, readme)
+def shown(result: str) -> str:
+    """Return the figures and the tables of the study that makes a result, for README.md."""
+    (study,) = (study for study in STUDIES if result in study.results)
+    figures = [
+        f"![{study.title}]({path.relative_to(HERE).as_posix()})"
+        for pattern in study.figures
+        for path in study.found(HERE, pattern)
+    ]
+    results = study.found(HERE, result)
+    made_at = origins({path.name: read_json(path) for path in results})
+    return "\n\n".join([*figures, *map(str.strip, tables_of(results)), made_at])
 
 
 if __name__ == "__main__":

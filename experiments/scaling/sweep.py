@@ -16,12 +16,12 @@ from typing import Annotated, Any
 from tyro.constructors import PrimitiveConstructorSpec
 
 from configs import command
+from experiments.tables import markdown
 from model.errors import InputError
 
 from .measuring import results
 from .measuring.launching import Launcher
 from .measuring.points import EXCHANGES, Point, Settings, design
-from .tables import markdown
 
 Run = Callable[[Point, int], str | None]  # a point as launch so-and-so: why it failed, if it did
 

@@ -1,11 +1,14 @@
 """Results as tables in Markdown, for the terminal, the README and the report."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from model.storage import write_atomically
+from experiments.tables import markdown
+from model.storage import read_json, write_atomically
 
+from .studies import CLUSTERS
+
+RESULTS = Path(__file__).resolve().parent / "results"
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
     "operations_per_second": (1e12, "TFLOP/s"),
@@ -13,14 +16,24 @@ UNITS = {
 }
 
 
+def of_published(part: str) -> str:
+    """Return a table of published.json, by the name of the function that makes it."""
+    parts = {f.__name__: f for f in (points, quality, parameters, beyond, constants, rivals, size)}
+    return parts[part](read_json(RESULTS / "published.json"))
+
+
 def tables(result: dict[str, Any]) -> str:
     """Return points and parameters, extrapolation, constants, rivals, and the effect of size."""
-    worst = (
+    parts = (points, quality, parameters, beyond, constants, rivals, size)
+    return "\n\n".join(part(result) for part in parts)
+
+
+def quality(result: dict[str, Any]) -> str:
+    """Say how well the model fits."""
+    return (
         f"{result['fitted_parameters']} fitted parameters, worst error {result['worst_error']:.1%},"
         f" rms {result['rms_error']:.1%}"
     )
-    parts = (points(result), worst, parameters(result), beyond(result), constants(result))
-    return "\n\n".join((*parts, rivals(result), size(result)))
 
 
 def points(result: dict[str, Any]) -> str:
@@ -89,6 +102,43 @@ def size(result: dict[str, Any]) -> str:
     )
 
 
+def plans() -> str:
+    """Return what the planner answers for each cluster."""
+    paths = (RESULTS / f"plan_{name}.json" for name in CLUSTERS)
+    head = ["cluster", "GPUs", "step", "efficiency", "hours", "on demand"]
+    head += ["at spot prices, save every", "memory of a GPU", "largest batch, lanes"]
+    return markdown([*head, "tokens for 90 %"], [plan(read_json(path)) for path in paths])
+
+
+def plan(result: dict[str, Any]) -> list[str]:
+    """Return the row of a cluster."""
+    fitting = ", ".join(
+        f"{group['memory_bytes'] / 1e9:.1f} of {group['available_bytes'] / 1e9:.1f}"
+        for group in result["groups"]
+    )
+    spot = result["spot"]
+    save = f", {spot['checkpoint_interval_seconds'] / 60:.1f} min" if spot else ""
+    return [
+        result["cluster"],
+        str(result["gpus"]),
+        f"{result['step_seconds']:.3f} s",
+        f"{result['efficiency']:.1%}",
+        f"{result['hours']:.1f}",
+        dollars(result["on_demand"]),
+        f"{dollars(spot)}{save}",
+        f"{fitting} GB",
+        f"{result['largest_lanes']:,}",
+        f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
+    ]
+
+
+def dollars(offer: dict[str, Any] | None) -> str:
+    """Return what an offer costs; of a cluster without prices nothing is known."""
+    if offer is None or offer.get("dollars") is None:
+        return "no price"
+    return f"{offer['dollars']:,.0f} dollars"
+
+
 def words(name: str) -> str:
     """Return a key as words."""
     return name.replace("_bytes_per_second", "").replace("_seconds", "").replace("_", " ")
@@ -100,12 +150,6 @@ def quantity(name: str, value: float) -> str:
         if ending in name:
             return f"{value / scale:.3g} {unit}"
     return f"{value:.3g}"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def keep_tables(results: Path, text: str) -> None:

@@ -13,7 +13,7 @@ matplotlib.use("Agg")  # files only: no display needed
 import matplotlib.pyplot as plt
 
 from configs import command
-from experiments.scaling.tables import markdown
+from experiments.tables import markdown, origins
 from experiments.time_to_target.run import HERE, RECIPES, RESULTS
 from model.errors import InputError
 from model.storage import read_json
@@ -38,9 +38,16 @@ COLORS = {
 def main() -> None:
     if not (RESULTS / "summary.json").exists():
         raise InputError(f"{RESULTS}: no race has ended; run experiments.time_to_target.run")
+    print(shown())
+    draw(read_json(RESULTS / "summary.json")["target"])
+
+
+def shown() -> str:
+    """Return the race, and of which revisions its runs are."""
     summary = read_json(RESULTS / "summary.json")
-    print(table(summary))
-    draw(summary["target"])
+    runs = {path.name: read_json(path) for path in sorted(RESULTS.glob("*_*.json"))}
+    known = {name: result for name, result in runs.items() if "origin" in result}
+    return f"{table(summary)}\n\n{origins(known)}" if known else table(summary)
 
 
 def table(summary: Mapping[str, Any]) -> str:

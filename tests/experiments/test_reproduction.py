@@ -184,7 +184,7 @@ def the_table_says_it(folder):
     assert lines[2].split(" | ")[5] == "-"  # of one unit it is not measured
     assert f"{100 * sst['one_unit']['test_accuracy']:.1f} (" in lines[2]
     assert "91.8 (4,096, radford)" in lines[1]
-    assert "86.9 (4,096, radford, recalled)" in table
+    assert "92.8 (4,096, puri)" in table
     before = (folder / "table.png").read_bytes()
     (folder / "imdb.json").unlink()
     assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 3

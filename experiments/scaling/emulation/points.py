@@ -63,6 +63,7 @@ class Study:
     scale: Scale
     profiles: dict[str, Any]  # experiments/exchange/results/readiness.json
     most_nodes: int = NODES[-1]
+    least_nodes: int = NODES[0]
 
     def parts(self, names: Iterable[str]) -> list[list[Point]]:
         """Return the points in groups whose members take turns; none twice."""
@@ -85,7 +86,7 @@ class Study:
     @property
     def nodes(self) -> list[int]:
         """The numbers of nodes to measure with."""
-        return [nodes for nodes in NODES if nodes <= self.most_nodes]
+        return [nodes for nodes in NODES if self.least_nodes <= nodes <= self.most_nodes]
 
     def ethernet(self) -> list[list[Point]]:
         """Return the published curve's: 2018's exchange."""

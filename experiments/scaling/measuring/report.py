@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.tables import markdown
+
 from ..performance.fitting import Fit
-from ..tables import markdown, quantity, words
+from ..tables import quantity, words
 from .explanation import Observation, SweepModel
 
 ONLY_A_CHECK = (

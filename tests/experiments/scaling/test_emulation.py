@@ -137,6 +137,8 @@ def test_no_point_is_measured_for_two_parts(study):
     with pytest.raises(InputError, match="--only nothing"):
         study.parts(["nothing"])
     assert {p.nodes for g in replace(study, most_nodes=2).parts(names) for p in g} == {2}
+    (group,) = replace(study, least_nodes=16).parts(["ethernet"])
+    assert [point.nodes for point in group] == [16]
 
 
 def quiet(**changes):

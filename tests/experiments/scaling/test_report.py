@@ -12,7 +12,8 @@ import pytest
 from configs import command
 from experiments.scaling import report
 from experiments.scaling.studies import FOLDER, STUDIES, Study
-from experiments.scaling.tables import keep_tables, markdown
+from experiments.scaling.tables import keep_tables
+from experiments.tables import markdown
 from model.errors import InputError
 from model.storage import write_json
 from tests.runs import ROOT
@@ -28,7 +29,7 @@ ABSENT = Study("Yet to come", "python -m y", ("results/b.json",), ("b.png",))
 def folder(tmp_path):
     """Make a folder in which one of two studies has been made, as far as it goes."""
     (tmp_path / "results").mkdir()
-    origin = {"date": "2026-01-02", "git_revision": "0123abc"}
+    origin = {"date": "2026-01-02", "git_revision": "0123abc-dirty"}
     write_json(
         tmp_path / "results" / "a.json", {"runs": [1, 2], "declared_runs": 3, "origin": origin}
     )
@@ -76,6 +77,7 @@ def test_a_page_holds_figures_tables_links_and_what_is_missing(folder):
     assert "Missing: results/b.json" in text
     assert "Missing: b.png" in text
     assert "2 of 3 runs so far" in text
+    assert "at 0123abc with uncommitted changes in the tree" in text
     assert "python -m x --output &lt;file&gt;" in text
     assert "What is &amp; was" in text
     assert {"#what-is-was", "#yet-to-come"} <= set(page.links)
@@ -83,26 +85,19 @@ def test_a_page_holds_figures_tables_links_and_what_is_missing(folder):
     assert not re.search(r"(src|href)=\"(?!data:|#|\.\./results)", text)
 
 
-def test_tables_go_into_the_readme_where_it_asks(folder):
-    before = "# Title\n<!-- made: results/a.json -->\nold\n<!-- /made -->\nmore\n"
-    before += "<!-- made: results/b.json -->\n<!-- /made -->\n"
-    after = report.with_tables(before, (THERE, ABSENT), folder)
-    assert "old" not in after
-    assert "![What is & was](a_1.png)" in after
-    assert "| one <b> | 1.25 |" in after
-    assert "<!-- made: results/b.json -->\nNot made yet.\n<!-- /made -->" in after
-    assert report.with_tables(after, (THERE, ABSENT), folder) == after
-    with pytest.raises(InputError, match=r"no study makes results/b\.json"):
-        report.with_tables(before, (THERE,), folder)
+def test_a_study_is_shown_by_its_figures_and_tables(folder, monkeypatch):
+    monkeypatch.setattr(report, "STUDIES", (THERE, ABSENT))
+    monkeypatch.setattr(report, "HERE", folder)
+    text = report.shown("results/a.json")
+    assert text.startswith("![What is & was](a_1.png)\n\n![What is & was](a_2.png)\n\nFewer")
+    assert "| other |  |\n\nMeasured at `0123abc`, 2026-01-02." in text
 
 
-def test_the_command_writes_page_and_readme(folder, monkeypatch, capsys):
-    (folder / "README.md").write_text("<!-- made: results/a.json -->\n<!-- /made -->\n")
+def test_the_command_writes_the_page(folder, monkeypatch, capsys):
     monkeypatch.setattr(report, "STUDIES", (THERE, ABSENT))
     monkeypatch.setattr("sys.argv", ["report", "--folder", str(folder)])
     report.main()
     Page((folder / "report.html").read_text())
-    assert "| other |  |" in (folder / "README.md").read_text()
     assert "missing: results/b.json, b.png" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["report", "--folder", str(folder / "nowhere")])
     with pytest.raises(InputError, match="no such folder"):
@@ -142,11 +137,3 @@ def test_commands_are_taken_and_make_what_the_report_looks_for(name):
     assert [parsed.output] == [Path(FOLDER) / result for result in study.results]
     assert [parsed.figure] == [Path(FOLDER) / figure for figure in study.figures]
     assert study.command in re.sub(r"\s*\\\n\s*", " ", README)
-
-
-def test_the_readme_asks_for_tables_that_studies_make():
-    report.with_tables(README, STUDIES, ROOT / "experiments/scaling")
-    asked = re.findall(r"<!-- made: (\S+) -->", README)
-    assert {"results/convergence.json", "results/interpreter.json"} <= set(asked)
-    assert "results/precision.json" in asked
-    assert README.count("<!-- /made -->") == len(asked)

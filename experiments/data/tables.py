@@ -1,0 +1,75 @@
+"""The tables of README.md, from results/."""
+
+from pathlib import Path
+
+from experiments.tables import markdown, origins
+from model.storage import read_json
+
+RESULTS = Path(__file__).resolve().parent / "results"
+MEGABYTE = 1e6
+# What is wanted of a ratio in speed.json; met where it is at least so much.
+TARGETS = {
+    "zlib / ours, 1 process": ("decompressing alone (zlib) / ours, 1 process", 0.33),
+    "zlib / ours, 2 processes": ("the same, 2 processes", 0.5),
+    "isal / ours, 1 process": (
+        "decompressing alone (isal, what ours takes) / ours, 1 process",
+        None,
+    ),
+    "isal / ours, 2 processes": ("the same, 2 processes", None),
+    "plain, 1 / 2 processes": ("plain JSON lines, 1 process / 2 processes", 1.7),
+    "pandas / ours, plain, 1 process": ("pandas `read_json(lines=True)` / ours, 1 process", 3.0),
+    "pandas / ours, plain, 2 processes": ("the same, 2 processes", 3.0),
+    "2018 / ours, plain, 1 process": ("the way of 2018 / ours, 1 process", 3.0),
+    "2018 / ours, plain, 2 processes": ("the same, 2 processes", 3.0),
+}
+
+
+def speed() -> str:
+    """Return the ratios of preparation to what bounds it, beside what is wanted."""
+    result = read_json(RESULTS / "speed.json")
+    rows = []
+    for name, (words, wanted) in TARGETS.items():
+        got = f"{result['ratios'][name]:.2f}"
+        missed = wanted is not None and float(got) < wanted
+        rows.append([words, f"{wanted:g}" if wanted else "", f"**{got}**" if missed else got])
+    seconds = [
+        [name, f"{value:.1f}", f"{memory / MEGABYTE:,.0f} MB" if memory else ""]
+        for name, value in result["median_seconds"].items()
+        for memory in [result["peak_anonymous_bytes"].get(name)]
+    ]
+    return "\n\n".join(
+        (
+            markdown(["medians of three rounds", "wanted", "got"], rows),
+            markdown(["", "seconds", "peak anonymous memory, all processes"], seconds),
+            origins({"speed.json": result}),
+        )
+    )
+
+
+def memory() -> str:
+    """Return the memory that four times as much takes, against the limit and the first."""
+    small, large = (read_json(RESULTS / name) for name in ("speed.json", "memory_4gb.json"))
+    rows = []
+    for name, peak in large["peak_anonymous_bytes"].items():
+        grown = peak / small["peak_anonymous_bytes"][name] - 1
+        said = f"{grown:+.0%}"
+        rows.append(
+            [
+                name,
+                f"{large['median_seconds'][name]:.0f}",
+                f"{peak / MEGABYTE:.0f} MB",
+                said if abs(grown) <= 0.1 else f"**{said}**",
+            ]
+        )
+    head = ["four times as much, one round", "seconds", "peak", "against the first"]
+    return f"{markdown(head, rows)}\n\n{origins({'memory_4gb.json': large})}"
+
+
+def waiting() -> str:
+    """Return the part of a step that waits for data."""
+    result = read_json(RESULTS / "stream.json")
+    rows = [
+        [f"{row['lanes']:,} x {row['window']}", f"{row['waited']:.2%}"] for row in result["rows"]
+    ]
+    head = ["lanes x bytes", f"waiting, at {result['speed'] / 1e6:g} million characters a second"]
+    return f"{markdown(head, rows)}\n\n{origins({'stream.json': result})}"

@@ -1,0 +1,36 @@
+"""The table of README.md, from results/."""
+
+from pathlib import Path
+
+from experiments.tables import markdown, origins
+from model.storage import read_json
+
+RESULTS = Path(__file__).resolve().parent / "results" / "faults.json"
+
+
+def faults() -> str:
+    """Return each fault with the seconds until the next new step, and what was lost."""
+    result = read_json(RESULTS)
+    rows = [
+        [
+            row["fault"],
+            f"{row['seconds']:.0f}",
+            str(row.get("ranks", "all stay")),
+            str(row["steps_lost"]),
+            f"{row['seconds_until_ended']:.0f}" if "seconds_until_ended" in row else "",
+            f"{row['load']:.1f}",
+        ]
+        for row in result["faults"]
+    ]
+    head = ["fault", "seconds", "ranks then", "steps lost", "launchers ended after", "load"]
+    return f"{markdown(head, rows)}\n\n{origins({'faults.json': result})}"
+
+
+def losses() -> str:
+    """Return how far the losses are from those of one process, disturbed and not."""
+    found = read_json(RESULTS)["largest_relative_difference_of_losses"]
+    rows = [
+        [step, f"{value:.1e}", f"{found['undisturbed'][step]:.1e}"]
+        for step, value in found["disturbed"].items()
+    ]
+    return markdown(["largest difference of losses", "this run", "four ranks, undisturbed"], rows)

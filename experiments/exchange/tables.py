@@ -1,0 +1,73 @@
+"""The tables of README.md, from results/."""
+
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import markdown, origins
+from model.storage import read_json
+
+from .readiness import KINDS
+
+RESULTS = Path(__file__).resolve().parent / "results"
+FULL_SIZE = 100  # bytes and links are a hundredth
+HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a node each"}
+
+
+def ready() -> str:
+    """Return when the large gradients are ready, as a part of the backward pass."""
+    result = read_json(RESULTS / "readiness.json")
+    leaves = {kind: {row["name"]: row for row in result[kind]["leaves"]} for kind in KINDS}
+    rows = [
+        [f"`{name}` ({row['part']:.1%} of the bytes)", *(moment(leaves[k], name) for k in KINDS)]
+        for name, row in leaves["one by one"].items()
+        if row["part"] > 0.01
+    ]
+    seconds = [f"{result[kind]['backward_seconds']:.2f}" for kind in KINDS]
+    rows.append(["seconds of the backward pass", *seconds])
+    head = ["ready at, of the backward pass", *(HEAD[kind] for kind in KINDS)]
+    return f"{markdown(head, rows)}\n\n{origins({'readiness.json': result})}"
+
+
+def moment(leaves: dict[str, Any], name: str) -> str:
+    """Return when a weight's gradient is ready; a gate's, where all gates are one weight's."""
+    row = leaves.get(name) or leaves[name.split(",")[0]]
+    return f"{row['ready']:.2f}"
+
+
+def costs() -> str:
+    """Return the seconds that each way to exchange leaves exposed, and what of 2018's it hides."""
+    result = read_json(RESULTS / "replay.json")
+    computing = float(result["settings"]["seconds"])
+    found: dict[str, dict[str, Any]] = {}
+    for row in result["rows"]:
+        found.setdefault(row["way"], {})[row["profile"]] = row
+    rows = []
+    for way, kinds in found.items():
+        sent = sorted({round(row["sent_bytes"] * FULL_SIZE / 1e6) for row in kinds.values()})
+        cells = [
+            f"{row['exposed_seconds']:.3f} ({computing / row['seconds']:.2f})"
+            for row in (kinds[kind] for kind in KINDS)
+        ]
+        rows.append([way, f"{' to '.join(map(str, {sent[0]: 0, sent[-1]: 0}))} MB", *cells])
+    head = ["exposed seconds", "bytes of a step and rank, at full size", *HEAD.values()]
+    hidden = ", ".join(f"{dtype} {part:.0%}" for dtype, part in hidden_parts(found).items())
+    return "\n\n".join(
+        (
+            markdown(head, rows),
+            "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
+            f"all weights are one node: {hidden}.",
+            origins({"replay.json": result}),
+        )
+    )
+
+
+def hidden_parts(found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return by dtype what of the exposed seconds a node for each gate hides."""
+    exposed = {
+        way: {kind: row["exposed_seconds"] for kind, row in kinds.items()}
+        for way, kinds in found.items()
+    }
+    return {
+        dtype: 1 - exposed[dtype]["one by one"] / exposed[dtype]["together"]
+        for dtype in ("fp32", "fp16", "bf16")
+    }

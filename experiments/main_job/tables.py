@@ -1,0 +1,63 @@
+"""The tables of README.md, from results/."""
+
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import markdown, origins, percent
+from model.storage import read_json
+from training.metrics import read_rows
+
+RESULTS = Path(__file__).resolve().parent / "results"
+SETS = ("sst", "mr")
+SHOWN = (200, 400, 1000, 1600, 2400, 3000, 3600)  # steps
+
+
+def learning() -> str:
+    """Return bits per character by characters read, and those of the test split."""
+    rows = [row for row in read_rows(RESULTS / "metrics.jsonl") if row["step"] in SHOWN]
+    cells = [
+        [f"{row['characters'] / 1e6:.1f} M", f"{row['valid_bits_per_character']:.3f}"]
+        for row in rows
+        if "valid_bits_per_character" in row
+    ]
+    table = markdown(["characters read", "valid, bits per character"], cells)
+    strip, review = (read_json(RESULTS / f"test_bits{name}.json") for name in ("", "_review"))
+    return (
+        f"{table}\n\nTest: {strip['bits_per_character']:.4f} bits per character, standard error "
+        f"{strip['standard_error']:.4f}, with the state carried in {strip['cold_starts']} strips; "
+        f"{review['bits_per_character']:.4f} +- {review['standard_error']:.4f} with every review "
+        f"read from the zero state. {origins({'test_bits.json': strip})}"
+    )
+
+
+def transfer() -> str:
+    """Return test accuracies of the features and of what they are held against."""
+    found = {name: read_json(RESULTS / f"{name}.json") for name in SETS}
+    rows = [
+        ["all units", *(all_units(result) for result in found.values())],
+        ["top unit alone", *(top_unit(result["neuron"]) for result in found.values())],
+    ]
+    for key, words in (
+        ("tfidf", "TF-IDF, words and pairs"),
+        ("untrained", "untrained mLSTM"),
+        ("majority", "majority class"),
+    ):
+        rows.append([words, *(accuracy(result["baselines"][key]) for result in found.values())])
+    sizes = [f"{name.upper()} ({result['examples']['test']:,})" for name, result in found.items()]
+    table = markdown(["test accuracy, per cent", *sizes], rows)
+    return f"{table}\n\n{origins({f'{name}.json': result for name, result in found.items()})}"
+
+
+def accuracy(result: dict[str, Any]) -> str:
+    """Return a test accuracy with its interval."""
+    return percent(result["test_accuracy"], result["test_interval"])
+
+
+def all_units(result: dict[str, Any]) -> str:
+    """Return the accuracy of all units, how many the regression uses, and its C."""
+    return f"{accuracy(result)}, {result['nonzero']} non-zero, C {result['c']:g}"
+
+
+def top_unit(neuron: dict[str, Any]) -> str:
+    """Return the accuracy of the unit of largest weight, its number and its sign."""
+    return f"{accuracy(neuron)}, unit {neuron['index']}, {'+' if neuron['polarity'] > 0 else '-'}"

@@ -1,0 +1,104 @@
+"""The tables of README.md, from results/."""
+
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import markdown, origins, percent
+from model.storage import read_json
+
+RESULTS = Path(__file__).resolve().parent / "results"
+LABELS = (10, 100, 1000, 6920)
+CURVES = {
+    "all_units": "all units",
+    "known_unit": "the unit, known beforehand",
+    "found_unit": "one unit, found by these labels",
+    "tfidf": "TF-IDF",
+}
+BASELINES = {
+    "majority": "commoner class",
+    "tfidf": "TF-IDF",
+    "untrained": "untrained, mean of seeds",
+}
+WORDS = 8  # named of those that move the unit most, each by more than two standard errors
+
+
+def accuracies(model: str) -> str:
+    """Return what a model's unit is worth on SST's test set, with and without the others."""
+    result = read_json(RESULTS / model / "neuron.json")
+    neuron, alone, without = result["neuron"], result["alone"], result["without"]
+    low, high = sorted(1 - end for end in neuron["test_area_interval"])
+    area = 1 - neuron["test_area"] if neuron["polarity"] < 0 else neuron["test_area"]
+    if neuron["polarity"] > 0:
+        low, high = neuron["test_area_interval"]
+    best = max(result["ranking"]["units"], key=lambda unit: unit["train_accuracy"])
+    rows = [
+        ["all units", accuracy(result["all_units"])],
+        [f"unit {neuron['unit']} alone, the one of largest weight", accuracy(alone)],
+        ["its area under the ROC curve", f"{area:.3f} ({low:.3f} to {high:.3f})"],
+        [f"unit {best['unit']} alone, the best on train", accuracy(best)],
+        ["all units without it, nothing refitted", lost(without["held"])],
+        ["all units without it, refitted", lost(without["refitted"])],
+    ]
+    rows += [
+        [f"{row['kept']} units of largest weight", accuracy(row)]
+        for row in result["by_units"]["weight"]
+        if row["kept"] in (2, 5, 10, 20)
+    ]
+    rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
+    head = ["SST, test, per cent", f"`{model}`"]
+    return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
+
+
+def accuracy(row: dict[str, Any]) -> str:
+    """Return a test accuracy with its interval."""
+    return percent(row["test_accuracy"], row["test_interval"])
+
+
+def lost(row: dict[str, Any]) -> str:
+    """Return an accuracy, and the points that it is below that of all units."""
+    return f"{percent(row['test_accuracy'])}; lost: {percent(row['lost'], row['lost_interval'])}"
+
+
+def by_labels(model: str) -> str:
+    """Return accuracies with few labels: means over draws, and what one draw may be worth."""
+    found = read_json(RESULTS / model / "neuron.json")["by_labels"]
+    places = [found["counts"].index(count) for count in LABELS]
+    rows = []
+    for curve, words in CURVES.items():
+        points = [found["curves"][curve][place] for place in places]
+        rows.append([words, *(with_draws(point) for point in points)])
+    return markdown([f"labels, {found['draws']} draws", *(f"{n:,}" for n in LABELS)], rows)
+
+
+def with_draws(point: dict[str, Any]) -> str:
+    """Return a mean over draws with the interval of one more; of all labels there is one draw."""
+    return percent(point["test_accuracy"], point.get("draw_interval") or point["test_interval"])
+
+
+def words(model: str) -> str:
+    """Return the words that move the unit most, by mean change, and the largest moments."""
+    extremes = read_json(RESULTS / model / "neuron.json")["extremes"]
+    rows = [
+        [f"words that {way} it", ", ".join(map(changed, beyond_chance(extremes["words"][way])))]
+        for way in ("raise", "lower")
+    ]
+    rows += [
+        [f"largest single {way}", ", ".join(map(moment, extremes["moments"][way]))]
+        for way in ("rises", "falls")
+    ]
+    return markdown(["", "mean change +- standard error; of a moment (its text's label)"], rows)
+
+
+def beyond_chance(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first of the words whose change is more than two standard errors."""
+    return [w for w in found if abs(w["mean_change"]) > 2 * w["standard_error"]][:WORDS]
+
+
+def changed(word: dict[str, Any]) -> str:
+    """Return a word with its mean change and the standard error of that."""
+    return f"*{word['word']}* {word['mean_change']:+.2f} +- {word['standard_error']:.2f}"
+
+
+def moment(found: dict[str, Any]) -> str:
+    """Return a moment's word, its change and the label of the text."""
+    return f"`{found['word']}` {found['change']:+.1f} ({found['label']})"

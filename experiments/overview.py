@@ -1,0 +1,192 @@
+"""The tables of the first page, from the results of all experiments."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.reproduction.table import number, percent
+from experiments.scaling.emulation.report import LARGEST
+from experiments.scaling.emulation.results import Results, Row, scaling_of
+from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
+from experiments.shipped.tables import bits, history, sst, titled
+from experiments.tables import markdown
+from model.storage import read_json
+from model.weights import SHIPPED_MODELS
+
+HERE = Path(__file__).resolve().parent
+PLAIN, DEFAULT = "amazon_1024", "sentiment_1024"
+FINETUNING = HERE / "finetuning" / "results" / PLAIN / "table.json"
+REPRODUCTION = HERE / "reproduction" / "results" / PLAIN
+PUBLISHED = read_json(HERE / "reproduction" / "published.json")
+
+Cells = list[str]  # what, published, here, how
+
+
+def models(*names: str) -> str:
+    """Return the shipped models: what each is from, SST and bits per character."""
+    rows = [
+        [
+            f"[{titled(name)}](model/pretrained/{name}/README.md)",
+            f"{(SHIPPED_MODELS / name / 'model.safetensors').stat().st_size / 1e6:.1f} MB",
+            sst(name, "all_units"),
+            bits(name),
+        ]
+        for name in names
+    ]
+    return markdown(["model", "size", "SST test, per cent", "bits per character"], rows)
+
+
+def results() -> str:
+    """Return what was published beside what is measured here."""
+    rows = [language_model(), *sentiment(), *scaling(), race(), precision()]
+    return markdown(["what", "published", "here", "how"], rows)
+
+
+def language_model() -> Cells:
+    """Return bits per character of 1,024 units."""
+    read = next(history(PLAIN))["characters"] / 1e6
+    published = published_bits(1024)
+    return [
+        "Amazon reviews, 1,024 units: bits per character",
+        f"{published:.2f} (38 G characters; read off a figure, on training text)",
+        f"{bits(PLAIN)}, on test",
+        f"`{PLAIN}`: {read:.0f} M characters",
+    ]
+
+
+def published_bits(units: int, precision: str | None = None) -> float:
+    """Return what a published model of so many units ended at."""
+    rows = PUBLISHED["bits_per_character"]
+    wanted = (units, precision)
+    (found,) = (row["value"] for row in rows if (row["units"], row.get("precision")) == wanted)
+    return float(found)
+
+
+def sentiment() -> list[Cells]:
+    """Return what is known of sentiment: frozen, and after labels have been seen."""
+    task = "SemEval-2018 E-c, mean F1 of 8 emotions"
+    tuned = read_json(FINETUNING)["sst"]["ours"]
+    return [
+        ["SST, all units", published("sst", "all_units"), *measured("sst", "all_units")],
+        ["SST, one unit", published("sst", "one_unit"), *measured("sst", "one_unit")],
+        [
+            "SST, all units; one unit",
+            "",
+            f"{sst(DEFAULT, 'all_units')}; {sst(DEFAULT, 'one_unit')}",
+            "`default`: fine-tuned on labels, SST's training set among them: another task",
+        ],
+        [
+            "SST, fine-tuned from the model without labels",
+            "",
+            percent(tuned["learned"]),
+            f"frozen {percent(tuned['frozen'])}, without pretraining {percent(tuned['untrained'])}",
+        ],
+        ["MR, ten folds, all units", published("mr", "all_units"), *measured("mr", "all_units")],
+        ["IMDB, all units", published("imdb", "all_units"), *measured("imdb", "all_units")],
+        ["IMDB, one unit", published("imdb", "one_unit"), *measured("imdb", "one_unit")],
+        [task, published("semeval", "all_units"), *measured("semeval", "all_units")],
+    ]
+
+
+def published(task: str, row: str) -> str:
+    """Return the published values of a row by units, in per cent."""
+    found: dict[int, float] = {}
+    for entry in PUBLISHED["rows"]:
+        if (entry["task"], entry["row"]) == (task, row) and entry["units"] in (1024, 4096):
+            found[entry["units"]] = entry["value"]
+    return ", ".join(
+        f"{100 * value:.1f} ({units:,} units)" for units, value in sorted(found.items())
+    )
+
+
+def measured(task: str, row: str) -> tuple[str, str]:
+    """Return what the model without labels has, and what it is held against."""
+    result = read_json(REPRODUCTION / f"{task}.json")
+    baselines = [f"TF-IDF {100 * number(result['tfidf'])['value']:.1f}"]
+    if row == "all_units" and "untrained" in result:
+        baselines.append(f"untrained {100 * number(result['untrained'])['value']:.1f}")
+    return percent(number(result[row])), f"`{PLAIN}`, frozen; {', '.join(baselines)}"
+
+
+def scaling() -> list[Cells]:
+    """Return the performance model and the scale model of a cluster."""
+    fitted = read_json(HERE / "scaling" / "results" / "published.json")
+    emulated = Results(read_json(HERE / "scaling" / "results" / "emulated.json"))
+    old, new = emulated.training("2018", 1), emulated.training("today", 1)
+    parameters, points = fitted["fitted_parameters"], sum(map(len, SCALING.values()))
+    return [
+        [
+            "128 V100s, times the speed of one: 4,096 units over Ethernet, over InfiniBand; 8,192",
+            joined(curve[-1] for curve in SCALING.values()),
+            joined(curve[-1] for curve in fitted["predicted"].values()),
+            f"a performance model of {parameters} parameters fitted to {points} points, "
+            f"{fitted['worst_error']:.1%} off at worst, no measurement; computing by their text, "
+            f"{HOURS_BY_TEXT:g} h an epoch (their figure has {HOURS_BY_FIGURE:g})",
+        ],
+        [
+            f"the same over 10 Gb/s Ethernet, {', '.join(map(str, old))} GPUs",
+            joined(SCALING["ethernet_4096"][1:]),
+            f"{', '.join(map(with_ends, old.values()))}; with today's exchange "
+            f"{with_ends(new[LARGEST])} at {LARGEST}",
+            "a scale model: nodes in network namespaces, real exchanges, computing slept, nothing "
+            "fitted; medians of all undisturbed runs [lowest to highest; runs]",
+        ],
+    ]
+
+
+def joined(values: Any) -> str:
+    """Return speeds with commas between."""
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def with_ends(row: Row) -> str:
+    """Return a point's median, its slowest and fastest run, and how many it has."""
+    slow, fast = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
+    return f"{scaling_of(row):.1f} [{slow:.1f} to {fast:.1f}; {row['runs']}]"
+
+
+def race() -> Cells:
+    """Return the race to the published recipe's bits per character."""
+    summary = read_json(HERE / "time_to_target" / "results" / "summary.json")
+    rows = {name: row for name, row in summary.items() if row and name.startswith("adam")}
+    adam = min(row["seconds"] for row in rows.values())
+    characters = summary["published"]["characters"] / 1e6
+    return [
+        f"seconds until as good as the published recipe is after {characters:.0f} M characters "
+        f"(512 units, {summary['target']:.2f} bits)",
+        f"{summary['published']['seconds']:.0f}, its recipe here",
+        f"{summary['ours']['seconds']:.0f}; Adam at the best of {len(rows)} rates {adam:.0f}",
+        "[the same two cores, one seed; what differs besides]"
+        "(experiments/time_to_target/README.md)",
+    ]
+
+
+def precision() -> Cells:
+    """Return fp16 against fp32."""
+    runs: Sequence[dict[str, Any]] = read_json(HERE / "scaling" / "results" / "precision.json")[
+        "runs"
+    ]
+    ended = {run["name"]: run["valid_bits_per_character"] for run in runs}
+    theirs = [published_bits(4096, name) for name in ("fp16", "fp32")]
+    seeds = max(abs(ended[f"fp32_seed_{seed}"] - ended["fp32"]) for seed in (1, 2))
+    return [
+        "fp16 against fp32, bits per character",
+        f"{theirs[0]:.3f} and {theirs[1]:.3f} (4,096 units, training)",
+        f"{ended['fp16']:.3f} and {ended['fp32']:.3f}; a seed is worth {seeds:.3f}",
+        "256 units, 2 M characters",
+    ]
+
+
+def late() -> str:
+    """Say how late sentiment comes in the published models."""
+    found = {
+        row["units"]: row["value"]
+        for row in PUBLISHED["rows"]
+        if (row["task"], row["row"], row["source"]) == ("sst", "all_units", "puri")
+    }
+    words = [
+        f"of {units:,} units, at {published_bits(units):.2f} bits per character, "
+        f"has {100 * found[units]:.1f} %"
+        for units in (256, 1024)
+    ]
+    return f"Sentiment comes late: on SST Puri et al.'s model {', that '.join(words)}."

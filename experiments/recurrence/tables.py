@@ -1,0 +1,131 @@
+"""The tables of README.md and of the first page, from results/."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.tables import markdown, origins
+
+from .plot import LINES, measured, of_the_floor, points
+
+SIZES = [(dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)]
+RATIOS = {
+    "to_gemm_floor": "floor",
+    "to_gemm_floor_table": "tighter floor",
+    "to_loop_2018": "loop of 2018",
+    "to_reference": "reference",
+    "to_nn_lstm_flop_adjusted": "nn.LSTM, equal operations",
+    "to_compile": "compile",
+}
+FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
+
+
+def training() -> str:
+    """Return how many times as fast a window's training is as every other contender."""
+    results = {f"training_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
+    return against("training", results, tuple(RATIOS))
+
+
+def forward() -> str:
+    """Return the same of the forward pass alone."""
+    results = {f"inference_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
+    return against("forward only", results, FORWARD)
+
+
+def against(title: str, results: dict[str, str], ratios: Sequence[str]) -> str:
+    """Return a row for each result: characters per second, and ratios with their extreme rounds."""
+    found = {name: measured(name) for name in results}
+    rows = [
+        [results[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios)]
+        for name, result in found.items()
+    ]
+    head = [title, "characters/s", *(RATIOS[ratio] for ratio in ratios)]
+    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+
+
+def cells(result: dict[str, Any], ratios: Sequence[str]) -> list[str]:
+    """Return ratios with their lowest and highest round; nothing where there is none."""
+    return [with_range(result, ratio) if ratio in result["ratios"] else "" for ratio in ratios]
+
+
+def with_range(result: dict[str, Any], ratio: str) -> str:
+    """Return a ratio with its lowest and highest round."""
+    low, high = result["ratio_ranges"][ratio]
+    return f"{result['ratios'][ratio]:.2f} ({low:.2f} to {high:.2f})"
+
+
+def made_at(found: dict[str, Any]) -> str:
+    """Say of which revisions results are."""
+    return origins({f"{name}.json": result for name, result in found.items()})
+
+
+def from_inputs() -> str:
+    """Return the same where the input of every byte is projected, and what backward keeps."""
+    found = {f"training_{dtype}_{H}": measured(f"training_{dtype}_{H}") for dtype, H in SIZES}
+    rows = [
+        [
+            f"{dtype}, {H:,} units",
+            with_range(result, "from_inputs_to_gemm_floor"),
+            f"{result['saved_over_least']:.2f}",
+        ]
+        for (dtype, H), result in zip(SIZES, found.values(), strict=True)
+    ]
+    return markdown(["training", "a deeper layer, to the floor", "saved over least"], rows)
+
+
+def steps() -> str:
+    """Return a whole training step against its recurrence."""
+    found = {f"step_{dtype}_1024": measured(f"step_{dtype}_1024") for dtype in ("fp32", "bf16")}
+    rows = [
+        [
+            f"{result['options']['dtype']}, {result['options']['hidden_size']:,} units",
+            f"{result['chars_per_second']['step']:,.0f}",
+            with_range(result, "step_to_recurrence"),
+        ]
+        for result in found.values()
+    ]
+    head = ["a whole training step", "characters/s", "to its recurrence"]
+    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+
+
+def sweep() -> str:
+    """Return every contender as a fraction of the floor, by H, B and T."""
+    rows = []
+    for sizes, result in sorted(points().items()):
+        shares = [of_the_floor(result, name) for name in LINES]
+        rows.append(
+            [
+                *map(str, sizes),
+                f"{result['chars_per_second']['fused']:,.0f}",
+                *("-" if share is None else f"{share:.2f}" for share in shares),
+            ]
+        )
+    head = ["H", "B", "T", "ours, characters/s", *(words for words, _ in LINES.values())]
+    found = {name: measured(name) for name in ("sweep_128_128_256", "sweep_2048_128_64")}
+    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+
+
+def first_page() -> str:
+    """Return the rows that the first page shows, without rounds."""
+    names = {
+        "training_fp32_512": "training, fp32, 512 units",
+        "training_fp32_1024": "training, fp32, 1,024 units",
+        "training_bf16_1024": "training, bf16, 1,024 units",
+        "inference_fp32_512": "forward only, fp32, 512 units",
+    }
+    shown = [ratio for ratio in RATIOS if ratio != "to_reference"]
+    found = {name: measured(name) for name in names}
+    rows = [
+        [
+            names[name],
+            f"{result['chars_per_second']['fused']:,.0f}",
+            *(f"{result['ratios'][r]:.2f}" if r in result["ratios"] else "" for r in shown),
+        ]
+        for name, result in found.items()
+    ]
+    head = ["", "characters/s", *(RATIOS[ratio] for ratio in shown)]
+    step = measured("step_fp32_1024")
+    return (
+        f"{markdown(head, rows)}\n\nA whole training step runs at "
+        f"{step['ratios']['step_to_recurrence']:.2f} of its recurrence (1,024 units, fp32). "
+        f"{made_at(found)}"
+    )

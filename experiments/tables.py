@@ -1,0 +1,92 @@
+"""Tables of the pages, made from the files of results: no number in them is copied by hand.
+
+python -m experiments.tables
+
+Where a page says `<!-- made: package.module.function word ... -->`, what the function returns for
+these words goes between that line and `<!-- /made -->`; in YAML at its head `# made: ...` and
+`# /made` do the same. A test makes them anew and compares.
+"""
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from configs import command
+from model.errors import InputError
+from model.storage import write_atomically
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "experiments/*/README.md", "model/pretrained/**/*.md")
+MADE = re.compile(
+    r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
+)
+DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
+
+
+def main() -> None:
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        made = filled(text)
+        if made != text:
+            write_atomically(path, lambda temporary, made=made: temporary.write_text(made))
+            print(f"{path.relative_to(ROOT)}: made anew")
+
+
+def pages() -> list[Path]:
+    """Return the pages that may hold tables."""
+    return [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))]
+
+
+def filled(text: str) -> str:
+    """Return a page with its tables made anew."""
+    return MADE.sub(lambda found: f"{found[1]}{made(found[2], found[3].split())}\n{found[4]}", text)
+
+
+def made(name: str, words: Sequence[str]) -> str:
+    """Return what a function, named with its module, makes of these words."""
+    module, _, function = name.rpartition(".")
+    try:
+        make = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"<!-- made: {name} -->: {error}") from error
+    return str(make(*words)).strip()
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; all columns but the first are set to the right."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> str:
+    """Return a fraction in per cent, with its interval where there is one."""
+    ends = f" ({' to '.join(f'{100 * end:.1f}' for end in interval)})" if interval else ""
+    return f"{100 * value:.1f}{sign}{ends}"
+
+
+def revision(origin: Mapping[str, Any]) -> str:
+    """Return the revision of a result, and whether the tree was what git has of it."""
+    clean = origin["git_revision"].removesuffix(DIRTY)
+    return f"`{clean}`" + ", **the tree had uncommitted changes**" * (
+        clean != origin["git_revision"]
+    )
+
+
+def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say of which revisions and dates results are, and which are of no revision that git has.
+
+    results: the names of files, and what they hold.
+    """
+    made = {name: result["origin"] for name, result in results.items()}
+    revisions = {origin["git_revision"].removesuffix(DIRTY) for origin in made.values()}
+    days = sorted({origin["date"] for origin in made.values()})
+    words = f"Measured at {', '.join(f'`{r}`' for r in sorted(revisions))}, {days[0]}"
+    words += f" to {days[-1]}." if len(days) > 1 else "."
+    dirty = [name for name, origin in made.items() if origin["git_revision"].endswith(DIRTY)]
+    return words + f" **The tree had uncommitted changes**: {', '.join(dirty)}." * bool(dirty)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,35 @@
+"""The table of README.md and of the first page, from results/."""
+
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import markdown, origins, percent
+from model.storage import read_json
+
+RESULT = Path(__file__).resolve().parent / "results" / "transfer.json"
+BASELINES = {
+    "tfidf": "TF-IDF, words and pairs",
+    "untrained": "untrained mLSTM",
+    "majority": "majority class",
+}
+
+
+def transfer() -> str:
+    """Return what the tour ends with: test accuracies on the embedded reviews."""
+    result = read_json(RESULT)
+    neuron, bits = result["neuron"], result["model"]["provenance"]["best_valid_bits_per_character"]
+    rows = {
+        f"all units ({result['nonzero']} of them, C {result['c']:g})": result,
+        f"unit {neuron['index']} alone ({'+' if neuron['polarity'] > 0 else '-'})": neuron,
+        **{words: result["baselines"][name] for name, words in BASELINES.items()},
+    }
+    table = markdown(
+        ["test accuracy, per cent", ""], [[name, accuracy(row)] for name, row in rows.items()]
+    )
+    said = f"At {bits:.3f} bits per character on the valid split."
+    return f"{table}\n\n{said} {origins({'transfer.json': result})}"
+
+
+def accuracy(row: dict[str, Any]) -> str:
+    """Return a test accuracy with its interval."""
+    return percent(row["test_accuracy"], row["test_interval"])

@@ -1,0 +1,122 @@
+"""The tables of the pages are what their files of results say; weights have their licence."""
+
+import json
+import re
+from importlib import import_module
+
+import pytest
+
+from experiments import tables
+from experiments.shipped.tables import selection
+from model.errors import InputError
+from model.storage import read_json
+from model.weights import SHIPPED_MODELS
+from tests.runs import ROOT
+
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}
+MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))
+SCALING = ROOT / "experiments/scaling/results"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_made_from_the_results(page):
+    """`python -m experiments.tables` makes them anew."""
+    text = PAGES[page].read_text()
+    assert tables.filled(text) == text
+    assert text.count(" /made") == len(re.findall(r"^(?:<!--|#) made: ", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_table_has_measured_numbers_by_hand(page):
+    text = tables.MADE.sub("", PAGES[page].read_text())
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row for row in rows if re.search(r"\d\.\d+(?![\de])", row)] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "part", "result"),
+    [
+        ("tables", "tables", None, "published"),
+        ("emulation.report", "report", None, "emulated"),
+        ("measuring.report", "tables", None, "measured_gloo"),
+        ("convergence", "tables", "runs", "convergence"),
+        ("interpreter", "tables", None, "interpreter"),
+        ("precision", "tables", None, "precision"),
+        ("replayed", "table", "rows", "replayed"),
+        ("regressed", "table", "kinds", "regressed"),
+    ],
+)
+def test_the_texts_beside_results_are_made_from_them(module, function, part, result):
+    content = read_json(SCALING / f"{result}.json")
+    make = getattr(import_module(f"experiments.scaling.{module}"), function)
+    text = make(content[part] if part else content)
+    assert (SCALING / f"{result}.md").read_text() == f"{text}\n"
+
+
+def test_a_page_is_filled_where_it_asks():
+    page = (
+        "---\n# made: tests.experiments.test_tables.shout a\nold\n# /made\n---\n"
+        "<!-- made: tests.experiments.test_tables.shout b c -->\nold\n<!-- /made -->\nmore\n"
+    )
+    filled = tables.filled(page)
+    assert filled == page.replace("old", "A", 1).replace("old", "B C", 1)
+    assert tables.filled(filled) == filled
+
+
+def shout(*words):
+    return " ".join(words).upper()
+
+
+@pytest.mark.parametrize("name", ["nothing", "experiments.tables.nothing", "experiments.no.such"])
+def test_an_unknown_function_is_named(name):
+    with pytest.raises(InputError, match=rf"made: {name} "):
+        tables.filled(f"<!-- made: {name} -->\n<!-- /made -->")
+
+
+def test_results_of_a_changed_tree_are_marked():
+    def result(revision, date="2026-01-02"):
+        return {"origin": {"git_revision": revision, "date": date}}
+
+    clean = {"a.json": result("0123abc")}
+    assert tables.origins(clean) == "Measured at `0123abc`, 2026-01-02."
+    both = tables.origins({**clean, "b.json": result("0123abc-dirty", "2026-01-05")})
+    assert both.startswith("Measured at `0123abc`, 2026-01-02 to 2026-01-05.")
+    assert both.endswith("**The tree had uncommitted changes**: b.json.")
+    assert tables.revision({"git_revision": "0-dirty"}).endswith("uncommitted changes**")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_card_names_licence_sources_and_numbers(model):
+    folder = SHIPPED_MODELS / model
+    assert (folder / "LICENSE").read_text() == (SHIPPED_MODELS / "LICENSE").read_text()
+    card = (folder / "README.md").read_text()
+    _, head, text = card.split("---\n", 2)
+    assert "license_link: LICENSE\n" in head
+    (index,) = re.findall(r"^model-index: (.*)$", head, re.MULTILINE)
+    ((entry,),) = [json.loads(index)]
+    assert entry["name"] == model
+    assert all(row["metrics"] and row["dataset"]["split"] == "test" for row in entry["results"])
+    assert "(../SOURCES.md)" in text
+    assert "-m experiments.shipped.ship" in text
+
+
+def test_every_source_that_was_kept_has_terms_and_an_address():
+    counts = read_json(ROOT / "experiments/shipped/results/selection.json")["reviews"]
+    kept = {name[6:] for name in counts if name.startswith("kept: ")}
+    sources = read_json(ROOT / "experiments/shipped/sources.json")
+    assert set(sources["amazon"]) == kept
+    for source in (row for part in sources.values() for row in part.values()):
+        assert source["terms"]
+        assert all(
+            re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", a) for a in source["addresses"]
+        )
+    assert f"| kept | {sum(n for name, n in counts.items() if name[6:] in kept):,} |" in selection()
+
+
+def test_the_papers_that_experiments_compare_with_are_cited():
+    cited = (ROOT / "CITATION.cff").read_text()
+    sources = [read_json(path)["sources"] for path in ROOT.glob("experiments/*/published.json")]
+    named = re.findall(r"arXiv (\d+\.\d+)", json.dumps(sources))
+    assert {"1704.01444", "1808.01371", "1812.01207"} <= set(named)
+    for paper in (*named, "2006.15704", "2006.02924", "2004.03072"):  # DDP, Adasum, CM-DARE
+        assert f"arxiv.org/abs/{paper}" in cited
