@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from importlib import import_module
 
 import pytest
@@ -120,3 +121,12 @@ def test_the_papers_that_experiments_compare_with_are_cited():
     assert {"1704.01444", "1808.01371", "1812.01207"} <= set(named)
     for paper in (*named, "2006.15704", "2006.02924", "2004.03072"):  # DDP, Adasum, CM-DARE
         assert f"arxiv.org/abs/{paper}" in cited
+
+
+def test_the_release_has_one_number_and_one_date():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    (date,) = re.findall(
+        r"^date-released: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE
+    )
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## [{version}] - {date}\n" in (ROOT / "CHANGELOG.md").read_text()
