@@ -77,9 +77,11 @@ def revision(origin: Mapping[str, Any]) -> str:
 def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Say of which revisions and dates results are, and which are of no revision that git has.
 
-    results: the names of files, and what they hold.
+    results: the names of files, and what they hold; those without an origin are passed over.
     """
-    made = {name: result["origin"] for name, result in results.items()}
+    made = {name: result["origin"] for name, result in results.items() if "origin" in result}
+    if not made:
+        return ""
     revisions = {origin["git_revision"].removesuffix(DIRTY) for origin in made.values()}
     days = sorted({origin["date"] for origin in made.values()})
     words = f"Measured at {', '.join(f'`{r}`' for r in sorted(revisions))}, {days[0]}"

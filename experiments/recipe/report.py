@@ -37,9 +37,7 @@ def shown(folder: str) -> str:
     results = found(RESULTS / folder)
     speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
     first_seeds = [result for result in results if SEED not in result["name"]]
-    revisions = origins(
-        {f"{result['name']}.json": result for result in results if "origin" in result}
-    )
+    revisions = origins({f"{result['name']}.json": result for result in results})
     return "\n\n".join(filter(None, (table(first_seeds, speeds), finalists(results), revisions)))
 
 

@@ -96,7 +96,15 @@ def bits_of(model: str) -> str:
 def accuracy_of(model: str) -> str:
     """Return SST's test accuracy of all units, nothing where it was not measured."""
     result = found(REPRODUCTION / model / "sst.json")
-    return percent(result["all_units"]["test_accuracy"]) if result else ""
+    if result is None or not is_of_the_shipped(result, model.removesuffix("_full")):
+        return ""
+    return percent(result["all_units"]["test_accuracy"])
+
+
+def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
+    """Say whether a result is of the run that the shipped weights are from, and of no other."""
+    (*_, last) = history(model)
+    return bool(result["model"]["provenance"].get("git_revision") == last.get("git_revision"))
 
 
 def shipped(*models: str) -> str:

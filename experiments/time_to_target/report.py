@@ -46,8 +46,7 @@ def shown() -> str:
     """Return the race, and of which revisions its runs are."""
     summary = read_json(RESULTS / "summary.json")
     runs = {path.name: read_json(path) for path in sorted(RESULTS.glob("*_*.json"))}
-    known = {name: result for name, result in runs.items() if "origin" in result}
-    return f"{table(summary)}\n\n{origins(known)}" if known else table(summary)
+    return f"{table(summary)}\n\n{origins(runs)}"
 
 
 def table(summary: Mapping[str, Any]) -> str:

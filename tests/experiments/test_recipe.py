@@ -47,7 +47,9 @@ def test_a_recipe_is_trained_scored_and_reported(tmp_path, capsys):
     assert result["valid_bits_per_character"] == result["rows"][-1]["valid_bits_per_character"]
     assert f"{result['valid_bits_per_character']}" in line
     report.main()
-    assert f"| adam_2e-3 | {result['valid_bits_per_character']:.4f} |" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "| `adam_2e-3` | lr 0.001, hidden_size 8, " in told
+    assert f" | {result['valid_bits_per_character']:.4f} |  |  |" in told
     assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
@@ -133,12 +135,13 @@ def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
 def test_the_table_puts_speed_beside_and_the_seeds_apart():
     names = {"muon_1e-2": 2.0, "muon_1e-2_seed_1": 2.2, "bf16": 1.5, "published": None}
     results = [
-        {"name": name, "valid_bits_per_character": bits, "failure": ["why"]}
+        {"name": name, "valid_bits_per_character": bits, "failure": ["why"], "keys": {}}
         for name, bits in names.items()
     ]
+    results[2] |= {"keys": {"train.precision": "bf16"}, "corpus": "quarter"}
     told = report.table(results, {"bf16": {"median": 0.5}})
-    assert "| bf16 | 1.5000 | -0.5000 | 0.50 |" in told
-    assert "| published | failed: why |  |  |" in told
+    assert "| `bf16` | precision bf16, corpus `quarter` | 1.5000 | -0.5000 | 0.50 |" in told
+    assert "| `published` |  | failed: why |  |  |" in told
     seeds = report.finalists(results)
     assert "| muon_1e-2 | 2.0000, 2.2000 | 2.1000 | 0.1414 |" in seeds
     assert "bf16" not in seeds

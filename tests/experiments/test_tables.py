@@ -35,22 +35,22 @@ def test_no_table_has_measured_numbers_by_hand(page):
 
 
 @pytest.mark.parametrize(
-    ("module", "function", "part", "result"),
+    ("result", "module", "make"),
     [
-        ("tables", "tables", None, "published"),
-        ("emulation.report", "report", None, "emulated"),
-        ("measuring.report", "tables", None, "measured_gloo"),
-        ("convergence", "tables", "runs", "convergence"),
-        ("interpreter", "tables", None, "interpreter"),
-        ("precision", "tables", None, "precision"),
-        ("replayed", "table", "rows", "replayed"),
-        ("regressed", "table", "kinds", "regressed"),
+        ("published", "tables", lambda m, content: m.tables(content)),
+        ("emulated", "emulation.report", lambda m, content: m.report(content)),
+        ("measured_gloo", "measuring.report", lambda m, content: m.tables(content)),
+        ("convergence", "convergence", lambda m, c: m.tables(m.with_base(c["runs"]))),
+        ("interpreter", "interpreter", lambda m, content: m.tables(content)),
+        ("precision", "precision", lambda m, content: m.tables(content)),
+        ("replayed", "replayed", lambda m, content: m.table(content["rows"])),
+        ("regressed", "regressed", lambda m, content: m.table(content["kinds"])),
     ],
 )
-def test_the_texts_beside_results_are_made_from_them(module, function, part, result):
-    content = read_json(SCALING / f"{result}.json")
-    make = getattr(import_module(f"experiments.scaling.{module}"), function)
-    text = make(content[part] if part else content)
+def test_the_texts_beside_results_are_made_from_them(result, module, make):
+    text = make(
+        import_module(f"experiments.scaling.{module}"), read_json(SCALING / f"{result}.json")
+    )
     assert (SCALING / f"{result}.md").read_text() == f"{text}\n"
 
 
