@@ -48,7 +48,7 @@ def test_a_recipe_is_trained_scored_and_reported(tmp_path, capsys):
     assert f"{result['valid_bits_per_character']}" in line
     report.main()
     told = capsys.readouterr().out
-    assert "| `adam_2e-3` | lr 0.001, hidden_size 8, " in told
+    assert "| `adam_2e-3` | hidden_size 8, lanes 4, window 16, lr 0.001 | " in told
     assert f" | {result['valid_bits_per_character']:.4f} |  |  |" in told
     assert (tmp_path / "curves.png").stat().st_size > 1000
 

@@ -152,19 +152,19 @@ def test_checkpoints_may_come_and_go_while_they_are_scored(tmp_path, monkeypatch
 
     def score_while_the_run_goes_on(checkpoint, sets, options):
         asked.append(checkpoint.name)
-        if checkpoint.name == "step-1":
-            shutil.rmtree(tmp_path / "step-2")
-            (tmp_path / "step-4").mkdir()
-        elif checkpoint.name == "step-3":
+        if checkpoint.name == "step-00000001":
+            shutil.rmtree(tmp_path / "step-00000002")
+            (tmp_path / "step-00000004").mkdir()
+        elif checkpoint.name == "step-00000003":
             shutil.rmtree(checkpoint)
             raise InputError("training.json: no such file")
 
     for number in (1, 2, 3):
-        (tmp_path / f"step-{number}").mkdir()
+        (tmp_path / f"step-{number:08}").mkdir()
     monkeypatch.setattr(probe, "add_point", score_while_the_run_goes_on)
     monkeypatch.setattr(probe.time, "sleep", lambda seconds: None)
     probe.add_points(tmp_path, [], None)
-    assert asked == ["step-1", "step-3", "step-4"]
+    assert asked == ["step-00000001", "step-00000003", "step-00000004"]
 
     def fail(*arguments):
         raise InputError("damaged")
@@ -267,7 +267,10 @@ def test_labelled_texts_are_balanced_and_apart_from_the_held_out(tmp_path, monke
         "--reviews 10 --reviews-val 4 --end 9".split(),
     )
     labelled_texts.main()
-    train, val = (read_rows(tmp_path / "out" / name) for name in ("train.jsonl", "val.jsonl"))
+    train, val = (
+        [json.loads(line) for line in (tmp_path / "out" / name).read_text().splitlines()]
+        for name in ("train.jsonl", "val.jsonl")
+    )
     drawn = [row for row in train if row["text"].startswith("stars")]
     for rows, each in ((drawn, 5), (val, 2)):
         assert sorted(row["label"] for row in rows) == [0] * each + [1] * each
