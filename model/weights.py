@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .errors import InputError
 from .language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
@@ -106,13 +107,29 @@ def load_model(
         raise InputError(
             f"{path}: {config.symbols} symbols, and its tokenizer has {tokenizer.vocabulary_size}"
         )
-    with torch.device("meta"):
+    with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)
     tensors = _load_weights(folder / WEIGHTS_FILE, expected, quantized)
-    model = expected.to_empty(device="cpu")
-    model.load_state_dict(tensors)
-    model.to(device).eval()
+    weights = {name: tensor.float() for name, tensor in tensors.items()}
+    expected.load_state_dict(weights, assign=True)
+    model = expected.to(device).eval()
     return LoadedModel(model, profile, folder, provenance, tokenizer)
+
+
+class _LeftAsTheyAre(TorchFunctionMode):
+    """Makes torch.nn.init do nothing.
+
+    Numbers for tensors that have none would be drawn by Python code of torch's that imports its
+    compiler, which takes longer than all the rest of loading a model.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
 
 
 def model_digest(model: LanguageModel) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -177,3 +179,23 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="device cuda: torch sees no GPU; use cpu"):
         load_model(tmp_path, device="cuda")
+
+
+def test_a_model_loads_without_torchs_compiler():
+    """Its import takes seconds, and so would that of sympy."""
+    script = (
+        "import sys; from model.weights import load_model; load_model('default');"
+        "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.stdout == "set()\n", process.stderr
+
+
+def test_weights_of_16_bits_are_widened(small_model, tmp_path):
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    path = tmp_path / "model.safetensors"
+    narrow = {name: tensor.bfloat16() for name, tensor in load_file(path).items()}
+    save_file(narrow, path)
+    loaded = load_model(tmp_path).model
+    for name, tensor in loaded.state_dict().items():
+        assert torch.equal(tensor, narrow[name].float())
