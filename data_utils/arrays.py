@@ -2,26 +2,33 @@
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from typing import IO, Any
 
+from .inputs import LONGEST_RECORD
+
 PIECE = 1 << 20  # bytes read at a time
-LONGEST_ITEM = 64 << 20  # characters: beyond, what cannot be parsed is broken, not unfinished
-WHITE_SPACE = " \t\r\n"
+WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Text:
-    """A stream of UTF-8 as a buffer of characters that are not parsed yet."""
+    """A stream of UTF-8 as a buffer of characters, parsed up to a position."""
 
     def __init__(self, file: IO[bytes], strict: bool):
         self.file = file
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict" if strict else "replace")
-        self.buffer, self.ended = "", False
+        self.buffer, self.position, self.ended = "", 0, False
 
     def extend(self) -> bool:
-        """Read on, at least as much as there is; return whether anything came."""
-        if self.ended or len(self.buffer) > LONGEST_ITEM:
+        """Read on, at least as much as is left; return whether anything came.
+
+        Raises json.JSONDecodeError where more is left than an item may have.
+        """
+        if self.ended:
             return False
+        self.buffer, self.position = self.buffer[self.position :], 0
+        self.check_size(len(self.buffer))
         piece = self.file.read(max(PIECE, len(self.buffer)))
         self.ended = not piece
         self.buffer += self.decoder.decode(piece, final=self.ended)
@@ -29,23 +36,28 @@ class Text:
 
     def peek(self) -> str:
         """Drop white space; return the next character, nothing at the end."""
-        while not (rest := self.buffer.lstrip(WHITE_SPACE)):
-            self.buffer = ""
-            if not self.extend():
-                return ""
-        self.buffer = rest
-        return rest[0]
+        while True:
+            if match := WHITE_SPACE.match(self.buffer, self.position):
+                self.position = match.end()
+            if self.position < len(self.buffer) or not self.extend():
+                return self.buffer[self.position : self.position + 1]
 
-    def take(self, count: int) -> None:
-        """Drop characters that are parsed."""
-        self.buffer = self.buffer[count:]
+    def check_size(self, end: int) -> None:
+        """Raise json.JSONDecodeError for an item from the position to `end` that is too long."""
+        if end - self.position > LONGEST_RECORD:
+            raise self.error(f"longer than {LONGEST_RECORD:,} characters, or broken before")
+
+    def error(self, message: str) -> json.JSONDecodeError:
+        """Return the error of what is at the position."""
+        return json.JSONDecodeError(message, self.buffer, self.position)
 
 
 def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the items of a JSON array.
 
-    Raises json.JSONDecodeError for what is none, RecursionError for one too deep, and, where
-    `strict`, UnicodeDecodeError for bytes that are not UTF-8, which else become U+FFFD.
+    Raises ValueError for what is none (json.JSONDecodeError but for a number of too many digits),
+    RecursionError for one too deep, and, where `strict`, UnicodeDecodeError for bytes that are not
+    UTF-8, which else become U+FFFD.
     """
     text = Text(file, strict)
     _expect(text, "[")
@@ -56,26 +68,27 @@ def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
             text.peek()
         yield _item(text, decoder)
         first = False
-    text.take(1)
+    text.position += 1
     if text.peek():
-        raise json.JSONDecodeError("something after the array", text.buffer[:PIECE], 0)
+        raise text.error("something after the array")
 
 
 def _expect(text: Text, character: str) -> None:
     if text.peek() != character:
-        raise json.JSONDecodeError(f"expected {character!r}", text.buffer[:PIECE], 0)
-    text.take(1)
+        raise text.error(f"expected {character!r}")
+    text.position += 1
 
 
 def _item(text: Text, decoder: json.JSONDecoder) -> Any:
     while True:
         try:
-            item, end = decoder.raw_decode(text.buffer)
+            item, end = decoder.raw_decode(text.buffer, text.position)
         except json.JSONDecodeError:
             if text.extend():  # perhaps the rest of it is missing
                 continue
             raise
         if end == len(text.buffer) and text.extend():  # a number may go on
             continue
-        text.take(end)
+        text.check_size(end)
+        text.position = end
         return item

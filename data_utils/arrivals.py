@@ -1,19 +1,19 @@
 """Records from a pipe or a terminal, as soon as their lines have come."""
 
-import csv
+import io
 import os
 from collections import deque
 from collections.abc import Iterator
 
 from model.errors import InputError
 
-from .inputs import TABLES
+from .inputs import LONGEST_RECORD, TABLES, TOO_LONG
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
+from .tables import table_rows
 
 PLACE = "standard input"
 KINDS = (".txt", ".jsonl", *TABLES)
 READ_BYTES = 1 << 20
-LONGEST_CELL = 2**31 - 1  # characters; Python's own limit is 128 KiB
 
 
 class ArrivingLines:
@@ -51,12 +51,15 @@ class ArrivingLines:
         return self._lines.popleft()
 
     def _fill(self) -> None:
-        """Wait until a line has come, or the end."""
-        parts = [self._rest]
+        """Wait until a line has come, or the end; InputError for a line that is too long."""
+        parts, size = [self._rest], len(self._rest)
         while chunk := os.read(self._descriptor, READ_BYTES):
             parts.append(chunk)
-            if b"\n" in chunk:
+            size += len(chunk)
+            if b"\n" in chunk or size > LONGEST_RECORD:
                 *lines, self._rest = b"".join(parts).split(b"\n")
+                if len((*lines, self._rest)[0]) > LONGEST_RECORD:
+                    raise InputError(f"{PLACE}: a line is {TOO_LONG}")
                 self._lines += (line + b"\n" for line in lines)
                 return
         self._lines += filter(None, [b"".join(parts)])
@@ -70,36 +73,18 @@ def kind_of(line: bytes) -> str:
 
 def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
     """Yield records of a kind among KINDS; InputError, with its line, for one that is none."""
-    if kind in TABLES:
-        yield from _read_table(lines, TABLES[kind])
+    if kind not in TABLES:
+        yield from read_lines(lines, kind, PLACE, strict=True)
         return
-    yield from read_lines(lines, kind, PLACE, strict=True)
-
-
-def _read_table(lines: Iterator[bytes], delimiter: str) -> Iterator[Record]:
-    csv.field_size_limit(LONGEST_CELL)
-    rows = csv.reader(_decoded(lines), delimiter=delimiter, strict=True)
-    try:
-        header = next(rows, None)
-        if header is None:
-            raise InputError(f"{PLACE}: nothing came")
-        for row in filter(None, rows):  # a blank line is no row, as in a file
-            place = f"{PLACE}, line {rows.line_num}"
-            if len(row) > len(header):
-                raise InputError(
-                    f"{place}: {len(row)} cells where the header has {len(header)}; a text with "
-                    "the delimiter in it needs quotes"
-                )
-            cells = [*row, *[None] * (len(header) - len(row))]
-            record = Record(zip(header, cells, strict=True))
-            record.place = place
-            yield record
-    except csv.Error as error:
-        raise InputError(f"{PLACE}, line {rows.line_num}: not a table ({error})") from error
+    for number, row in table_rows(_decoded(lines), TABLES[kind], PLACE):
+        record = Record(row)
+        record.place = f"{PLACE}, line {number}"
+        yield record
 
 
 def _decoded(lines: Iterator[bytes]) -> Iterator[str]:
+    """Yield the lines as text, cut at carriage returns too, as those of a file are."""
     for number, line in enumerate(lines, start=1):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
-        yield decode(line, f"{PLACE}, line {number}", True)[0]
+        yield from io.StringIO(decode(line, f"{PLACE}, line {number}", True)[0], newline="")

@@ -17,7 +17,7 @@ import numpy as np
 from model.errors import InputError
 from model.text import TextProfile, text_profile
 
-from .inputs import Input
+from .inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
 from .records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
@@ -99,6 +99,8 @@ def _cut_stream(source: int, given: Input, file: IO[bytes]) -> Iterator[Block]:
         end = piece.rfind(b"\n") + 1
         if end == 0:  # a line longer than a block
             rest += piece
+            if len(rest) > LONGEST_RECORD:
+                break  # the block's reader says where
             continue
         lines, rest = rest + piece[:end], piece[end:]
         yield Block(source, index, given, lines=lines, first_line=line)
@@ -125,12 +127,10 @@ def read_block(block: Block, request: Request) -> Iterator[Reviews]:
 
 
 def _encode_lines(block: Block, request: Request) -> Reviews:
-    lines = _lines(block)
-    if block.index == 0 and lines:
-        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     is_text = block.given.kind == ".txt"
     loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
     try:
+        lines = _lines(block)
         with _no_collector():
             return _encode(enumerate(lines), loads, slow, request)
     except InputError as error:
@@ -152,6 +152,12 @@ def _no_collector() -> Iterator[None]:
 def _lines(block: Block) -> list[bytes]:
     content = block.lines if block.lines is not None else _lines_of_span(block)
     lines = content.split(b"\n")
+    if len(content) > LONGEST_RECORD:
+        for row, line in enumerate(lines):
+            if is_too_long(line):
+                raise InputError(f"{PLACE}{row} : {TOO_LONG}")
+    if block.index == 0:
+        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines[:-1] if not lines[-1] else lines
 
 
@@ -162,12 +168,12 @@ def _lines_of_span(block: Block) -> bytes:
     with open(block.given.location, "rb") as file:
         if start:
             file.seek(start - 1)
-            start += len(file.readline()) - 1  # the line that began before
+            start += len(file.readline(LONGEST_RECORD + 2)) - 1  # the line that began before
         if start >= end:
             return b""
         file.seek(start)
         content = file.read(end - start)
-        return content if content.endswith(b"\n") else content + file.readline()
+        return content if content.endswith(b"\n") else content + file.readline(LONGEST_RECORD + 2)
 
 
 def _with_place(message: str, block: Block) -> str:
@@ -221,7 +227,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         text = record[key]
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
-            text = text_of(text if type(record) is Record else slow(raw, PLACE, strict)[key])
+            exact = record if type(record) is Record else slow(raw, f"{PLACE}{row} ", strict)
+            text = text_of(exact[key])
         try:
             if accept(text, report, strict):
                 encoded.append(encode(text))

@@ -23,6 +23,8 @@ KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
 COMPRESSIONS = (".gz", ".xz", ".zst")
 SCHEMES = ("http", "https")
 TIMEOUT = 60.0  # seconds without a byte from a server
+LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
+TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,21 @@ def _of_folder(folder: Path) -> list[Input]:
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return inputs
+
+
+def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:
+    """Yield the lines of a file, with their ends; InputError for one that is too long."""
+    number = 1
+    while line := file.readline(LONGEST_RECORD + 2):
+        if is_too_long(line):
+            raise InputError(f"{location}, line {number}: {TOO_LONG}")
+        yield line
+        number += 1
+
+
+def is_too_long(line: bytes) -> bool:
+    """Return whether a line, with its end or without, is more than a record may be."""
+    return len(line) > LONGEST_RECORD + line.endswith(b"\n")
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.storage import write_atomically
 
-MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d+)_(\d+)\.txt")
+MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
 MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes
 # Reviews in each part of the published archive.
 PARTS = {

@@ -23,7 +23,8 @@ from model.storage import read_json, write_json
 from .addresses import RemoteFile
 
 BLOCK_BYTES = 1 << 16
-CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+SIZE = r"\d{1,18}"  # digits that a file's size may have
+CONTENT_RANGE = re.compile(rf"bytes (?:({SIZE})-{SIZE}|\*)/({SIZE})")
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int 
     with _on_disk(part.notes):
         write_json(part.notes, _version(headers, {}))
     length = headers.get("Content-Length", "")
-    return int(length) if length.isdecimal() else None
+    return int(length) if re.fullmatch(SIZE, length) else None
 
 
 def _version(headers: Message, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,18 +6,23 @@ missing; the words "NA", "null" and "nan" are text. `strict` refuses the first t
 """
 
 import ast
+import io
 import json
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from model.errors import InputError
 
 from .arrays import array_items
-from .inputs import TABLES, Input, as_input
+from .inputs import LONGEST_RECORD, TABLES, Input, as_input, lines_of
+from .tables import table_rows
 
-ROWS_PER_CHUNK = 20_000
+ROWS_PER_CHUNK = 1000
+LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
+LONGEST_LITERAL = 1 << 20  # characters in Python's notation: reading them takes 500 times as much
 READ_AHEAD = 4096  # bytes in which a .json shows whether it is an array
 LONGEST_NAME = 40  # characters of a bad line that a message repeats
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -67,7 +72,8 @@ def read_lines(
             yield record
 
 
-def _read_lines(given: Input, lines: Iterable[bytes], strict: bool) -> Iterator[Record]:
+def _read_lines(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+    lines = lines_of(file, given.location)
     return read_lines(lines, given.kind, given.location, strict=strict)
 
 
@@ -82,14 +88,14 @@ def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
             record = _as_record(item, f"{given.location}, item {number}")
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(
-            f"{given.location}, item {number + 1}: not JSON ({_brief(error)}); expected an array "
-            "of objects"
-        ) from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"{given.location}: not UTF-8 after item {number} ({error.reason}); convert the file"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{given.location}, item {number + 1}: not JSON ({_brief(error)}); expected an array "
+            "of objects"
         ) from error
 
 
@@ -115,7 +121,7 @@ def parse_json(line: bytes, place: str, strict: bool) -> Record | None:
 def _loads(text: str, place: str) -> Any:
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         # The oldest dumps hold Python's notation: single quotes.
         if text.lstrip().startswith("{") and (content := _literal(text)) is not None:
             return content
@@ -125,6 +131,8 @@ def _loads(text: str, place: str) -> Any:
 
 
 def _literal(text: str) -> Any:
+    if len(text) > LONGEST_LITERAL:
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # of "\d" and the like in a review
@@ -162,46 +170,26 @@ def _brief(error: BaseException) -> str:
 
 
 def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    text, repaired = decode(file.read().removeprefix(BYTE_ORDER_MARK), given.location, strict)
+    content = file.read(LONGEST_DOCUMENT + 1)
+    if len(content) > LONGEST_DOCUMENT:
+        raise InputError(f"{given.location}: longer than {LONGEST_DOCUMENT:,} bytes; cut it")
+    text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), given.location, strict)
     yield _placed(Record(text=text), given.location, repaired)
 
 
 def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    import pandas as pd
-
-    number = 1  # the header
+    errors, row = "strict" if strict else "replace", 1  # the header
     try:
-        # keep_default_na: the reviews "NA", "null" and "nan" are text, not missing.
-        chunks = pd.read_csv(
-            file,
-            sep=TABLES[given.kind],
-            dtype=str,
-            keep_default_na=False,
-            encoding_errors="strict" if strict else "replace",
-            chunksize=ROWS_PER_CHUNK,
-            index_col=False,  # or a row with one field too many would shift every column
-        )
-        while (chunk := _next_chunk(chunks)) is not None:
-            for row in chunk.to_dict("records"):
-                number += 1
-                record = Record((str(key), value) for key, value in row.items())
-                repaired = not strict and any("\ufffd" in str(v) for v in row.values())
-                yield _placed(record, f"{given.location}, row {number}", repaired)
+        with io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="") as text:
+            lines = iter(partial(text.readline, LONGEST_RECORD + 1), "")
+            for _, cells in table_rows(lines, TABLES[given.kind], given.location):
+                row += 1
+                repaired = not strict and any("\ufffd" in (cell or "") for cell in cells.values())
+                yield _placed(Record(cells), f"{given.location}, row {row}", repaired)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{given.location}: not UTF-8 after row {number} ({error.reason}); convert the file"
+            f"{given.location}: not UTF-8 after row {row} ({error.reason}); convert the file"
         ) from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
-        raise InputError(
-            f"{given.location}: not a table ({str(error).strip()}); a text with the delimiter in "
-            "it needs quotes"
-        ) from error
-
-
-def _next_chunk(chunks: Iterator[Any]) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # pandas only warns of rows that do not fit the header
-        return next(chunks, None)
 
 
 def _read_parquet(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:

@@ -25,8 +25,14 @@ class RowWriter:
         self._is_csv = row_format == "csv"
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
-        """Write a row; InputError, with its place, where CSV has no column for a value."""
-        line = self._csv_line(row, place) if self._is_csv else _json(dict(row))
+        """Write a row.
+
+        Raises InputError, with its place, where CSV has no column for a value, or JSON is too deep.
+        """
+        try:
+            line = self._csv_line(row, place) if self._is_csv else _json(dict(row))
+        except RecursionError as error:
+            raise InputError(f"{place}: is nested too deeply to be written") from error
         # A lone surrogate, which UTF-8 cannot say, as JSON writes it.
         self._file.write(line.encode("utf-8", errors="backslashreplace") + b"\n")
 

@@ -23,7 +23,7 @@ MOST_CHARACTERS = 200_000  # searched for moments; minutes, whatever the set's s
 TEXT_WINDOW = 600  # characters shown of a long text, its end
 CONTEXT = (90, 30)  # characters shown before a moment's word and after it
 WORD = re.compile(r"\S+\s*")
-EDGES = re.compile(r"^\W+|\W+$")
+CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word: without what is not letters around it
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, lis
     """
     changes: dict[str, list[float]] = {}
     for jump in jumps:
-        word = EDGES.sub("", texts[jump.row][jump.start : jump.stop].lower())
-        if word:
-            changes.setdefault(word, []).append(jump.change)
+        core = CORE.search(texts[jump.row][jump.start : jump.stop].lower())
+        if core:
+            changes.setdefault(core[0], []).append(jump.change)
     rows: list[dict[str, Any]] = [
         {
             "word": word,

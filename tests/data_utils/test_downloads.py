@@ -4,6 +4,7 @@ import hashlib
 import random
 import shutil
 import signal
+from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 
 from data_utils.addresses import AMAZON, Dataset, RemoteFile, find_dataset
 from data_utils.downloads import Patience, download_dataset
+from data_utils.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
 from model.errors import InputError
 from model.storage import read_json
 from tests.data_utils.web_server import served
@@ -33,6 +35,15 @@ def download(site, folder, sha256=SHA256, patience=HASTY):
     file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
     dataset = Dataset("reviews", (file,), "https://example.org/page", "free")
     return download_dataset(dataset, folder, patience)
+
+
+def test_a_size_of_too_many_digits_is_no_size(tmp_path):
+    """Python makes no number of 5,000 digits."""
+    headers = Message()
+    headers["Content-Length"] = "1" * 5000
+    answer = SimpleNamespace(status=200, headers=headers)
+    assert _prepare_part(answer, PartialFile(tmp_path / "reviews.gz")) is None
+    assert CONTENT_RANGE.fullmatch(f"bytes 0-1/{'1' * 5000}") is None
 
 
 def names(folder):

@@ -1,5 +1,7 @@
 """Which texts and words a unit answers to most."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -74,6 +76,14 @@ def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
     assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
     assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
     assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
+
+
+def test_a_long_word_takes_time_in_proportion():
+    """Milliseconds; where its end is looked for from every sign, 10 s."""
+    word = "a" + "!" * 60_000 + "b"
+    began = time.process_time()
+    average_words([extremes.Jump(0, 0, len(word), 1.0)], {0: word})
+    assert time.process_time() - began < 1
 
 
 def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):

@@ -1,0 +1,173 @@
+"""Inputs made to take memory or time without end: each ends in one line, at once."""
+
+import gzip
+import io
+import json
+import os
+import shutil
+import time
+from itertools import pairwise
+
+import pytest
+
+from data_utils.arrivals import ArrivingLines, kind_of, read_arriving
+from data_utils.corpus import open_corpus
+from data_utils.inputs import LONGEST_RECORD
+from data_utils.preparation import Preparation, prepare_corpus
+from data_utils.records import LONGEST_LITERAL, read_records
+from data_utils.row_files import RowWriter
+from model.errors import InputError
+
+PIECE = 1 << 24
+PIECES = 96  # 1.5 GB in 1.6 MB of gzip
+SECONDS = 10  # of one core; one such input took more than 120
+
+
+@pytest.fixture
+def soon():
+    """Hold the test to a time that what is left unread would exceed."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < SECONDS
+
+
+def write_bomb(path, head, filling=b"a"):
+    pieces = gzip.compress(filling * (PIECE // len(filling))) * PIECES
+    path.write_bytes(gzip.compress(head) + pieces)
+    return path
+
+
+ENDLESS = [
+    ("a.jsonl.gz", b'{"text": "fine"}\n{"text": "', b"a", "line 2: longer than"),
+    ("a.txt.gz", b"fine\n", b"a", "line 2: longer than"),
+    ("a.json.gz", b'[{"text": "fine"},\n{"text": "', b"a", "item 2: not JSON .longer than"),
+    ("a.csv.gz", b"text\nfine\n", b"a", "line 3: longer than"),
+    ("a.csv.gz", b'text\nfine\n"', b"a" * 127 + b"\n", "longer than .* a quote may be open"),
+    ("a.tsv.gz", b"text\nfine\n", b"a\t", "longer than"),
+    ("a.csv.gz", b"", b"a,", "longer than"),
+]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("name", "head", "filling", "message"), ENDLESS)
+def test_a_record_without_end_is_refused(tmp_path, name, head, filling, message):
+    path = write_bomb(tmp_path / name, head, filling)
+    with pytest.raises(InputError, match=rf"{name}.*{message}"):
+        for _ in read_records(path, strict=False):
+            pass
+    with pytest.raises(InputError, match=rf"{name}.*{message}"):
+        prepare_corpus([path], tmp_path / "out", Preparation())
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("data_utils.records.LONGEST_DOCUMENT", 1 << 20)
+    path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
+    with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
+        prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
+
+
+@pytest.fixture
+def hole(tmp_path):
+    """A file of a gigabyte of NUL that takes no room."""
+    path = tmp_path / "a.txt"
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)
+    return path
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_plain_file_without_lines_is_refused(tmp_path, hole):
+    with pytest.raises(InputError, match=r"a\.txt, line 1: longer than"):
+        prepare_corpus([hole], tmp_path / "out", Preparation())
+
+
+@pytest.mark.usefixtures("soon")
+def test_standard_input_without_lines_is_refused(hole):
+    descriptor = os.open(hole, os.O_RDONLY)
+    with pytest.raises(InputError, match="standard input: a line is longer than"):
+        ArrivingLines(descriptor).first()
+    os.close(descriptor)
+
+
+def by_pipe(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return [line.strip() for line in ArrivingLines(descriptor)]
+    finally:
+        os.close(descriptor)
+
+
+def by_lines(path):
+    return [record["text"].encode() for record in read_records(path, strict=True)]
+
+
+def in_blocks(path):
+    folder = path.with_name("out")
+    prepare_corpus([path], folder, Preparation(split=(1, 0, 0), profile="raw", shuffle=False))
+    split = open_corpus(folder).splits["train"]
+    return [bytes(split.tokens[start:end]) for start, end in pairwise(split.offsets)]
+
+
+def in_blocks_of_a_stream(path):
+    packed = path.with_name("a.txt.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
+    return in_blocks(packed)
+
+
+@pytest.mark.parametrize("read", [by_pipe, by_lines, in_blocks, in_blocks_of_a_stream])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_line_may_have_so_many_bytes_and_no_more(tmp_path, read, last):
+    lines = [b"fine", b"a" * LONGEST_RECORD] + ([] if last else [b"fine"])
+    (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
+    assert read(tmp_path / "a.txt") == lines
+    (tmp_path / "a.txt").write_bytes(b"\n".join(line + b"a" for line in lines))
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    with pytest.raises(InputError, match=r"(line 2:|a line is) longer than"):
+        read(tmp_path / "a.txt")
+
+
+DIGITS = "1" * 5000
+DEEP = 200_000
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(
+    "value", [DIGITS, f"-{DIGITS}", "[" * DEEP, '{"a":' * DEEP, "[" * DEEP + "]" * DEEP]
+)
+@pytest.mark.parametrize("key", ["text", "other"])
+def test_numbers_and_nesting_out_of_all_measure_are_refused(tmp_path, key, value):
+    row = f'{{"text": "fine", "{key}": {value}}}'
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "fine"}}\n{row}\n')
+    (tmp_path / "a.json").write_text(f'[{{"text": "fine"}}, {row}]')
+    for name, place in (("a.jsonl", "line 2"), ("a.json", "item 2")):
+        with pytest.raises(InputError, match=f"{name}, {place}: not JSON"):
+            list(read_records(tmp_path / name, strict=True))
+        with pytest.raises(InputError, match=f"{name}, {place}: not JSON"):
+            prepare_corpus([tmp_path / name], tmp_path / "out", Preparation())
+    lines = [row.encode()]
+    with pytest.raises(InputError, match="standard input, line 1: not JSON"):
+        list(read_arriving(iter(lines), kind_of(lines[0])))
+
+
+def test_a_row_too_deep_to_be_written_is_refused():
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    for row_format in ("jsonl", "csv"):
+        with pytest.raises(InputError, match="line 7: is nested too deeply to be written"):
+            RowWriter(io.BytesIO(), row_format).write({"a": deep}, "line 7")
+
+
+@pytest.mark.usefixtures("soon")
+def test_many_small_items_after_a_long_one_take_time_in_proportion(tmp_path):
+    """Each item copied what was not parsed yet."""
+    items = [{"text": "a" * (LONGEST_RECORD // 2)}, *({"text": "b"} for _ in range(100_000))]
+    (tmp_path / "a.json").write_text(json.dumps(items))
+    assert sum(1 for _ in read_records(tmp_path / "a.json", strict=True)) == len(items)
+
+
+def test_long_lines_in_pythons_notation_are_not_tried(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{'text': [" + "1," * (LONGEST_LITERAL // 2) + "]}")
+    with pytest.raises(InputError, match="line 1: not JSON"):
+        list(read_records(tmp_path / "a.jsonl", strict=True))
