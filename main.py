@@ -4,7 +4,6 @@ python main.py                                   # the tour: embedded corpus, a 
 python main.py --config configs/cpu_1024.toml --data.corpus data/amazon
 python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/paper_4096.toml
 python main.py --resume runs/tour
-python main.py --resume runs/tour --optim.cooldown_steps 50   # the rate falls from here to zero
 """
 
 import torch

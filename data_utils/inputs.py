@@ -164,7 +164,7 @@ def _decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
         with lzma.open(stored, "rb") as file:
             yield file
     elif compression == ".zst":
-        with _zstd().open(stored, "rb") as file:
+        with zstandard().open(stored, "rb") as file:
             yield file
     else:
         with _gzip().open(stored, "rb") as file:
@@ -180,7 +180,7 @@ def _gzip() -> Any:
     return igzip
 
 
-def _zstd() -> Any:
+def zstandard() -> Any:
     """Return the standard library's module of Python 3.14, or its backport."""
     for name in ("compression.zstd", "backports.zstd"):
         try:

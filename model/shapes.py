@@ -32,11 +32,14 @@ def hold_tensors(
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
-    authority: as for `hold_shapes`.
+    bfloat16 is taken for float32: packed runs may have rounded to it. authority: as for
+    `hold_shapes`.
     """
     hold_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
     for name, tensor in found.items():
-        if tensor.dtype != expected[name].dtype:
+        wanted = expected[name].dtype
+        rounded = wanted == torch.float32 and tensor.dtype == torch.bfloat16
+        if tensor.dtype != wanted and not rounded:
             raise InputError(
                 f"{source}: tensor {name} is {_word(tensor)} where {authority} "
                 f"{_word(expected[name])}"

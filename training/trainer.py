@@ -249,7 +249,7 @@ class Trainer:
         own = State(state.h[:, self.own], state.c[:, self.own])
         if self.own_lanes:
             h = own.h.to(self.world.device, self.model.dtype, copy=True)
-            self.state = State(h, own.c.to(self.world.device, copy=True))
+            self.state = State(h, own.c.to(self.world.device, self.state.c.dtype, copy=True))
         else:
             self.state = self.model.initial_state(1)
 

@@ -1,0 +1,69 @@
+"""Pack a run into one compressed file that goes on elsewhere, or unpack one.
+
+python scripts/pack_run.py runs/tour --output tour.tar.zst
+python scripts/pack_run.py tour.tar.zst --output runs/elsewhere
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+import command
+
+LOST = "not in it: model/ (the next evaluation makes one), TensorBoard's events, other checkpoints"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Pack a run into one compressed file that goes on elsewhere, or unpack one."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory to pack, or a file to unpack."""
+    output: Path
+    """The file to write, or the run directory to make."""
+    checkpoint: str | None = None
+    """The checkpoint to pack, by its name in checkpoint/; absent, the newest."""
+    weights: Literal["fp32", "bf16"] = "fp32"
+    """bf16 halves them; training goes on from the rounded ones."""
+    moments: Literal["bf16", "fp32"] = "bf16"
+    """What optimisers remember; with both in fp32 nothing is lost, and a resume is exact."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__, config=())
+    if options.run.is_file():
+        unpack(options)
+    else:
+        pack(options)
+
+
+def pack(options: Options) -> None:
+    command.prepare_output(options.output)
+
+    from training.packing import pack_run
+
+    packed = pack_run(
+        *(options.run, options.output, options.checkpoint),
+        weights=options.weights,
+        moments=options.moments,
+    )
+    sizes = f"{options.output.stat().st_size / 1e6:.1f} MB of {packed.bytes_before / 1e6:.1f}"
+    print(f"{options.output}: step {packed.step:,}, {sizes}")
+    for name, change in packed.rounding.items():
+        print(f"rounded to bf16: {name}, a tensor by up to {change:.1e} of its norm")
+    if not packed.rounding:
+        print("nothing is rounded: a resume is exact")
+    print(LOST)
+
+
+def unpack(options: Options) -> None:
+    from training.packing import unpack_run
+
+    unpack_run(options.run, options.output)
+    print(f"{options.output}: go on with python main.py --resume {options.output}")
+
+
+if __name__ == "__main__":
+    command.run(main)
