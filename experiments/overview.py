@@ -142,7 +142,8 @@ def joined(values: Any) -> str:
 def with_ends(row: Row) -> str:
     """Return a point's median, its slowest and fastest run, and how many it has."""
     slow, fast = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
-    return f"{scaling_of(row):.1f} [{slow:.1f} to {fast:.1f}; {row['runs']}]"
+    ends = f"{slow:.1f} to {fast:.1f}; {row['runs']}" if row["runs"] > 1 else "1 run"
+    return f"{scaling_of(row):.1f} [{ends}]"
 
 
 def race() -> Cells:
