@@ -10,6 +10,8 @@ from typing import Any
 
 from .processes import usable_cores
 
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = "experiments/*/results/*"
 PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -40,19 +42,24 @@ def _without_folders(word: str) -> str:
 
 
 def git_revision() -> str:
-    """Return the checkout's commit, with -dirty where files differ; `unknown` outside of git."""
-    root = Path(__file__).resolve().parent.parent
+    """Return the checkout's commit, with -dirty where files differ; `unknown` outside of git.
+
+    Kept results may differ: they are what a measurement writes, and it must not mark itself.
+    """
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{RESULTS}")
+    return commit + "-dirty" * bool(changes) if commit else "unknown"
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints of this checkout, nothing where there is no git or none of it."""
     try:
         process = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=10,
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return process.stdout.strip() or "unknown"
+        return ""
+    return process.stdout.strip()
 
 
 def installed_version(package: str) -> str | None:

@@ -1,9 +1,11 @@
 """Where a result comes from is told without where somebody's files lie."""
 
+import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from data_utils import provenance
 from data_utils.provenance import describe_origin
 
 
@@ -31,3 +33,25 @@ def test_a_module_is_named_as_python_takes_it(monkeypatch):
     started(monkeypatch, "experiments.neuron.run")
     monkeypatch.setattr(sys, "argv", ["/home/me/run.py", "--data", "/home/me/data"])
     assert describe_origin()["command"] == "-m experiments.neuron.run --data data"
+
+
+def test_kept_results_may_differ_but_no_code(monkeypatch, tmp_path):
+    kept, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
+    kept.parent.mkdir(parents=True)
+    for path in (kept, code):
+        path.write_text("1")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    clean = provenance.git_revision()
+    assert len(clean) == 12
+    kept.write_text("2")
+    assert provenance.git_revision() == clean
+    code.write_text("2")
+    assert provenance.git_revision() == f"{clean}-dirty"
+
+
+def test_outside_of_git_the_revision_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    assert provenance.git_revision() == "unknown"
