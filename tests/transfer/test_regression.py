@@ -1,14 +1,18 @@
 """The published transfer protocol on features whose answer is known."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from model.errors import InputError
+from transfer import regression
 from transfer.regression import (
     C_GRID,
     Examples,
+    Regression,
     accuracy_interval,
     find_neuron,
     fit_regression,
@@ -53,6 +57,85 @@ def test_weights_minimise_the_l1_objective():
     assert found == pytest.approx(best, rel=1e-3)
 
 
+def test_noise_has_no_weight_at_all():
+    """What tells L1 from L2: weights of exactly zero."""
+    train, val = make_examples(400, 0), make_examples(400, 1)
+    coefficients = fit_regression(train, val).coefficients
+    assert np.flatnonzero(coefficients).tolist() == [3]
+
+
+def test_one_regression_is_the_published_one(monkeypatch):
+    asked = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 100}
+    for seed, fit in ((7, regression.l1_regression(0.25, 7)), (0, regression.l1_regression(0.25))):
+        expected = asked | {"C": 0.25, "random_state": seed}
+        assert expected.items() <= fit.get_params().items()
+    monkeypatch.setattr(regression, "MAX_ITERATIONS", 3)
+    assert regression.l1_regression(0.25).max_iter == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"seed": 7}])
+def test_the_seed_reaches_every_fit(monkeypatch, options):
+    seeds, plain = set(), regression.l1_regression
+
+    def noted(c, seed=None):
+        seeds.add(seed)
+        return plain(c, seed)
+
+    monkeypatch.setattr(regression, "l1_regression", noted)
+    train, val = make_examples(60, 0), make_examples(60, 1)
+    find_neuron(fit_regression(train, val, **options), train, val, **options)
+    regression.regress_on_unit(0, fit_regression(train, val, **options), train, val, **options)
+    assert seeds == {options.get("seed", 0)}
+
+
+def test_a_fit_that_was_stopped_has_not_converged(monkeypatch):
+    """scikit-learn's warning of it goes no further; any other does."""
+    train, val = make_examples(60, 0), make_examples(60, 1)
+    monkeypatch.setattr(regression, "MAX_ITERATIONS", 1)
+    assert fit_regression(train, val).converged is False
+    monkeypatch.setattr(
+        regression.OneVsRestClassifier,
+        "fit",
+        lambda *_: warnings.warn("a constant label", UserWarning, stacklevel=2),
+    )
+    with pytest.raises(UserWarning, match="a constant label"):
+        fit_regression(train, val)
+
+
+def test_a_score_of_zero_is_the_first_class():
+    undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
+    examples = Examples(np.ones((2, 2)), np.array([0, 1]))
+    assert undecided.right(examples).tolist() == [True, False]
+
+
+def test_examples_are_chosen_by_row():
+    examples = make_examples(5, 0)
+    chosen = examples.rows(np.array([3, 1]))
+    np.testing.assert_array_equal(chosen.features, examples.features[[3, 1]])
+    np.testing.assert_array_equal(chosen.labels, examples.labels[[3, 1]])
+
+
+@pytest.mark.parametrize("polarity", [1.0, -1.0])
+def test_correlation_looks_past_means_and_scales(polarity):
+    """Of a class of a tenth, so that a mean that is left in would weigh."""
+    rng = np.random.default_rng(0)
+    labels = (np.arange(200) % 10 == 0).astype(int)
+    features = rng.normal(size=(200, 8))
+    features[:, 3] += polarity * (2 * labels - 1)
+    features = features * 10.0 ** np.array([2, 1, 0, -7, -1, 1, 2, 0]) + np.arange(8) * 9
+    features[:, 3] -= 27
+    examples = Examples(features, labels)
+    weightless = Regression(1.0, np.zeros(8), 0.0, 0.5, True)
+    neuron = find_neuron(weightless, examples, examples)
+    assert (neuron.index, neuron.polarity) == (3, polarity)
+
+
+def test_the_polarity_is_the_weights_not_the_correlations():
+    train, val = make_examples(100, 0), make_examples(100, 1)
+    against = Regression(1.0, -np.eye(8)[3], 0.0, 0.5, True)
+    assert find_neuron(against, train, val).polarity == -1
+
+
 def test_c_is_the_smallest_of_the_best_on_val():
     assert tuple(2.0**k for k in range(-8, 1)) == C_GRID
     train = make_examples(300, 0)
@@ -95,6 +178,7 @@ def test_three_classes_are_told_one_against_the_rest():
     choices = regression.decide(test.features).argmax(1)
     assert regression.accuracy(test) == (choices == test.labels).mean() > 0.9
     assert regression.val_accuracy == regression.accuracy(val)
+    assert regression.converged is True
     neuron = find_neuron(regression, train, val)
     assert (neuron.index, neuron.polarity) == (6, 1)  # the farthest apart; for the last class
     assert neuron.regression.accuracy(neuron.column(test)) > 0.5
@@ -110,7 +194,9 @@ def test_of_three_classes_zero_weights_fall_back_on_the_last():
 
 def test_one_class_is_refused():
     one = Examples(np.zeros((4, 2), dtype=np.float32), np.ones(4, dtype=np.int64))
-    with pytest.raises(InputError, match="a single class"):
+    with pytest.raises(
+        InputError, match=r"^the training labels hold a single class; two are needed$"
+    ):
         fit_regression(one, one)
 
 
