@@ -11,7 +11,7 @@ import torch
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
-from data_utils.lanes import Lanes
+from data_utils.passes import lanes_of
 from data_utils.sources import load_corpus
 from training.checkpoint import Checkpoints
 from training.distributed import Ballot, World, launched
@@ -35,10 +35,11 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
     corpus = load_corpus(run.config.data.corpus)
     run = run.with_vocabulary(corpus.tokenizer.vocabulary_size)
+    run = run.with_shuffle(corpus.splits["train"])
     config = run.config
     torch.manual_seed(config.seed)
     train, own = corpus.splits["train"], world.share(run.lanes)
-    lanes = Lanes.configured(train, config.data, run.lanes, config.seed, own)
+    lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     trainer = run.make_trainer(
         world, config.train.total_steps(-(-lanes.windows_per_epoch // windows))

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from data_utils.corpus import Split
+from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
 from training.distributed import World
@@ -32,6 +34,7 @@ from .toml_file import load_config, save_config
 
 MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its place; that it is the same corpus is checked by its digests
+    "data.shuffle",
     "train.steps",
     "train.epochs",
     "train.precision",
@@ -75,6 +78,11 @@ class ResolvedRun:
         model = self.config.model.for_vocabulary(size)
         return replace(self, config=replace(self.config, model=model))
 
+    def with_shuffle(self, train: Split) -> "ResolvedRun":
+        """Settle what later passes shuffle, by the size of the train split."""
+        data = settle_shuffle(self.config.data, train)
+        return replace(self, config=replace(self.config, data=data))
+
     def make_trainer(self, world: World, steps: int) -> Trainer:
         """Build the model, from the seed, and what trains it for so many steps."""
         config = self.config
@@ -115,6 +123,7 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
         await_visible(directory.config)
         saved = load_config(directory.config)
         config = config if options.resume is not None else settled(config, saved)
+        config = _shuffling_as(config, saved)
         saved = without_cooldown(saved) if options.from_checkpoint is not None else saved
         begins_cooldown = _begins_cooldown(config, saved)
         _check_resume(config, saved, COOLDOWN if begins_cooldown else set())
@@ -138,6 +147,14 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
         options.from_checkpoint,
         begins_cooldown,
     )
+
+
+def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Let a run go on as it began; one that does not say how is older than shuffled reviews."""
+    if config.data.shuffle != "auto":
+        return config
+    shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
+    return replace(config, data=replace(config.data, shuffle=shuffle))
 
 
 def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:

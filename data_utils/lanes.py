@@ -43,6 +43,10 @@ class DataConfig:
     """How long a lane's state is carried: through a shard, through a review (each begins a window
     of its own, padded at its end), or never, from zero in every window."""
 
+    shuffle: Literal["auto", "reviews", "shards"] = "auto"
+    """What passes after the first shuffle: reviews, dealt to the lanes anew, or shards, in which
+    reviews keep their order. auto takes reviews where the split has at most 4 GiB."""
+
     def __post_init__(self) -> None:
         for name in ("lanes", "lanes_per_rank", "window", "shards"):
             value = getattr(self, name)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from data_utils.lanes import Lanes, Window
+from data_utils.passes import Passes
 
 from .objective import IGNORED
 
@@ -57,7 +58,7 @@ def _idle(window: Window) -> Window:
 class Feed:
     """The batches from a window on, one of them made ahead by a thread."""
 
-    def __init__(self, lanes: Lanes, device: torch.device, first_window: int):
+    def __init__(self, lanes: Lanes | Passes, device: torch.device, first_window: int):
         self.lanes, self.device, self.window = lanes, device, first_window
         self.waited = 0.0  # seconds in which a step had to wait for its batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
+from data_utils.corpus import Split
 from model.errors import InputError
 from tests.damage import damaged_bytes
 from training import run_directory
@@ -29,7 +31,7 @@ def folder(tmp_path):
     """A run that began with a batch of 5 lanes a rank and the precision left open."""
     folder = tmp_path / "run"
     begun = resolved(folder, "--data.lanes_per_rank", "5", "--train.precision", "auto")
-    begun.with_vocabulary(256).lay(ALONE)
+    begun.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).lay(ALONE)
     return folder
 
 
@@ -78,6 +80,15 @@ def test_a_damaged_config_is_refused_or_gone_on_with(folder, data):
     with contextlib.suppress(InputError):
         assert resolve_run(RunOptions.from_command_line(["--resume", str(folder)]), ALONE).resumed
     path.write_bytes(whole)
+
+
+def test_a_run_goes_on_shuffling_as_it_began(folder):
+    path, resume = folder / "config.toml", (*AGAIN, "--data.lanes", "5")
+    assert resolved(folder, *resume).config.data.shuffle == "reviews"
+    path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
+    assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
+    resolved(folder, *resume, "--data.shuffle", "reviews").lay(ALONE)
+    assert resolved(folder, *resume).config.data.shuffle == "reviews"
 
 
 def test_another_setting_is_another_run(folder):

@@ -1,0 +1,66 @@
+"""Lanes whose reviews are dealt anew in every pass over the split but the first.
+
+A later pass is a first pass over the reviews in another order, drawn from the seed and its number:
+what a window holds follows from its index alone, whatever the number of ranks.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .corpus import Split
+from .lanes import DataConfig, Lanes, Window
+
+MOST_BYTES = 4 << 30  # of a split that is dealt; a copy of it is in the memory of every rank
+
+
+class Passes:
+    """The windows of pass after pass, for the lanes `own` of `lanes`."""
+
+    def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
+        self.split, self.config, self.total, self.seed, self.own = split, config, lanes, seed, own
+        self._begin(0, 0)
+        self.windows_per_epoch = self.lanes.windows_per_epoch
+
+    def take(self, own: slice) -> None:
+        """Read these lanes from now on."""
+        self.own = own
+        self.lanes.take(own)
+
+    def __getitem__(self, index: int) -> Window:
+        """Return window `index` of the endless sequence of passes."""
+        if index < self.first:
+            self._begin(0, 0)
+        while index - self.first >= self.lanes.windows_per_epoch:
+            self._begin(self.number + 1, self.first + self.lanes.windows_per_epoch)
+        return self.lanes[index - self.first]
+
+    def _begin(self, number: int, first: int) -> None:
+        self.number, self.first = number, first  # of the pass, and its first window
+        dealt = deal(self.split, self.seed, number) if number else self.split
+        self.lanes = Lanes.configured(dealt, self.config, self.total, self.seed, self.own)
+
+
+def deal(split: Split, seed: int, number: int) -> Split:
+    """Return the split with its reviews in the order of pass `number`, in memory."""
+    order = np.random.default_rng([seed, number]).permutation(split.reviews)
+    tokens, offsets = np.asarray(split.tokens), np.asarray(split.offsets)
+    sizes = np.diff(offsets)[order]
+    reviews = [tokens[offsets[review] : offsets[review + 1]] for review in order]
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return Split(np.concatenate(reviews), np.concatenate([[0], ends]), split.tokenizer)
+
+
+def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
+    """Answer `data.shuffle auto`: reviews where a copy of the split fits in memory."""
+    if config.shuffle != "auto":
+        return config
+    fits = split.tokens.nbytes <= MOST_BYTES
+    return replace(config, shuffle="reviews" if fits else "shards")
+
+
+def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Passes:
+    """Return the lanes of a run whose global batch and whose way to shuffle are settled."""
+    if config.shuffle == "reviews":
+        return Passes(split, config, lanes, seed, own)
+    return Lanes.configured(split, config, lanes, seed, own)

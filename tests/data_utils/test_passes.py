@@ -1,0 +1,96 @@
+"""Reviews dealt anew in every pass but the first: all of them, once, from wherever one begins."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from data_utils.corpus import Split
+from data_utils.lanes import DataConfig, Lanes
+from data_utils.passes import MOST_BYTES, Passes, deal, lanes_of, settle_shuffle
+
+SIZES = [50, 20, 3, 30, 2, 41] * 4
+FIELDS = ("tokens", "lengths", "reset")
+
+
+def make_split():
+    """Reviews each of one symbol, its number, so that a window tells what it read."""
+    offsets = np.cumsum([0, *SIZES], dtype=np.int64)
+    return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
+
+
+def make_passes(own=slice(None), seed=0, persist="shard"):
+    config = DataConfig(window=7, persist=persist, shuffle="reviews")
+    return lanes_of(make_split(), config, 4, seed, own)
+
+
+def reviews_of(window):
+    """The transitions of a window, by review."""
+    rows = zip(window.tokens, window.lengths, strict=True)
+    return Counter(int(s) for row, length in rows for s in row[1 : length + 1])
+
+
+def windows_by_pass(passes, count):
+    found = {}
+    for index in itertools.count():
+        window = passes[index]
+        if passes.number == count:
+            return [found[number] for number in range(count)]
+        found.setdefault(passes.number, []).append(window)
+
+
+def test_the_first_pass_is_the_files_and_every_pass_reads_all():
+    first, *later = windows_by_pass(make_passes(persist="review"), 4)
+    expected = Lanes(make_split(), lanes=4, window=7, persist="review")
+    for index, window in enumerate(first):
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(window, field), getattr(expected[index], field))
+    for windows in (first, *later):
+        read = sum((reviews_of(window) for window in windows), Counter())
+        assert read == Counter({review: size - 1 for review, size in enumerate(SIZES)})
+    orders = {b"".join(window.tokens.tobytes() for window in part) for part in (first, *later)}
+    assert len(orders) == 4
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_what_a_window_holds_follows_from_its_index(persist):
+    whole = make_passes(persist=persist)
+    windows = [whole[index] for index in range(4 * whole.windows_per_epoch)]
+    assert whole.number >= 2
+    for index in (len(windows) - 1, 0, len(windows) // 2):
+        anew = make_passes(persist=persist)
+        ranks = [make_passes(own, persist=persist) for own in (slice(0, 1), slice(1, 4))]
+        for field in FIELDS:
+            expected = getattr(windows[index], field)
+            np.testing.assert_array_equal(getattr(anew[index], field), expected)
+            joined = np.concatenate([getattr(rank[index], field) for rank in ranks])
+            np.testing.assert_array_equal(joined, expected)
+        ranks[0].take(slice(1, 4))
+        np.testing.assert_array_equal(ranks[0][index].tokens, windows[index].tokens[1:])
+
+
+def test_reviews_stay_whole_and_the_seed_decides():
+    split = make_split()
+    orders = [deal(split, seed, number) for seed, number in ((0, 1), (0, 1), (0, 2), (1, 1))]
+    for dealt in orders:
+        texts = [dealt.tokens[a:b].tobytes() for a, b in itertools.pairwise(dealt.offsets)]
+        assert sorted(map(len, texts)) == sorted(SIZES)
+        assert all(len(set(text)) == 1 for text in texts)
+    contents = [dealt.tokens.tobytes() for dealt in orders]
+    assert contents[0] == contents[1]
+    assert len(set(contents)) == 3
+
+
+def test_auto_goes_by_the_size_of_the_split():
+    class Huge:
+        """As many bytes as no test has."""
+
+        nbytes = MOST_BYTES + 1
+
+    split, config = make_split(), DataConfig()
+    assert settle_shuffle(config, split).shuffle == "reviews"
+    assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
+    assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
+    assert isinstance(lanes_of(split, DataConfig(shuffle="shards"), 4, 0, slice(None)), Lanes)
+    assert isinstance(lanes_of(split, DataConfig(shuffle="reviews"), 4, 0, slice(None)), Passes)
