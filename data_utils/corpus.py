@@ -17,6 +17,8 @@ from model.tokenizer import BYTES, Tokenizer, load_tokenizer
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the symbols of a vocabulary
 META_FILE = "meta.json"
+REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
+PARTIAL = ".partial"  # behind the name of that folder
 SPLITS = ("train", "valid", "test")
 
 
@@ -53,6 +55,16 @@ class Corpus:
         digests = [self.meta["splits"][name]["sha256"] for name in SPLITS]
         digests += filter(None, [self.meta.get("tokenizer_sha256")])
         return " ".join(str(digest)[:16] for digest in digests)
+
+
+def is_corpus(folder: Path) -> bool:
+    """Return whether a folder holds a prepared corpus."""
+    return (folder / META_FILE).is_file() and (folder / offsets_file(SPLITS[0])).is_file()
+
+
+def is_unfinished_corpus(folder: Path) -> bool:
+    """Return whether a corpus is being prepared in a folder, or its preparation was cut short."""
+    return folder.name.endswith(PARTIAL) and (folder / REQUEST_FILE).is_file()
 
 
 def open_corpus(folder: Path) -> Corpus:

@@ -2,6 +2,7 @@
 
 import glob
 import gzip
+import logging
 import lzma
 import sys
 import urllib.error
@@ -17,14 +18,19 @@ from urllib.parse import urlsplit
 
 from model.errors import InputError
 
+from .corpus import is_corpus, is_unfinished_corpus
+
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 TABLES = {".csv": ",", ".tsv": "\t"}
 KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
 COMPRESSIONS = (".gz", ".xz", ".zst")
+NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
 SCHEMES = ("http", "https")
 TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,8 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
     """Return the inputs that files, folders, patterns and addresses name, in a fixed order.
 
     A folder stands for all files in it, at any depth, of a kind that is read; a folder's and a
-    pattern's files are taken in the order of their names.
+    pattern's files are taken in the order of their names. Left out are files that this project made
+    there: corpora, finished or not, and notes on downloads.
     """
     inputs: list[Input] = []
     for argument in map(str, arguments):
@@ -122,7 +129,8 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
         elif Path(argument).is_dir():
             inputs += _of_folder(Path(argument))
         elif matches := sorted(path for path in glob.glob(argument, recursive=True)):
-            inputs += [as_input(path) for path in matches if Path(path).is_file()]
+            files = [path for path in map(Path, matches) if path.is_file()]
+            inputs += map(as_input, _not_ours(files, argument))
         else:
             raise InputError(f"{argument}: no such file")
     return inputs
@@ -131,7 +139,7 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
 def _of_folder(folder: Path) -> list[Input]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     inputs = []
-    for path in files:
+    for path in _not_ours(files, str(folder)):
         try:
             inputs.append(as_input(path))
         except InputError:
@@ -139,6 +147,19 @@ def _of_folder(folder: Path) -> list[Input]:
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return inputs
+
+
+def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:
+    """Return the files but those that this project made; say how many these are."""
+    kept = [path for path in files if not _is_ours(path)]
+    if ours := len(files) - len(kept):
+        log.info("%s: %d files that this project made are left out", argument, ours)
+    return kept
+
+
+def _is_ours(path: Path) -> bool:
+    unfinished = any(map(is_unfinished_corpus, path.parents))
+    return unfinished or is_corpus(path.parent) or path.name.endswith(NOTES)
 
 
 def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:

@@ -23,7 +23,14 @@ from model.text import text_profile
 from model.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 from .blocks import Request
-from .corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, SPLITS
+from .corpus import (
+    BYTES_VERSION,
+    FORMAT_VERSION,
+    META_FILE,
+    PARTIAL,
+    REQUEST_FILE,
+    SPLITS,
+)
 from .gathering import gather
 from .inputs import Input, expand
 from .scattering import scatter
@@ -32,7 +39,6 @@ from .texts import TEXT_KEYS
 from .tokenization import DESCRIPTION_FILE, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
-REQUEST_FILE = "request.json"
 SPILL_FOLDER = "blocks"
 TEXT_FOLDER = "text"  # of a corpus that is to be encoded with a vocabulary
 TEXT_FILE = "text.json"  # in it, where it is whole
@@ -90,7 +96,7 @@ def prepare_corpus(
     found = expand(inputs)
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
-    partial = output.with_name(output.name + ".partial")
+    partial = output.with_name(output.name + PARTIAL)
     _go_on(partial, _request(found, preparation), keep=SPILL_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import shutil
 from collections import Counter
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from data_utils import blocks, gathering, preparation, scattering
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import Preparation, split_counts
+from data_utils.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.text import text_profile
 
@@ -172,6 +174,21 @@ def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
+
+
+@pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
+def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, monkeypatch, vocabulary):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    source = write_texts(folder / "in.jsonl", TEXTS)
+    (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
+    settings = {"vocabulary": VocabularyConfig(tokenizer=vocabulary, size=320)}
+    interrupt_while_sorting(monkeypatch, folder, folder / "a", **settings)
+    prepare_corpus([folder], folder / "a", **settings)
+    for argument in (folder, f"{folder}/**/*.json*"):
+        meta = prepare_corpus([argument], folder / "b")
+        assert meta["sources"] == [source.name]
+        shutil.rmtree(folder / "b")
 
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
