@@ -45,7 +45,8 @@ class ModelConfig:
     orthogonal: bool = False
     """Start from orthogonal recurrent matrices; the published models drew them uniformly."""
     backend: Backend = "auto"
-    """auto takes the fastest implementation of the recurrence that runs here."""
+    """auto takes the fastest implementation of the recurrence that runs here; training says at its
+    start which one that is: "compiled for matrix units" in bf16 on a CPU that has them (AMX)."""
     segments: int = 1
     """Above 1, a window is cut so many times and each piece computed again in backward: a third
     more products, and memory for the activations of one piece instead of all."""
@@ -148,6 +149,11 @@ class LanguageModel(nn.Module):
     def dtype(self) -> torch.dtype:
         """The dtype of the products."""
         return self.compute_dtype or self.embedding.weight.dtype
+
+    @property
+    def implementation(self) -> str:
+        """What computes the recurrence here."""
+        return self._stack[0].implementation(self.dtype)
 
     def initial_state(self, batch_size: int) -> State:
         """Return the zero state, [L, B, H] each."""

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .fused.cuda_graphs import without_graphs
 from .fused.weight_gradients import postpone
-from .recurrence import RECURRENCES, pack
+from .recurrence import RECURRENCES, describe, pack
 from .state import State, accumulation_dtype
 
 # Symbols whose projections are kept. On CUDA, adding gradients up by row costs a product with them.
@@ -47,6 +47,10 @@ class RecurrentLayer(nn.Module):
 
     def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
         """Read x [T, B, E] from a state [B, H]; return h [T, B, H] and the state after it."""
+        raise NotImplementedError
+
+    def implementation(self, dtype: torch.dtype) -> str:
+        """Name what computes the recurrence with products in this dtype."""
         raise NotImplementedError
 
     def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
@@ -153,6 +157,10 @@ class MlstmLayer(RecurrentLayer):
             for gate in self.gates:
                 gate.grad = None
 
+    def implementation(self, dtype: torch.dtype) -> str:
+        """Name what runs here behind `backend`."""
+        return describe(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype))
+
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input at once, then recur over it."""
         x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
@@ -216,6 +224,10 @@ class LstmLayer(RecurrentLayer):
     def fold(self, dtype: torch.dtype) -> list[Tensor]:
         """Cast the four weights to the compute dtype."""
         return [parameter.to(dtype) for parameter in self.lstm.parameters()]
+
+    def implementation(self, dtype: torch.dtype) -> str:
+        """There is one."""
+        return "torch.nn.LSTM"
 
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Hand the window to torch.

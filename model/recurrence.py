@@ -77,6 +77,20 @@ def fused_mlstm(
     return deferred_mlstm(x_proj, state, w_mh, w_h, b)
 
 
+def describe(backend: str, w_mh: Tensor) -> str:
+    """Name what computes the recurrence for a w_mh of this device, dtype and length."""
+    if backend == "reference":
+        return "reference"
+    for runs, name in (
+        (runs_in_triton, "Triton"),
+        (runs_on_tiles, "compiled for matrix units"),
+        (runs_compiled, "compiled"),
+    ):
+        if runs(w_mh):
+            return name
+    return "plain torch"
+
+
 def pack(backend: str, w_mh: Tensor, w_h: Tensor) -> Tensor | None:
     """Prepare the weights for many windows without a gradient; None where that gains nothing."""
     if backend == "reference" or torch.is_grad_enabled():

@@ -47,6 +47,7 @@ def test_a_run_writes_what_it_promises(whole):
     assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30, 32, 36, 40]
     evaluated = [row["step"] for row in rows_of(folder) if "valid_bits_per_character" in row]
     assert evaluated == [10, 20, 30, 40]
+    assert "recurrence: compiled" in output
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["characters"] == STEPS * 8 * 16
     assert all(row["characters_per_second"] > 0 for row in rows)

@@ -39,6 +39,7 @@ class Publisher:
             f"{str(trainer.model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
             f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
         )
+        self.say(f"recurrence: {trainer.model.implementation}")
         self.say(f"writing to {self.directory.folder}")
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")

@@ -10,35 +10,41 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from model.fused.tiles.mlstm import runs_on_tiles
+from model.fused.tiles.products import StreamedProduct, SummedProduct
+
 from .problem import Problem
 from .timing import fastest
 
 Work = Callable[[], object]
 
 
-def gemm_floor(problem: Problem, *, backward: bool = True, inputs: int | None = None) -> Work:
+def gemm_floor(
+    problem: Problem, *, backward: bool = True, inputs: int | None = None, ours: bool = False
+) -> Work:
     """Return the work of one window.
 
-    inputs: how many inputs are projected; absent, one for every byte and lane.
+    inputs: how many inputs are projected; absent, one for every byte and lane. ours: our products
+    on matrix units are tried beside the libraries', where they run.
     """
-    s = problem.shape
+    s, fastest = problem.shape, Fastest(ours)
     rows, H, E = s.T * s.B, s.H, s.E
     inputs = rows if inputs is None else inputs
     work = [
-        (_product(s.draw(inputs, E), problem.w_x.detach().t()), 1),
-        (_packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
-        (_packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
+        (fastest.product(s.draw(inputs, E), problem.w_x.detach().t()), 1),
+        (fastest.packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
+        (fastest.packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
     ]
     if backward:
         dz, m = s.draw(rows, 4 * H), s.draw(rows, H)
         dx, x = s.draw(inputs, 5 * H), s.draw(inputs, E)
         work += [
-            (_packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
-            (_packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),
-            (_summed_product(dz, m), 1),
-            (_summed_product(m, m.clone()), 1),
-            (_product(dx, problem.w_x.detach()), 1),
-            (_summed_product(dx, x), 1),
+            (fastest.packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
+            (fastest.packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),
+            (fastest.summed_product(dz, m), 1),
+            (fastest.summed_product(m, m.clone()), 1),
+            (fastest.product(dx, problem.w_x.detach()), 1),
+            (fastest.summed_product(dx, x), 1),
         ]
 
     def run() -> None:
@@ -49,25 +55,54 @@ def gemm_floor(problem: Problem, *, backward: bool = True, inputs: int | None = 
     return _graphed(run) if s.device.type == "cuda" else run
 
 
-def _product(a: Tensor, b: Tensor) -> Work:
-    """Return a @ b; all that work here is written to memory that is there already."""
-    out = a.new_empty(a.shape[0], b.shape[1])
-    b_rows = b.contiguous()
-    return fastest([lambda: torch.mm(a, b, out=out), lambda: torch.mm(a, b_rows, out=out)])
+class Fastest:
+    """Finds the fastest routine for a product; all write to memory that is there already."""
 
+    def __init__(self, ours: bool):
+        self.ours = ours
 
-def _packed_product(a: Tensor, w: Tensor) -> Work:
-    """Return a @ w.T for a weight that stays the same over many calls."""
-    w = w.contiguous()
-    w_columns = w.t().contiguous()
-    out = a.new_empty(a.shape[0], w.shape[0])
-    candidates: list[Work] = [
-        lambda: torch.mm(a, w.t(), out=out),
-        lambda: torch.mm(a, w_columns, out=out),
-    ]
-    if a.device.type == "cpu":
-        candidates += _library_packed(a, w)
-    return fastest(candidates)
+    def product(self, a: Tensor, b: Tensor) -> Work:
+        """Return a @ b."""
+        out = a.new_empty(a.shape[0], b.shape[1])
+        b_rows = b.contiguous()
+        return fastest(
+            [
+                lambda: torch.mm(a, b, out=out),
+                lambda: torch.mm(a, b_rows, out=out),
+                *([SummedProduct(a, b, a.dtype)] if self._takes_ours(a) else []),
+            ]
+        )
+
+    def packed_product(self, a: Tensor, w: Tensor) -> Work:
+        """Return a @ w.T for a weight that stays the same over many calls."""
+        w = w.contiguous()
+        w_columns = w.t().contiguous()
+        out = a.new_empty(a.shape[0], w.shape[0])
+        candidates: list[Work] = [
+            lambda: torch.mm(a, w.t(), out=out),
+            lambda: torch.mm(a, w_columns, out=out),
+        ]
+        if a.device.type == "cpu":
+            candidates += _library_packed(a, w)
+        if self._takes_ours(a):
+            candidates.append(StreamedProduct(a, w))
+        return fastest(candidates)
+
+    def summed_product(self, a: Tensor, b: Tensor) -> Work:
+        """Return a.T @ b, summed over all rows, either way round and from either layout."""
+        out, turned = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
+        a_columns = a.t().contiguous()
+        return fastest(
+            [
+                lambda: torch.mm(a.t(), b, out=out),
+                lambda: torch.mm(b.t(), a, out=turned),
+                lambda: torch.mm(a_columns, b, out=out),
+                *([SummedProduct(a.t(), b, a.dtype)] if self._takes_ours(a) else []),
+            ]
+        )
+
+    def _takes_ours(self, a: Tensor) -> bool:
+        return self.ours and runs_on_tiles(a)
 
 
 def _library_packed(a: Tensor, w: Tensor) -> list[Work]:
@@ -85,19 +120,6 @@ def _library_packed(a: Tensor, w: Tensor) -> list[Work]:
         packed_mkl = torch.ops.mkl._mkl_reorder_linear_weight(w, rows)
         candidates.append(lambda: torch.ops.mkl._mkl_linear(a, packed_mkl, w, None, rows))
     return candidates
-
-
-def _summed_product(a: Tensor, b: Tensor) -> Work:
-    """Return a.T @ b, summed over all rows, either way round and from either layout."""
-    out, turned = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
-    a_columns = a.t().contiguous()
-    return fastest(
-        [
-            lambda: torch.mm(a.t(), b, out=out),
-            lambda: torch.mm(b.t(), a, out=turned),
-            lambda: torch.mm(a_columns, b, out=out),
-        ]
-    )
 
 
 def _graphed(run: Work) -> Work:

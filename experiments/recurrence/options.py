@@ -24,7 +24,8 @@ class MeasureOptions:
     window: int = 256
     """T, bytes per lane."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Dtype of the products."""
+    """Dtype of the products. `implementation`, among the numbers, says what ours runs on with it:
+    "compiled for matrix units" in bf16 on a CPU that has them (AMX)."""
     rounds: int = 5
     """Counted rounds, in each of which everything runs once."""
     threads: int | None = None

@@ -48,6 +48,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
     speeds, spread = rates(seconds, options.window * options.batch)
     whole = ratio(seconds, "step", "recurrence")
     return {
+        "implementation": trainer.model.implementation,
         "chars_per_second": speeds,
         "spread": spread,
         "ratios": {"step_to_recurrence": whole["median"]},

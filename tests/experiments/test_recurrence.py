@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from types import FunctionType
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from experiments.recurrence.contenders import (
 )
 from experiments.recurrence.memory import least_bytes, saved_bytes
 from experiments.recurrence.problem import Problem, Shape
+from model.fused.tiles.products import StreamedProduct, SummedProduct
+from tests.model.kernels import emulate_tiles
 from tests.runs import assert_refused, run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
@@ -45,6 +48,17 @@ def test_compiled_step_does_the_same_work():
     problem = small_problem(T=2)
     h, expected = compiled_step(problem)(), reference(problem)()
     assert (h - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
+    emulate_tiles(monkeypatch)
+    monkeypatch.setattr(floor, "fastest", lambda candidates: chosen.append(candidates[-1]) or list)
+    for ours, kinds in ((True, {SummedProduct, StreamedProduct}), (False, {FunctionType})):
+        chosen: list[object] = []
+        with torch.inference_mode():
+            floor.gemm_floor(small_problem(torch.bfloat16), ours=ours)
+        assert len(chosen) == 9
+        assert {type(product) for product in chosen} == kinds
 
 
 @pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
@@ -123,7 +137,7 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     pairs = zip(seconds["fused"], seconds["loop_2018"], strict=True)
     assert ratios["to_loop_2018"] == pytest.approx(statistics.median(b / a for a, b in pairs))
     assert {"to_gemm_floor", "from_inputs_to_gemm_floor", "to_reference"} <= set(ratios)
-    for name in (*speeds, *ratios):
+    for name in (*speeds, *ratios, result["implementation"]):
         assert name in process.stdout
 
 

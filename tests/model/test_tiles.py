@@ -12,6 +12,7 @@ from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import lane_groups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
+from model.language_model import ModelConfig, build_model
 from model.state import State
 from tests.model.kernels import emulate_tiles
 from tests.model.test_compiled import error, results, scaled_inputs
@@ -130,6 +131,18 @@ def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
         assert torch.equal(recurrence.pack("fused", *weights[:2]), pack(*weights[:2]))
     assert not runs_on_tiles(weights[0].float())
     assert not runs_on_tiles(weights[0].half())
+
+
+def test_a_model_says_what_computes_it(emulated):
+    def implementation(dtype, **config):
+        config = ModelConfig(hidden_size=5, embedding_size=2, **config)
+        return build_model(config, seed=0, compute_dtype=dtype).implementation
+
+    assert implementation(torch.bfloat16) == "compiled for matrix units"
+    assert implementation(torch.float32) == "compiled"
+    assert implementation(torch.float64) == "plain torch"
+    assert implementation(torch.float32, backend="reference") == "reference"
+    assert implementation(torch.float32, cell="lstm") == "torch.nn.LSTM"
 
 
 def test_without_matrix_units_all_is_as_it_was(monkeypatch):
