@@ -32,7 +32,7 @@ def bits(model: str) -> str:
 def sst(model: str, row: str) -> str:
     """Return the accuracy of a row on SST's test set, with its interval."""
     result = found(REPRODUCTION / model / "sst.json")
-    if result is None:
+    if result is None or not is_of_the_shipped(result, model):
         return "not measured"
     return percent(result[row]["test_accuracy"], result[row]["test_interval"])
 
@@ -68,7 +68,7 @@ def rows_of(model: str) -> dict[str, str]:
         "SST test, TF-IDF": sst(model, "tfidf"),
         "SST test, untrained": sst(model, "untrained"),
     }
-    if neuron is not None:
+    if neuron is not None and is_of_the_shipped(neuron, model):
         rows["SST val, all units"] = percent(neuron["all_units"]["val_accuracy"])
     if memory is not None:
         train = memory["train"]
@@ -156,7 +156,7 @@ def front_matter(model: str) -> str:
     result = found(REPRODUCTION / model / "sst.json")
     measured = found(RESULTS / f"bits_{model}.json")
     results = []
-    if result is not None:
+    if result is not None and is_of_the_shipped(result, model):
         values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
         metrics = [
             {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}

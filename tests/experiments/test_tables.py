@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from experiments import tables
-from experiments.shipped.tables import selection
+from experiments import overview, tables
+from experiments.shipped import tables as shipped
 from model.errors import InputError
 from model.storage import read_json
 from model.weights import SHIPPED_MODELS
@@ -101,6 +101,15 @@ def test_a_card_names_licence_sources_and_numbers(model):
     assert "-m experiments.shipped.ship" in text
 
 
+def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeypatch):
+    result = read_json(ROOT / "experiments/reproduction/results/sentiment_1024/sst.json")
+    assert shipped.is_of_the_shipped(result, "sentiment_1024")
+    monkeypatch.setattr(shipped, "history", lambda model: iter([{"git_revision": "another"}]))
+    assert shipped.sst("sentiment_1024", "all_units") == "not measured"
+    read = {"characters": 41e6, "git_revision": "4d3eaed92e4e"}
+    assert overview.named({"model": {"provenance": read}}).endswith("had read 41 M characters")
+
+
 def test_every_source_that_was_kept_has_terms_and_an_address():
     counts = read_json(ROOT / "experiments/shipped/results/selection.json")["reviews"]
     kept = {name[6:] for name in counts if name.startswith("kept: ")}
@@ -111,7 +120,10 @@ def test_every_source_that_was_kept_has_terms_and_an_address():
         assert all(
             re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", a) for a in source["addresses"]
         )
-    assert f"| kept | {sum(n for name, n in counts.items() if name[6:] in kept):,} |" in selection()
+    assert (
+        f"| kept | {sum(n for name, n in counts.items() if name[6:] in kept):,} |"
+        in shipped.selection()
+    )
 
 
 def test_the_papers_that_experiments_compare_with_are_cited():
