@@ -23,10 +23,17 @@ def found(path: Path) -> dict[str, Any] | None:
 
 def bits(model: str) -> str:
     """Return bits per character of the held-out reviews, with the standard error."""
-    result = found(RESULTS / f"bits_{model}.json")
+    result = of_these_weights(f"bits_{model}", model)
     if result is None:
         return "not measured"
     return f"{result['bits_per_character']:.3f} +- {result['standard_error']:.3f}"
+
+
+def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
+    """Return a result that does not name its model, or None: older than the weights, it is none."""
+    result = found(RESULTS / f"{name}.json")
+    (*_, last) = history(model)
+    return result if result and result["origin"]["date"] >= last["date"] else None
 
 
 def sst(model: str, row: str) -> str:
@@ -59,7 +66,7 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 def rows_of(model: str) -> dict[str, str]:
     """Return what was measured of a model, by what it is called in the tables."""
     neuron = found(NEURON / model / "neuron.json")
-    memory = found(RESULTS / f"memorization_{model}.json")
+    memory = of_these_weights(f"memorization_{model}", model)
     rows = {
         "has read, characters": characters(model),
         "bits per character, held-out Amazon reviews": bits(model),
@@ -89,7 +96,7 @@ def in_both(model: str, of: Any) -> str:
 
 def bits_of(model: str) -> str:
     """Return bits per character to four places, nothing where they were not measured."""
-    result = found(RESULTS / f"bits_{model}.json")
+    result = of_these_weights(f"bits_{model}", model.removesuffix("_full"))
     return f"{result['bits_per_character']:.4f}" if result else ""
 
 
@@ -119,7 +126,7 @@ def shipped(*models: str) -> str:
 def files_of(model: str) -> Iterator[Path]:
     """Yield the results of a model that are here."""
     names = (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
-    yield from (path for name in names if (path := RESULTS / f"{name}.json").exists())
+    yield from (RESULTS / f"{name}.json" for name in names if of_these_weights(name, model))
 
 
 def titled(model: str) -> str:
@@ -154,7 +161,7 @@ def commands(model: str) -> str:
 def front_matter(model: str) -> str:
     """Return the model-index of a card: JSON, which YAML holds."""
     result = found(REPRODUCTION / model / "sst.json")
-    measured = found(RESULTS / f"bits_{model}.json")
+    measured = of_these_weights(f"bits_{model}", model)
     results = []
     if result is not None and is_of_the_shipped(result, model):
         values = {"all units": "all_units", "the unit of largest weight": "one_unit"}

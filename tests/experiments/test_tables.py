@@ -101,11 +101,15 @@ def test_a_card_names_licence_sources_and_numbers(model):
     assert "-m experiments.shipped.ship" in text
 
 
+WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
+
+
 def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeypatch):
     result = read_json(ROOT / "experiments/reproduction/results/sentiment_1024/sst.json")
     assert shipped.is_of_the_shipped(result, "sentiment_1024")
-    monkeypatch.setattr(shipped, "history", lambda model: iter([{"git_revision": "another"}]))
+    monkeypatch.setattr(shipped, "history", lambda model: iter([WEIGHTS]))
     assert shipped.sst("sentiment_1024", "all_units") == "not measured"
+    assert shipped.bits("sentiment_1024") == "not measured"
     read = {"characters": 41e6, "git_revision": "4d3eaed92e4e"}
     assert overview.named({"model": {"provenance": read}}).endswith("had read 41 M characters")
 
