@@ -5,10 +5,12 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from tqdm import tqdm
 
+from model.errors import InputError, checked_whole
 from model.features import FINAL_CELL, final_states
 from model.language_model import LanguageModel
 from model.pooling import FeatureKind
@@ -31,7 +33,8 @@ class FeatureCache:
     ) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.
 
-        sequences: the texts as the model reads them, symbols [n] each.
+        sequences: the texts as the model reads them, symbols [n] each. Raises InputError for a
+        file of the cache that is damaged.
         """
         digest = hashlib.sha256(f"{model_digest(model)} {len(sequences)} {BATCH_SIZE}".encode())
         if self.kind != FINAL_CELL:  # whose name was given before there were others
@@ -42,22 +45,28 @@ class FeatureCache:
         if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._compute(model, sequences, path, name)
-        return np.load(path, allow_pickle=False)
+        return np.array(_map(path, "r", self._shape(model, sequences)))
+
+    def _shape(self, model: LanguageModel, sequences: Sequence[np.ndarray]) -> tuple[int, int]:
+        return len(sequences), self.kind.size(model.config)
 
     def _compute(
         self, model: LanguageModel, sequences: Sequence[np.ndarray], path: Path, name: str
     ) -> None:
         partial = path.with_suffix(".partial.npy")
         progress = path.with_suffix(".progress.json")
-        shape = (len(sequences), self.kind.size(model.config))
-        done = read_json(progress)["batches"] if progress.is_file() and partial.is_file() else 0
-        array = np.lib.format.open_memmap(
-            partial, mode="r+" if done else "w+", dtype=np.float32, shape=None if done else shape
-        )
+        shape, total = self._shape(model, sequences), -(-len(sequences) // BATCH_SIZE)
+        done = 0
+        if progress.is_file() and partial.is_file():
+            noted = read_json(progress).get("batches")
+            done = checked_whole(f"{progress}: batches", noted, 0, total)
+        if done:
+            array = _map(partial, "r+", shape)
+        else:
+            array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
         reserve_space(partial)
         saved_at = time.monotonic()
         batches = final_states(model, sequences, kind=self.kind, batch_size=BATCH_SIZE, skip=done)
-        total = -(-len(sequences) // BATCH_SIZE)
         for rows, values in tqdm(batches, desc=name, initial=done, total=total, disable=None):
             array[rows] = values
             done += 1
@@ -68,6 +77,20 @@ class FeatureCache:
         array.flush()
         partial.rename(path)
         progress.unlink(missing_ok=True)
+
+
+def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
+    """Map features without reading them; InputError where the file holds anything else."""
+    try:
+        array = np.lib.format.open_memmap(path, mode=mode)
+    except (ValueError, TypeError, OverflowError, EOFError) as error:
+        raise InputError(f"{path}: damaged ({error}); remove it, it is computed anew") from error
+    if (array.dtype, array.shape) != (np.float32, shape):
+        raise InputError(
+            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; remove "
+            "it, it is computed anew"
+        )
+    return array
 
 
 def reserve_space(path: Path) -> None:

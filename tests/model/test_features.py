@@ -38,6 +38,13 @@ def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size
     assert walked == [list(range(length)) for length in lengths]
 
 
+def test_rows_of_one_length_keep_their_order():
+    """What a resume skips by number is the same then on every machine."""
+    lengths = [5, 7, 3, 7] * 100
+    rows = np.concatenate([batch.rows for batch in ragged_batches(lengths, 32, 8)])
+    assert rows.tolist() == sorted(range(400), key=lambda row: (-lengths[row], row))
+
+
 def test_short_texts_do_not_pay_for_long_ones():
     lengths = [20] * 127 + [5000]
     work = sum(

@@ -150,3 +150,18 @@ def test_reset_clears_a_state_that_has_overflowed():
     cleared = broken.reset(torch.tensor([True, True]))
     assert not cleared.h.any()
     assert not cleared.c.any()
+
+
+def test_between_the_products_nothing_is_rounded_to_16_bits():
+    """The input's share is 16 bits wide already; as fp32 it says the same."""
+    H, B = 16, 3
+    draw = torch.Generator().manual_seed(0)
+    x_proj, w_mh, w_h = (
+        torch.randn(shape, generator=draw).bfloat16() for shape in ((B, 5 * H), (H, H), (4 * H, H))
+    )
+    state = State(torch.randn(B, H, generator=draw).bfloat16(), torch.randn(B, H, generator=draw))
+    b = torch.randn(4 * H, generator=draw)
+    narrow, wide = (mlstm_step(x, state, w_mh, w_h, b) for x in (x_proj, x_proj.float()))
+    assert torch.equal(narrow.c, wide.c)
+    assert torch.equal(narrow.h, wide.h)
+    assert (narrow.h.dtype, narrow.c.dtype) == (torch.bfloat16, torch.float32)

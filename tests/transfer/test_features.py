@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import transfer.features as features_module
+from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.tokenizer import BYTES
 from model.weights import model_digest
@@ -24,6 +25,24 @@ def test_second_time_nothing_is_computed(tmp_path, small_model, monkeypatch):
     monkeypatch.setattr(features_module, "final_states", None)
     np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), first)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-4]), "damaged"),
+        (lambda path: path.write_bytes(b"no array"), "damaged"),
+        (lambda path: np.save(path, np.zeros((3, 12), np.float32)), r"float32 \[3, 12\], not"),
+        (lambda path: np.save(path, np.zeros((30, 12))), r"float64 \[30, 12\], not"),
+    ],
+)
+def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):
+    cache = FeatureCache(tmp_path)
+    cache.features(small_model, TEXTS, "train")
+    (path,) = tmp_path.iterdir()
+    damage(path)
+    with pytest.raises(InputError, match=f"{path.name}: .*{message}.*remove it"):
+        cache.features(small_model, TEXTS, "train")
 
 
 def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model, monkeypatch):
