@@ -38,6 +38,7 @@ MAY_CHANGE_ON_RESUME = {
     "train.steps",
     "train.epochs",
     "train.precision",
+    "train.ema_decay",
     "train.timeout_seconds",
     "optim.decay",
     "optim.hold",

@@ -1,7 +1,8 @@
 """Checkpoints: a folder per step, whole or absent, from which a run goes on exactly.
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
-state: `optimizer.safetensors`, `lanes.safetensors` (the carried h and c of every lane, the
+state: `optimizer.safetensors`, `ema/` where weights are averaged (a model directory too),
+`lanes.safetensors` (the carried h and c of every lane, the
 loss of the metrics row not yet written, by rank, its overflows, the random state), `training.json`.
 Where each group of ranks has an optimiser's state of its own (Adasum), those after the first are in
 `optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.errors import InputError
 from model.shapes import hold_tensors
@@ -42,6 +43,7 @@ from .trainer import Trainer
 
 FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
+AVERAGED_FOLDER = "ema"  # a model directory as well
 NONE = -1  # the step of no checkpoint
 ANEW = (
     "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
@@ -93,6 +95,9 @@ class Checkpoints:
         }
         with whole_folder(step_folder(self.folder, trainer.progress.step)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
+            if trainer.averaged is not None:
+                folder = partial / AVERAGED_FOLDER
+                save_model(folder, trainer.averaged, profile, provenance, tokenizer=self.tokenizer)
             for index, tensors in enumerate(groups.receive(optimizers, world)):
                 save_tensors(partial / optimizer_file(index), tensors)
             save_tensors(partial / LANES_FILE, carried)
@@ -149,13 +154,22 @@ class Checkpoints:
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:
-    path = folder / WEIGHTS_FILE
-    weights = load_tensors(path)
-    hold_tensors(path, weights, trainer.model.state_dict(), "the config asks for")
-    trainer.model.load_state_dict(weights)
+    _restore_weights(trainer.model, folder / WEIGHTS_FILE)
+    averaged = folder / AVERAGED_FOLDER / WEIGHTS_FILE
+    if trainer.averaging is not None and averaged.parent.exists():  # else it begins anew
+        _restore_weights(trainer.averaging.module, averaged)
+        trainer.averaging.n_averaged.fill_(
+            1
+        )  # any number but 0: there is something to average with
     path = folder / optimizer_file(trainer.exchange.optimizer_groups.index)
     load_optimizers(trainer.optimizers, load_tensors(path), path)
     _restore_carried(trainer, folder / LANES_FILE)
+
+
+def _restore_weights(model: nn.Module, path: Path) -> None:
+    weights = load_tensors(path)
+    hold_tensors(path, weights, model.state_dict(), "the config asks for")
+    model.load_state_dict(weights)
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:

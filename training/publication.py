@@ -4,6 +4,7 @@ from typing import Any
 
 from data_utils.corpus import Corpus, Split
 from data_utils.provenance import describe_origin
+from model.language_model import LanguageModel
 from model.text import text_profile
 from model.tokenizer import BYTES
 from model.weights import save_model
@@ -55,26 +56,33 @@ class Publisher:
         return f"{len(split.tokens):,} symbols of {split.tokenizer.fingerprint}"
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        """Score the valid split, publish the model where it is the best; return the score."""
+        """Score the valid split, publish a model where it is the best; return the scores."""
         if not self.valid.reviews:
             return {}
-        trainer.model.eval()
-        bits, _ = evaluate_split(trainer.model, self.valid, lanes=self.lanes, world=self.world)
-        trainer.model.train()
+        row = {"valid_bits_per_character": self._score(trainer, trainer.model)}
+        if trainer.averaged is not None:
+            row["valid_bits_per_character_ema"] = self._score(trainer, trainer.averaged)
+        return row
+
+    def _score(self, trainer: Trainer, model: LanguageModel) -> float:
+        model.eval()
+        bits, _ = evaluate_split(model, self.valid, lanes=self.lanes, world=self.world)
+        model.train()
         best = trainer.progress.best_bits_per_character
         if best is None or bits < best:
             trainer.progress.best_bits_per_character = bits
-            self.publish(trainer)
-        return {"valid_bits_per_character": bits}
+            self.publish(trainer, model)
+        return bits
 
-    def publish(self, trainer: Trainer) -> None:
-        """Write `model/`."""
+    def publish(self, trainer: Trainer, model: LanguageModel) -> None:
+        """Write `model/`: the weights as they are, or their average."""
         if self.world.is_main:
+            averaged = {} if model is trainer.model else {"averaged": True}
             save_model(
                 self.directory.model,
-                trainer.model,
+                model,
                 self.profile,
-                self.provenance(trainer),
+                self.provenance(trainer) | averaged,
                 tokenizer=self.corpus.tokenizer,
             )
 
@@ -93,7 +101,7 @@ class Publisher:
         """Leave a model in any case, and say where."""
         best = trainer.progress.best_bits_per_character
         if best is None:
-            self.publish(trainer)
+            self.publish(trainer, trainer.model)
         else:
             self.say(f"valid {best:.4f} bits per character at best")
         self.say(f"model: {self.directory.model}")

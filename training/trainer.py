@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import State
 
+from .averaging import average_of
 from .distributed import Device, World
 from .dropout import draw_kept
 from .exchange import Exchange, ParallelConfig
@@ -43,6 +45,9 @@ class TrainConfig:
     than the main rank ever needs to save a checkpoint."""
     start_from: str | None = None
     """A model (directory, run or shipped name) whose weights the run begins from."""
+    ema_decay: float = 0.0
+    """Above 0, an exponential moving average of the weights is kept beside them, in fp32: what
+    stays of it at each step. It changes nothing of the training; evaluations score it as well."""
     dropout: float = 0.0
     """Part of the last layer's units that the decoder does not see, drawn anew for each window and
     lane; the recurrence itself always sees all."""
@@ -60,6 +65,8 @@ class TrainConfig:
             raise InputError(
                 f"train.loss_scale is {self.loss_scale}; it must be above zero and at most 2^100"
             )
+        if not 0 <= self.ema_decay < 1:
+            raise InputError(f"train.ema_decay is {self.ema_decay}; 0 <= ema_decay < 1")
         if not 0 <= self.dropout < 1:
             raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
         if self.steps is not None and self.epochs is not None:
@@ -92,6 +99,7 @@ class Trainer:
         self.planned_steps, self.steps = steps, optim.last_step(steps)
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
+        self.averaging = average_of(self.model, train.ema_decay)
         self.exchange = Exchange(
             Objective(self.model), parallel, world, stateful_optimizer=optim.stateful
         )
@@ -103,6 +111,11 @@ class Trainer:
         # the very same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
+
+    @property
+    def averaged(self) -> LanguageModel | None:
+        """The model of the averaged weights, where they are asked for."""
+        return None if self.averaging is None else cast(LanguageModel, self.averaging.module)
 
     @property
     def own(self) -> slice:
@@ -138,6 +151,8 @@ class Trainer:
             last = number == len(batches) - 1
             self._learn(batch, self._kept(number), share, last=last)
         self._update(sum(batch.reading for batch in batches) / len(batches))
+        if self.averaging is not None:
+            self.averaging.update_parameters(self.model)
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
         self.progress.characters += characters

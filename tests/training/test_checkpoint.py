@@ -77,6 +77,33 @@ def test_losses_may_be_scaled_from_a_resume_on_or_no_longer(checkpoints, small_s
     assert restored.progress.step == 2
 
 
+def test_averaged_weights_go_on_bit_for_bit_and_are_a_model(checkpoints, small_split):
+    trainer, restored = make_trainer(ema_decay=0.9), make_trainer(ema_decay=0.9)
+    train(trainer, small_split, 3)
+    checkpoints.save(trainer, PROFILE, {})
+    loaded = load_model(checkpoints.complete()[-1] / "ema").model.state_dict()
+    for name, tensor in trainer.averaged.state_dict().items():
+        assert torch.equal(tensor, loaded[name]), name
+    checkpoints.restore(restored)
+    for each in (trainer, restored):
+        train(each, small_split, 2)
+    for name, tensor in trainer.averaged.state_dict().items():
+        assert torch.equal(tensor, restored.averaged.state_dict()[name]), name
+
+
+def test_an_average_may_begin_and_end_with_a_resume(checkpoints, small_split):
+    for before, now in ((0.0, 0.9), (0.9, 0.0)):
+        trainer, restored = make_trainer(ema_decay=before), make_trainer(ema_decay=now)
+        train(trainer, small_split, 1)
+        checkpoints.save(trainer, PROFILE, {})
+        checkpoints.restore(restored)
+        train(restored, small_split, 1)
+        if restored.averaged is not None:  # begun with what there was first
+            weights = restored.model.state_dict()
+            averaged = restored.averaged.state_dict()
+            assert all(torch.equal(weights[name], averaged[name]) for name in weights)
+
+
 def test_overflows_of_an_open_row_are_part_of_it(checkpoints, small_split):
     trainer = make_trainer("fp16", clip_norm=1.0, loss_scale=2.0**60)
     train(trainer, small_split, 4)

@@ -21,12 +21,16 @@ CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)
 
 
-def make_trainer(precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, **optim):
+def make_trainer(
+    precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0, **optim
+):
     model = build_model(ModelConfig(hidden_size=8), seed=1, compute_dtype=DTYPES[precision])
     return Trainer(
         model,
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
-        train=TrainConfig(precision=precision, dropout=dropout, loss_scale=loss_scale),
+        train=TrainConfig(
+            precision=precision, dropout=dropout, loss_scale=loss_scale, ema_decay=ema_decay
+        ),
         world=ALONE,
         lanes=lanes,
         steps=steps,
@@ -80,6 +84,23 @@ def test_the_rate_of_a_step_on_several_windows_is_their_mean():
     trainer.train(*(as_batch(make_window(reading=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
     assert group["lr"] == pytest.approx(trainer.rate_at(0) * 2 / 3)
+
+
+def test_averaged_weights_are_the_moving_average_and_change_nothing():
+    trainer, plain = make_trainer("bf16", ema_decay=0.75), make_trainer("bf16")
+    expected = None
+    for step in range(4):
+        for each in (trainer, plain):
+            each.train(as_batch(make_window(seed=step), CPU))
+        now = {name: t.double() for name, t in trainer.model.state_dict().items()}
+        expected = expected or now
+        expected = {name: 0.75 * expected[name] + 0.25 * now[name] for name in now}
+    for name, tensor in trainer.averaged.state_dict().items():
+        assert tensor.dtype == torch.float32
+        # fp32: four roundings of weights of at most 1
+        torch.testing.assert_close(tensor.double(), expected[name], rtol=0, atol=5e-7)
+        assert torch.equal(trainer.model.state_dict()[name], plain.model.state_dict()[name])
+        assert not torch.equal(tensor, trainer.model.state_dict()[name])
 
 
 def test_padding_does_not_matter():
