@@ -101,6 +101,14 @@ def test_a_card_names_licence_sources_and_numbers(model):
     assert "-m experiments.shipped.ship" in text
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_a_classifier_says_from_what_it_was_fitted(model):
+    origin = read_json(SHIPPED_MODELS / model / "classifier" / "classifier.json")["origin"]
+    assert origin["data"]["train"]["examples"] == 6920  # SST's
+    assert len(origin["data"]["val"]["sha256"]) == 64
+    assert "--train train.csv" in origin["command"]
+
+
 WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
