@@ -8,7 +8,7 @@ from experiments.reproduction.table import number, percent
 from experiments.scaling.emulation.report import LARGEST
 from experiments.scaling.emulation.results import Results, Row, scaling_of
 from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
-from experiments.shipped.tables import bits, history, is_of_the_shipped, sst, titled
+from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import markdown
 from model.storage import read_json
 from model.weights import SHIPPED_MODELS
@@ -79,7 +79,7 @@ def sentiment() -> list[Cells]:
             "SST, fine-tuned from the model without labels",
             "",
             percent(tuned["learned"]),
-            f"{named(read_json(FINETUNING.with_name('sst_learned.json')))}; "
+            f"{named(read_json(FINETUNING.with_name('sst_learned.json')), PLAIN)}; "
             f"frozen {percent(tuned['frozen'])}, without pretraining {percent(tuned['untrained'])}",
         ],
         ["MR, ten folds, all units", published("mr", "all_units"), *measured("mr", "all_units")],
@@ -106,15 +106,7 @@ def measured(task: str, row: str) -> tuple[str, str]:
     baselines = [f"TF-IDF {100 * number(result['tfidf'])['value']:.1f}"]
     if row == "all_units" and "untrained" in result:
         baselines.append(f"untrained {100 * number(result['untrained'])['value']:.1f}")
-    return percent(number(result[row])), f"{named(result)}, frozen; {', '.join(baselines)}"
-
-
-def named(result: dict[str, Any]) -> str:
-    """Return what a result is of: the shipped model, or what it was before it was replaced."""
-    if is_of_the_shipped(result, PLAIN):
-        return f"`{PLAIN}`"
-    read = result["model"]["provenance"]["characters"] / 1e6
-    return f"a forerunner of `{PLAIN}` that had read {read:.0f} M characters"
+    return percent(number(result[row])), f"{named(result, PLAIN)}, frozen; {', '.join(baselines)}"
 
 
 def scaling() -> list[Cells]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from experiments.shipped.tables import named
 from experiments.tables import markdown, origins, percent
 from model.storage import read_json
 
@@ -45,7 +46,7 @@ def accuracies(model: str) -> str:
         if row["kept"] in (2, 5, 10, 20)
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
-    head = ["SST, test, per cent", f"`{model}`"]
+    head = ["SST, test, per cent", named(result, model)]
     return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
 
 

@@ -114,6 +114,14 @@ def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
     return bool(result["model"]["provenance"].get("git_revision") == last.get("git_revision"))
 
 
+def named(result: dict[str, Any], model: str) -> str:
+    """Return what a result is of: a shipped model, or what it was before it was replaced."""
+    if is_of_the_shipped(result, model):
+        return f"`{model}`"
+    read = result["model"]["provenance"]["characters"] / MILLION
+    return f"a forerunner of `{model}` that had read {read:.0f} M characters"
+
+
 def shipped(*models: str) -> str:
     """Return what was measured of models, side by side, and of which revisions that is."""
     columns = [rows_of(model) for model in models]
@@ -149,7 +157,8 @@ def learning() -> str:
         for point in curve["points"]
     ]
     head = ["characters read", "valid, bits per character", "SST val, all units", "one unit"]
-    return f"{markdown(head, rows)}\n\n{origins({'curve.json': curve})}"
+    other = "" if of_these_weights("curve", "amazon_1024") else "Of a forerunner's run. "
+    return f"{markdown(head, rows)}\n\n{other}{origins({'curve.json': curve})}"
 
 
 def commands(model: str) -> str:

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from experiments import overview, tables
+from experiments import tables
 from experiments.shipped import tables as shipped
 from model.errors import InputError
 from model.storage import read_json
@@ -119,7 +119,8 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
     assert shipped.sst("sentiment_1024", "all_units") == "not measured"
     assert shipped.bits("sentiment_1024") == "not measured"
     read = {"characters": 41e6, "git_revision": "4d3eaed92e4e"}
-    assert overview.named({"model": {"provenance": read}}).endswith("had read 41 M characters")
+    said = shipped.named({"model": {"provenance": read}}, "sentiment_1024")
+    assert said == "a forerunner of `sentiment_1024` that had read 41 M characters"
 
 
 def test_every_source_that_was_kept_has_terms_and_an_address():
