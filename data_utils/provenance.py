@@ -35,7 +35,7 @@ def _program() -> str:
 
 def _without_folders(word: str) -> str:
     """Keep where somebody's files lie out of what is published, behind an option's = too."""
-    if word.startswith("/"):
+    if word.startswith(("/", "../")):
         return Path(word).name
     option, sign, value = word.partition("=")
     return option + sign + _without_folders(value) if sign else word

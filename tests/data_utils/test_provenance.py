@@ -21,7 +21,7 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/home/me/main.py", "--data.corpus", "/home/me/reviews"])
     origin = describe_origin()
     assert origin["command"] == "main.py --data.corpus reviews"
-    words = ["main.py", "--data=/home/me/x=y.csv", "--split=98,1,1", "a=/home/me/b=/home/me/c"]
+    words = ["main.py", "--data=../me/x=y.csv", "--split=98,1,1", "a=/home/me/b=/home/me/c"]
     monkeypatch.setattr(sys, "argv", words)
     assert describe_origin()["command"] == "main.py --data=x=y.csv --split=98,1,1 a=c"
     assert origin["versions"]["torch"]
