@@ -1,7 +1,6 @@
 """Work shared out among processes, its results in the order of the work."""
 
 import multiprocessing
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,13 +14,6 @@ Result = TypeVar("Result")
 AHEAD = 2  # pieces made ready for each process beyond the one it works on
 # Spawned, since a fork of a process with threads may find their locks taken.
 CONTEXT = multiprocessing.get_context("spawn")
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use, or, where the system does not say, all."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def ignore_interrupts() -> None:

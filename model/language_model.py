@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .cores import follow_quota
 from .errors import InputError, checked_whole, is_whole
 from .layers import LstmLayer, MlstmLayer, RecurrentLayer
 from .recurrence import Backend
@@ -113,6 +114,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
         super().__init__()
+        follow_quota()
         self.config = config
         self.compute_dtype = compute_dtype
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)

@@ -1,7 +1,9 @@
-"""Measure speed: the recurrence against its peers and the physical floor, or a training step.
+"""Measure speed: the recurrence against its peers and the physical floor, a training step, or all
+our work beside busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
 python scripts/benchmark.py step --hidden-size 1024
+python scripts/benchmark.py busy --output busy.json
 """
 
 from typing import Annotated, Any
@@ -10,21 +12,31 @@ import tyro
 
 import command
 
+from experiments.recurrence.busy import BusyOptions, measure_busy
 from experiments.recurrence.measurement import RecurrenceOptions, measure_recurrence
 from experiments.recurrence.step import StepOptions, measure_step
 
 Options = (
     Annotated[RecurrenceOptions, tyro.conf.subcommand("recurrence")]
     | Annotated[StepOptions, tyro.conf.subcommand("step")]
+    | Annotated[BusyOptions, tyro.conf.subcommand("busy")]
 )
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)  # type: ignore[arg-type]  # a union of dataclasses
-    measure = measure_step if isinstance(options, StepOptions) else measure_recurrence
-    result = measure(options)
+    result = measured(options)
     print_speeds(result)
     command.report(result, options.output)
+
+
+def measured(options: Any) -> dict[str, Any]:
+    """Make the measurement that the options are for."""
+    if isinstance(options, BusyOptions):
+        return measure_busy(options)
+    if isinstance(options, StepOptions):
+        return measure_step(options)
+    return measure_recurrence(options)
 
 
 def print_speeds(result: dict[str, Any]) -> None:

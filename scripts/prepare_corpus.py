@@ -17,8 +17,8 @@ import command
 
 from data_utils.checking import check_corpus
 from data_utils.preparation import Preparation, prepare_corpus
-from data_utils.processes import usable_cores
 from data_utils.vocabulary import VocabularyConfig
+from model.cores import usable_cores
 from model.errors import InputError
 
 

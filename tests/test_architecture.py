@@ -15,7 +15,7 @@ PACKAGES = ("model", "data_utils", "training", "transfer", "configs")
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        f"model.{name}" for name in ("text", "tokenizer", "subwords", "errors", "storage")
+        f"model.{name}" for name in ("text", "tokenizer", "subwords", "errors", "storage", "cores")
     },
     "training": {"model", "data_utils"},
     "transfer": {

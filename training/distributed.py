@@ -20,7 +20,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
-from data_utils.processes import usable_cores
+from model.cores import usable_cores
 from model.errors import InputError
 
 from .launcher import may_restart

@@ -1,24 +1,49 @@
 // Where the threads of one group wait for each other, for every kernel of this package.
 #pragma once
 
-#include <sched.h>
-
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
-constexpr int kSpins = 1 << 12;  // polls before the core is offered to others
+// Polls before a thread sleeps. A partner with a core to itself comes within microseconds, and
+// sleep would cost more than that. One that queues for a core is milliseconds away, and whoever
+// polls for it may hold the very core that it needs. So patience grows with every partner that
+// came in time, and halves with every one that did not.
+constexpr int32_t kFewestPolls = 1 << 5, kMostPolls = 1 << 12, kPollsGained = 1 << 4;
 
-// Threads of one group meet here. Counting up only, it needs no reset between meetings.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Threads of one group meet here. Counting up only, it needs no reset between meetings; the count
+// may wrap around.
 class Barrier {
  public:
   void wait(int64_t size, int64_t& meeting) {
     if (size == 1) return;
-    const int64_t all = size * ++meeting;
-    arrived_.fetch_add(1, std::memory_order_acq_rel);
-    for (int spins = 0; arrived_.load(std::memory_order_acquire) < all; ++spins)
-      if (spins > kSpins) sched_yield();
+    const uint32_t all = static_cast<uint32_t>(size * ++meeting);
+    if (arrived_.fetch_add(1) + 1 == all) {
+      arrived_.notify_all();
+      return;
+    }
+    thread_local int32_t patience = kMostPolls;
+    for (int32_t polls = 0; polls < patience; ++polls) {
+      if (met(arrived_.load(std::memory_order_acquire), all)) {
+        patience = std::min(patience + kPollsGained, kMostPolls);
+        return;
+      }
+      relax();
+    }
+    patience = std::max(patience / 2, kFewestPolls);
+    for (uint32_t seen; !met(seen = arrived_.load(), all);) arrived_.wait(seen);
   }
 
  private:
-  alignas(64) std::atomic<int64_t> arrived_{0};
+  static bool met(uint32_t seen, uint32_t all) { return static_cast<int32_t>(seen - all) >= 0; }
+
+  alignas(64) std::atomic<uint32_t> arrived_{0};
 };

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "barrier.h"
+#include "crowding.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ using at::native::cpublas::brgemm;
 using Vec = at::vec::Vectorized<float>;
 
 constexpr int64_t kUnits = 32;       // units per panel: two AMX tiles, two AVX-512 registers
-constexpr int64_t kLanes = 32;       // fewer lanes per group than this starve the products;
+constexpr int64_t kLanes = 16;       // fewer lanes per group than this starve the products;
 constexpr int64_t kUnitsPerLane = 16;  // at many units, so does reading all weights for few lanes
 constexpr int64_t kDepth = 512;      // rows of a panel per product: more fall out of cache
 constexpr int64_t kPad = 16;         // keeps rows of a product off each other's cache sets

@@ -1,0 +1,209 @@
+"""Our work beside busy processes, against the share of the cores that is ours by right."""
+
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import product
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from data_utils.embedded import embedded_corpus
+from data_utils.lanes import Lanes
+from data_utils.provenance import describe_origin
+from data_utils.synthetic import synthetic_reviews
+from model.cores import usable_cores
+from model.errors import InputError
+from model.features import features_in_order
+from model.fused import crowding
+from model.language_model import ModelConfig, build_model
+from model.sentiment_classifier import SentimentClassifier
+from model.weights import load_model
+from training.distributed import launched
+from training.feeding import as_batch
+from training.optim import OptimConfig
+from training.trainer import TrainConfig, Trainer
+
+LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml
+TEXTS = 16  # read at once
+Piece = Callable[[], int]  # does some work, returns its characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusyOptions:
+    """main.py's, classify's and featurize's work, alone and beside busy processes, in turns.
+
+    1 is the share of the cores that a fair scheduler gives as many threads as there are cores. Each
+    is measured with and without what is done when other programs are noticed.
+    """
+
+    others: int = 4
+    """Busy processes beside ours."""
+    rounds: int = 3
+    """Rounds, in each of which everything has a turn alone and one beside them."""
+    seconds: float = 5.0
+    """Length of a turn, at least."""
+    work: tuple[str, ...] = ("train", "classify", "featurize")
+    """What is measured."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+    def __post_init__(self) -> None:
+        for name in ("others", "rounds", "seconds"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"--{name} is {getattr(self, name)}; it must be above zero")
+        for name in set(self.work) - PIECES.keys():
+            raise InputError(f"--work {name}: unknown; known: {', '.join(PIECES)}")
+
+
+def measure_busy(options: BusyOptions) -> dict[str, Any]:
+    """Return characters per second, and as `ratios` the part of the fair share that was had."""
+    with _workers(options.work) as workers:
+        speeds = _take_turns(workers, options)
+    fair = usable_cores() / (usable_cores() + options.others)
+    shares = {
+        name: [busy / alone / fair for alone, busy in zip(*both, strict=True)]
+        for name, both in speeds.items()
+    }
+    named = {
+        f"{name} {how}": turns
+        for name, both in speeds.items()
+        for how, turns in zip(("alone", "busy"), both, strict=True)
+    }
+    medians = {name: statistics.median(turns) for name, turns in named.items()}
+    return {
+        "chars_per_second": medians,
+        "spread": {
+            name: (max(turns) - min(turns)) / medians[name] for name, turns in named.items()
+        },
+        "ratios": {name: statistics.median(values) for name, values in shares.items()},
+        "ratio_ranges": {name: [min(values), max(values)] for name, values in shares.items()},
+        "fair_share": fair,
+        "options": {name: value for name, value in asdict(options).items() if name != "output"},
+        "origin": describe_origin(),
+        "turns": named,
+    }
+
+
+def _take_turns(
+    workers: dict[str, Connection], options: BusyOptions
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return each worker's characters per second in its turns alone, and beside the others."""
+    speeds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in workers}
+    names = list(workers)
+    for index in range(options.rounds):
+        first = index % len(names)
+        for beside, others in enumerate((0, options.others)):
+            with _busy_processes(others):
+                for name in names[first:] + names[:first]:
+                    workers[name].send(options.seconds)
+                    speeds[name][beside].append(workers[name].recv())
+    return speeds
+
+
+@contextmanager
+def _workers(work: tuple[str, ...]) -> Iterator[dict[str, Connection]]:
+    """Start a process for each kind of work, with and without what a crowd makes us do."""
+    context = multiprocessing.get_context("spawn")
+    workers, processes = {}, []
+    for kind, adapting in product(work, (True, False)):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(kind, adapting, theirs), daemon=True)
+        process.start()
+        workers[kind if adapting else f"{kind}_without"] = ours
+        processes.append(process)
+        ours.recv()  # ready
+    try:
+        yield workers
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@contextmanager
+def _busy_processes(count: int) -> Iterator[None]:
+    """Keep so many processes busy, in our own session: Linux may share cores out by session."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        time.sleep(0.5 if count else 0.0)  # they have started
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _serve(kind: str, adapting: bool, pipe: Connection) -> None:
+    """Work for as long as asked, again and again; answer with characters per second."""
+    if not adapting:
+        crowding.watch.look = lambda: None  # type: ignore[method-assign]
+    torch.set_num_threads(usable_cores())
+    piece = PIECES[kind]()
+    piece()  # what is compiled or allocated once
+    pipe.send(None)
+    while True:
+        seconds, characters, started = pipe.recv(), 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            characters += piece()
+        pipe.send(characters / (time.perf_counter() - started))
+
+
+def _train() -> Piece:
+    with launched("cpu") as world:
+        trainer = Trainer(
+            build_model(ModelConfig(hidden_size=UNITS), seed=0),
+            optim=OptimConfig(clip_norm=1.0),
+            train=TrainConfig(precision="fp32"),
+            world=world,
+            lanes=LANES,
+            steps=1 << 20,
+            seed=0,
+        )
+    windows = Lanes(embedded_corpus().splits["train"], lanes=LANES, window=WINDOW)
+
+    def piece() -> int:
+        batch = as_batch(windows[trainer.progress.step], world.device)
+        trainer.train(batch)
+        return batch.characters
+
+    return piece
+
+
+def _texts() -> list[str]:
+    return [review.text for review in synthetic_reviews(TEXTS, seed=0)]
+
+
+def _classify() -> Piece:
+    classifier, texts = SentimentClassifier.from_pretrained(), _texts()
+
+    def piece() -> int:
+        classifier.read(texts)
+        return sum(map(len, texts))
+
+    return piece
+
+
+def _featurize() -> Piece:
+    loaded = load_model("default")
+    sequences = [loaded.tokens(text) for text in _texts()]
+
+    def piece() -> int:
+        features_in_order(loaded.model, sequences)
+        return sum(map(len, sequences))
+
+    return piece
+
+
+PIECES: dict[str, Callable[[], Piece]] = {
+    "train": _train,
+    "classify": _classify,
+    "featurize": _featurize,
+}

@@ -1,0 +1,73 @@
+"""How many cores this process may use: by its affinity, and by its cgroups' quota of time."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from math import ceil, inf
+from pathlib import Path
+
+ROOT = Path("/")
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use, or, where the system does not say, all.
+
+    A quota of one and a half cores counts as two: one would leave a third of it.
+    """
+    return max(1, ceil(min(affine_cores(), quota())))
+
+
+def affine_cores() -> int:
+    """Return how many cores the scheduler may put this process on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def quota(root: Path = ROOT) -> float:
+    """Return for how many cores' time this process's cgroups allow; without a limit, infinity.
+
+    The least from its own group up to the root holds. root: the folder that has proc and sys.
+    """
+    with suppress(OSError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        return min((_quota_of(folder) for folder in _cgroups(lines, root)), default=inf)
+    return inf
+
+
+def _cgroups(lines: list[str], root: Path) -> Iterator[Path]:
+    """Yield the folders of every group that limits the process's time on cores.
+
+    lines: of /proc/self/cgroup, `number:controllers:path`; version 2 names no controllers. In a
+    container the path may be the host's, of which only the root is there to be seen.
+    """
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        own = mount / path.lstrip("/")
+        yield own
+        yield from (folder for folder in own.parents if folder.is_relative_to(mount))
+
+
+def _quota_of(folder: Path) -> float:
+    """Return the cores' worth of time of one group, of either version."""
+    with suppress(OSError):
+        limit, period = (folder / "cpu.max").read_text().split()
+        return inf if limit == "max" else int(limit) / int(period)
+    with suppress(OSError):
+        limit, period = (
+            (folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")
+        )
+        return inf if int(limit) < 0 else int(limit) / int(period)
+    return inf
+
+
+def follow_quota() -> None:
+    """Let torch take as many threads as `usable_cores`, where nobody has said how many."""
+    import torch
+
+    said = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
+    if not said and torch.get_num_threads() == affine_cores() > usable_cores():
+        torch.set_num_threads(usable_cores())

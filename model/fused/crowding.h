@@ -1,0 +1,60 @@
+// What our threads do while other programs want their cores; crowding.py says when.
+#pragma once
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace crowding {
+
+constexpr uint64_t kSlice = 100'000;  // nanoseconds: the shortest that Linux grants
+
+// Linux's struct sched_attr, in its first version.
+struct Scheduling {
+  uint32_t size = 48, policy = 0;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime = 0, deadline = 0, period = 0;
+};
+
+// Ask the scheduler to run a thread for short whiles, and so more often: woken, it goes before
+// programs with longer slices. Its share of the core stays what it was. Linux before 6.12 ignores
+// the wish, and so does a thread that is not scheduled in the ordinary way.
+inline void take_short_slices([[maybe_unused]] int64_t thread) {
+#if defined(__linux__) && defined(SYS_sched_getattr)
+  Scheduling now;
+  if (syscall(SYS_sched_getattr, thread, &now, sizeof now, 0) != 0 || now.policy != 0) return;
+  now.runtime = kSlice;
+  syscall(SYS_sched_setattr, thread, &now, 0);
+#endif
+}
+
+// Keep, or let go, a team of threads that only sleep. libgomp polls for milliseconds as long as
+// each of its threads can have a core, and for microseconds while there are more of them than
+// cores: this makes them more. Nothing else changes it once torch is loaded.
+inline void keep_idle_team(bool wanted, int64_t threads) {
+  static std::atomic<bool> kept{false};
+  if (kept.exchange(wanted) == wanted) return;
+  kept.notify_all();
+  if (!wanted) return;
+  std::thread([threads] {
+#pragma omp parallel num_threads(static_cast<int>(threads))
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    kept.wait(true);
+  }).detach();
+}
+
+}  // namespace crowding
+
+extern "C" void mlstm_take_short_slices(int64_t thread) { crowding::take_short_slices(thread); }
+extern "C" void mlstm_keep_idle_team(bool wanted, int64_t threads) {
+  crowding::keep_idle_team(wanted, threads);
+}

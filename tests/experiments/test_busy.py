@@ -1,0 +1,58 @@
+"""The measurement beside busy processes: turns, shares of what is fair, and its command."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from experiments.recurrence import busy
+from tests.runs import assert_refused, run
+
+
+class Worker:
+    """Makes 90 characters a second alone, and beside others what is given."""
+
+    def __init__(self, beside, others):
+        self.beside, self.others = beside, others
+
+    def send(self, seconds):
+        assert seconds == 2.0
+
+    def recv(self):
+        return self.beside if self.others[-1] else 90.0
+
+
+def test_a_share_is_of_what_a_fair_scheduler_would_give(monkeypatch):
+    others = []
+
+    @contextmanager
+    def busy_processes(count):
+        others.append(count)
+        yield
+
+    @contextmanager
+    def workers(work):
+        yield {"train": Worker(30.0, others), "train_without": Worker(3.0, others)}
+
+    monkeypatch.setattr(busy, "_busy_processes", busy_processes)
+    monkeypatch.setattr(busy, "_workers", workers)
+    monkeypatch.setattr(busy, "usable_cores", lambda: 2)
+    result = busy.measure_busy(busy.BusyOptions(rounds=2, seconds=2.0, work=("train",)))
+    assert others == [0, 4, 0, 4]
+    assert result["fair_share"] == pytest.approx(1 / 3)
+    assert result["ratios"] == pytest.approx({"train": 1.0, "train_without": 0.1})
+    assert result["chars_per_second"]["train busy"] == 30.0
+
+
+def test_what_cannot_be_measured_is_refused():
+    assert_refused(run("scripts/benchmark.py", "busy", "--work", "nothing"), "--work nothing")
+    assert_refused(run("scripts/benchmark.py", "busy", "--others", 0), "--others is 0")
+
+
+@pytest.mark.slow
+def test_the_command_measures_with_and_without(tmp_path):
+    output = tmp_path / "busy.json"
+    short = ("--rounds", 1, "--seconds", 0.2, "--others", 1, "--work", "train")
+    done = run("scripts/benchmark.py", "busy", *short, "--output", output)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(output.read_text())["ratios"].keys() == {"train", "train_without"}

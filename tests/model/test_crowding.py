@@ -1,0 +1,147 @@
+"""Other programs on our cores: they are noticed, and threads that wait leave the cores to them."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from model.fused import compilation, crowding
+
+MEETINGS = 4
+# Prints how often the thread that comes first has slept.
+PROGRAM = f"""
+#include <sys/resource.h>
+#include <unistd.h>
+#include <cstdio>
+#include <thread>
+#include "barrier.h"
+int main() {{
+  Barrier barrier;
+  std::thread punctual([&barrier] {{
+    for (int64_t meeting = 0; meeting < {MEETINGS};) barrier.wait(2, meeting);
+    rusage used;
+    getrusage(RUSAGE_THREAD, &used);
+    std::printf("%ld", used.ru_nvcsw);
+  }});
+  for (int64_t meeting = 0; meeting < {MEETINGS};) {{
+    usleep(100000);
+    barrier.wait(2, meeting);
+  }}
+  punctual.join();
+}}
+"""
+
+
+@pytest.fixture
+def compiler():
+    try:
+        return compilation._compiler()
+    except RuntimeError:
+        pytest.skip("no C++ compiler")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
+def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
+    (tmp_path / "late.cpp").write_text(PROGRAM)
+    folder = compilation.SOURCE.parent
+    command = [compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    run = subprocess.run([tmp_path / "late"], capture_output=True, text=True, check=True)
+    assert int(run.stdout) >= 1  # not all: on a busy machine it may come late itself
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    """A watch, and what it was made to do, with a clock and a queue that the test moves."""
+    now = {"clock": 0.0, "queued": 0.0}
+    done = []
+    monkeypatch.setattr(crowding, "monotonic", lambda: now["clock"])
+    monkeypatch.setattr(crowding, "queued_seconds", lambda: now["queued"])
+    monkeypatch.setattr(crowding, "_keep_idle_team", lambda wanted: done.append(wanted))
+    monkeypatch.setattr(crowding, "_take_short_slices", lambda: done.append("short"))
+    torch.set_num_threads(2)
+    watch = crowding.Watch()
+
+    def passes(seconds, queued):
+        now["clock"] += seconds
+        now["queued"] += queued
+        watch.look()
+        return watch.crowded
+
+    return passes, done
+
+
+def test_a_crowd_comes_stays_and_goes(watch):
+    passes, done = watch
+    assert not passes(1.0, 0.01)
+    assert not passes(0.1, 0.1)  # too soon after the last look
+    assert passes(1.0, 0.5)
+    assert passes(1.0, 0.08)  # less than made it one
+    assert not passes(1.0, 0.01)
+    assert done == [True, "short", "short", False]
+
+
+def test_a_thread_alone_waits_for_nobody(watch):
+    passes, done = watch
+    torch.set_num_threads(1)
+    assert not passes(1.0, 0.9)
+    assert done == []
+
+
+@pytest.mark.skipif(not crowding.THREADS.is_dir(), reason="the system does not tell")
+def test_time_in_the_queue_is_added_up_over_threads(monkeypatch, tmp_path):
+    assert crowding.queued_seconds() >= 0
+    for name, text in (("1", "7 2000000000 3"), ("2", "7 500000000 3"), ("3", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "schedstat").write_text(text)
+    (tmp_path / "ended").mkdir()
+    monkeypatch.setattr(crowding, "THREADS", tmp_path)
+    assert crowding.queued_seconds() == 2.5
+
+
+def short_slices_are_granted():
+    system = os.uname()
+    version = tuple(int(part) for part in system.release.split(".")[:2])
+    return system.sysname == "Linux" and system.machine == "x86_64" and version >= (6, 12)
+
+
+@pytest.mark.skipif(not short_slices_are_granted(), reason="Linux from 6.12 on, x86-64")
+def test_the_scheduler_is_asked_for_short_slices_and_nothing_else():
+    if compilation.window_library() is None:
+        pytest.skip("not compiled")
+    get_attributes, size = 315, 48
+    before, after = (ctypes.create_string_buffer(size) for _ in range(2))
+    system = ctypes.CDLL(None)
+    assert system.syscall(get_attributes, 0, before, size, 0) == 0
+    crowding._take_short_slices()
+    assert system.syscall(get_attributes, 0, after, size, 0) == 0
+    assert int.from_bytes(after.raw[24:32], "little") == 100_000
+    assert after.raw[:24] == before.raw[:24]  # policy and nice
+
+
+@pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")
+def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
+    if compilation.window_library() is None:
+        pytest.skip("not compiled")
+    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        pytest.skip("somebody has said how long it polls")
+    torch.set_num_threads(2)
+
+    def polling():
+        values, seconds = torch.ones(1 << 20), time.process_time()
+        for _ in range(8):
+            values.sum()
+            time.sleep(0.03)
+        return time.process_time() - seconds
+
+    polling()
+    alone = polling()
+    crowding._keep_idle_team(True)
+    time.sleep(0.05)
+    crowded = polling()
+    crowding._keep_idle_team(False)
+    assert crowded < alone / 2
