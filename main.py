@@ -59,6 +59,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
 
     first_step = trainer.progress.step
     with (
+        publisher.advising(checkpoints),
         StopRequest() as stop,
         Ballot(world) as ballot,
         Feed(lanes, world.device, first_step * windows) as feed,

@@ -10,7 +10,6 @@ import torch
 
 from .errors import InputError, checked_whole
 from .pooling import FeatureKind, Pooling, check_poolings
-from .shapes import hold_finite
 from .storage import check_format_version, read_json, write_json
 from .weights import CLASSIFIER_FILE as CONFIG_FILE
 from .weights import check_shapes, load_tensors, save_tensors
@@ -154,7 +153,6 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
     rows = () if classes == 2 else (classes,)
     check_shapes(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
     tensors = load_tensors(path)
-    hold_finite(path, tensors)
     intercept = tensors["intercept"].float().numpy()
     return tensors["coefficients"].float().numpy(), intercept if rows else float(intercept[0])
 

@@ -1,5 +1,6 @@
 """The one error a user can cause; commands print it as one line and exit with code 2."""
 
+import math
 import reprlib
 from numbers import Integral
 from typing import Any
@@ -20,3 +21,14 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
         bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}; it must be a whole number {bounds}")
     return int(value)
+
+
+def check_finite(config: Any, section: str = "") -> None:
+    """Raise InputError for the first number in a dataclass that is NaN or infinite.
+
+    section: what stands before the names of its fields, such as "optim.".
+    """
+    for name, value in vars(config).items():
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
+            raise InputError(f"{section}{name} is {value}; it must be finite")

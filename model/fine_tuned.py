@@ -16,7 +16,6 @@ from .classifier import CONFIG_FILE, THRESHOLD, WEIGHTS_FILE, checked_classes, c
 from .errors import InputError
 from .heads import Heads, HeadsConfig, class_probabilities
 from .pooling import FeatureKind
-from .shapes import hold_finite
 from .storage import check_format_version, read_json, write_json
 from .weights import check_shapes, load_tensors, save_tensors
 
@@ -111,7 +110,6 @@ def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
     weights = folder / WEIGHTS_FILE
     check_shapes(weights, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
     tensors = load_tensors(weights)
-    hold_finite(weights, tensors)
     if not bool((tensors["scale"] > 0).all()):
         raise InputError(f"{weights}: scale, by which features are divided, is not above zero")
     heads = heads.to_empty(device="cpu")

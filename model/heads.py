@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .errors import InputError, checked_whole
+from .errors import InputError, check_finite, checked_whole
 
 # As in language_model.py: whatever a description asks for can be held against its file at once.
 MOST_UNITS = 1 << 20
@@ -28,6 +28,7 @@ class HeadsConfig:
     of its own."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
         for size in self.hidden_layers:
             checked_whole("the size of a hidden layer", size, 1, MOST_UNITS)

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of tensors in files, held against what they should be."""
+"""Tensors in files, held against what they should be: shapes, dtypes, values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,9 +55,9 @@ def _word(tensor: Tensor) -> str:
 
 
 def hold_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise InputError for the first tensor that holds NaN or infinity."""
+    """Raise InputError for the first tensor that holds what fp32 has only as NaN or infinity."""
     for name, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
             raise InputError(
                 f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
             )

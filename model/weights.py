@@ -59,11 +59,15 @@ def save_model(
     tokenizer: Tokenizer = BYTES,
     quantized: bool = False,
 ) -> None:
-    """Write weights, vocabulary and description; each file is replaced whole."""
+    """Write weights, vocabulary and description; each file is replaced whole.
+
+    Raises InputError, with nothing written, where a weight is not finite.
+    """
     assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
+    tensors = model.state_dict()
+    hold_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder)
-    tensors = model.state_dict()
     save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
     description = {
         **_format(tokenizer, quantized),
@@ -204,13 +208,19 @@ def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     integers = {name for name, shape in shapes.items() if quantized and is_quantized(shape)}
     check_shapes(path, quantized_shapes(shapes) if quantized else shapes, integers)
-    tensors = dequantize(load_tensors(path)) if quantized else load_tensors(path)
-    hold_finite(path, tensors)
+    tensors = load_tensors(path)
+    if quantized:
+        tensors = dequantize(tensors)
+        hold_finite(path, tensors)  # scales may be too large for their integers
     return tensors
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors, whole or not at all."""
+    """Write tensors as safetensors, whole or not at all.
+
+    Raises InputError, and leaves a file that is there as it is, where a value is not finite.
+    """
+    hold_finite(path, tensors)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         write_atomically(path, lambda temporary: save_file(contiguous, temporary))
@@ -219,13 +229,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """Read a safetensors file; InputError where it is missing or damaged."""
+    """Read a safetensors file; InputError where it is missing, damaged or holds NaN."""
     try:
-        return load_file(path, device=device)
+        tensors = load_file(path, device=device)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except SafetensorError as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    hold_finite(path, tensors)
+    return tensors
 
 
 def check_shapes(

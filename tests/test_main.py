@@ -185,6 +185,14 @@ def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
         directory.folder.mkdir(parents=True)
 
 
+def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):
+    folder = tmp_path / "run"
+    process = run(*small_run(folder, 1, **{"optim.lr": 1e39}))
+    assert_refused(process, "not finite at step 1", "optim.lr below 1e+39", "no checkpoint")
+    assert not (folder / "model").exists()
+    assert not (folder / "checkpoint").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -193,6 +201,7 @@ def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
         ({"data.window": 0}, ["data.window is 0"]),
         ({"seed": -1}, ["seed is -1"]),
         ({"optim.weight_decay": -1}, ["optim.weight_decay is -1"]),
+        ({"optim.lr": "inf"}, ["optim.lr is inf; it must be finite"]),
         ({"model.hidden_size": 0}, ["model.hidden_size is 0"]),
         ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
         ({"train.steps": -1}, ["train.steps is -1"]),

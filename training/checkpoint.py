@@ -34,6 +34,7 @@ from model.text import TextProfile
 from model.tokenizer import BYTES, Tokenizer
 from model.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 
+from .divergence import check_divergence
 from .named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
 from .optimizer_state import flatten_optimizers, load_optimizers
 from .precision import DTYPES, restore_loss_scaler
@@ -78,7 +79,7 @@ class Checkpoints:
     def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
         """Save everything; called by all ranks, written by the main one."""
         world = trainer.world
-        trainer.row_nats()  # refuses to save a loss that is not finite
+        check_divergence(trainer)
         h, c = trainer.all_lanes()
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)

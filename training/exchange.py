@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from model.errors import InputError
+from model.errors import InputError, check_finite
 from model.state import State
 
 from .adasum import Adasum
@@ -58,6 +58,7 @@ class ParallelConfig:
     """Exchanges before PowerSGD compresses, at least 2."""
 
     def __post_init__(self) -> None:
+        check_finite(self, "parallel.")
         for name in ("windows_per_step", "lane_groups", "powersgd_rank", "adasum_group"):
             if getattr(self, name) < 1:
                 raise InputError(f"parallel.{name} is {getattr(self, name)}; at least 1")

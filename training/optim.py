@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from model.errors import InputError
+from model.errors import InputError, check_finite
 
 from .lamb import make_lamb
 from .muon import Muon
@@ -57,6 +57,7 @@ class OptimConfig:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
+        check_finite(self, "optim.")
         for name in ("lr", "decay_steps", "clip_norm", "rest_factor"):
             value = getattr(self, name)
             if value is not None and not value > 0:

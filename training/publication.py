@@ -1,15 +1,22 @@
 """What a run makes public: its validation score, its best model, a word on the console."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from data_utils.corpus import Corpus, Split
+from data_utils.lanes import cut_strips
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.language_model import LanguageModel
 from model.text import text_profile
 from model.tokenizer import BYTES
 from model.weights import save_model
 
+from .checkpoint import Checkpoints
 from .distributed import World
+from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
 from .run_directory import RunDirectory
 from .trainer import Trainer
@@ -24,6 +31,18 @@ class Publisher:
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
         self.origin = describe_origin()
+        self._check_valid()
+
+    def _check_valid(self) -> None:
+        """Refuse a valid split that cannot be scored: now, not at the first evaluation."""
+        try:
+            if self.valid.reviews:
+                cut_strips(self.valid, self.lanes)
+        except InputError as error:
+            raise InputError(
+                f"the corpus's valid split cannot be scored: {error}; prepare the corpus with a "
+                "larger part for it, or with none, by --split"
+            ) from error
 
     def say(self, line: str) -> None:
         """Print a line, once."""
@@ -59,6 +78,7 @@ class Publisher:
         """Score the valid split, publish a model where it is the best; return the scores."""
         if not self.valid.reviews:
             return {}
+        check_divergence(trainer)
         row = {"valid_bits_per_character": self._score(trainer, trainer.model)}
         if trainer.averaged is not None:
             row["valid_bits_per_character_ema"] = self._score(trainer, trainer.averaged)
@@ -68,8 +88,10 @@ class Publisher:
         model.eval()
         bits, _ = evaluate_split(model, self.valid, lanes=self.lanes, world=self.world)
         model.train()
+        if not math.isfinite(bits):
+            raise diverged(trainer, "the loss on the valid split is")
         best = trainer.progress.best_bits_per_character
-        if best is None or bits < best:
+        if best is None or not best <= bits:  # nor is NaN the best, as older checkpoints may say
             trainer.progress.best_bits_per_character = bits
             self.publish(trainer, model)
         return bits
@@ -96,6 +118,21 @@ class Publisher:
             "corpus": self.corpus.fingerprint,
             **self.origin,
         }
+
+    @contextmanager
+    def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
+        """Let the error of a training that diverges name the newest checkpoint.
+
+        It is from before that, since nothing is saved that is not finite.
+        """
+        try:
+            yield
+        except Diverged as error:
+            saved = checkpoints.complete()
+            advice = "no checkpoint was saved before"
+            if saved:
+                advice = f"--train.start_from {saved[-1]} begins with the weights from before"
+            raise InputError(f"{error}; {advice}") from error
 
     def conclude(self, trainer: Trainer) -> None:
         """Leave a model in any case, and say where."""

@@ -9,12 +9,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.errors import InputError, check_finite
 from model.language_model import LanguageModel
 from model.state import State
 
 from .averaging import average_of
 from .distributed import Device, World
+from .divergence import diverged
 from .dropout import draw_kept
 from .exchange import Exchange, ParallelConfig
 from .feeding import Batch, copied
@@ -53,13 +54,14 @@ class TrainConfig:
     lane; the recurrence itself always sees all."""
 
     def __post_init__(self) -> None:
+        check_finite(self, "train.")
         for name in ("steps", "epochs"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(f"train.{name} is {value}; it must be above zero and finite")
-        if not 0 < self.timeout_seconds < math.inf:
+            if value is not None and value <= 0:
+                raise InputError(f"train.{name} is {value}; it must be above zero")
+        if not 0 < self.timeout_seconds <= 1e6:
             raise InputError(
-                f"train.timeout_seconds is {self.timeout_seconds}; it must be above zero and finite"
+                f"train.timeout_seconds is {self.timeout_seconds}; above 0, up to 10^6"
             )
         if not 0 < self.loss_scale <= HIGHEST_SCALE:
             raise InputError(
@@ -227,14 +229,11 @@ class Trainer:
     def row_nats(self) -> float:
         """Return the loss since the last row of metrics, summed over ranks.
 
-        Raises InputError where it is not finite: what follows would only be saved over good work.
+        Raises Diverged, on every rank, where it is not finite.
         """
         nats = float(self.world.sum(self.nats))
         if not math.isfinite(nats):
-            raise InputError(
-                f"the training loss is not finite at step {self.progress.step}; lower optim.lr "
-                "or set optim.clip_norm, then start again or --resume from the last checkpoint"
-            )
+            raise diverged(self, "the training loss is")
         return nats
 
     def close_row(self) -> dict[str, float]:

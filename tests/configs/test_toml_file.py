@@ -1,6 +1,7 @@
 """Configs: every key and type checked, and written so that they read back the same."""
 
 import os
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,26 @@ def test_changed_keys_are_dotted():
     after = RunConfig(seed=1, data=DataConfig(window=3))
     assert changed_keys(before, after) == {"seed", "data.window"}
     assert "checkpoint.keep" in flatten(before)
+
+
+NUMBERS = [
+    (section.name, key.name)
+    for section in fields(RunConfig)
+    if section.default_factory is not MISSING
+    for key in fields(section.default_factory)
+    if "float" in str(key.type)
+]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+@pytest.mark.parametrize(("section", "key"), NUMBERS)
+def test_every_number_of_a_run_must_be_finite(tmp_path, section, key, value):
+    path = tmp_path / "run.toml"
+    path.write_text(f"[{section}]\n{key} = {f'[1.0, {value}]' if key == 'shares' else value}\n")
+    with pytest.raises(InputError, match=rf"{section}\.{key} is .*; it must be (a )?finite"):
+        load_config(path)
+
+
+def test_all_numbers_are_among_them():
+    assert {("optim", "lr"), ("train", "epochs"), ("model", "forget_gate_bias")} < set(NUMBERS)
+    assert len(NUMBERS) >= 15

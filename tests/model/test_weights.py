@@ -199,3 +199,18 @@ def test_weights_of_16_bits_are_widened(small_model, tmp_path):
     loaded = load_model(tmp_path).model
     for name, tensor in loaded.state_dict().items():
         assert torch.equal(tensor, narrow[name].float())
+
+
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_weights_that_are_not_finite_are_neither_written_nor_read(folder, small_model, value):
+    path = folder / "model.safetensors"
+    before = path.read_bytes()
+    with torch.no_grad():
+        small_model.decoder.weight[2, 1] = value
+    for quantized in (False, True):
+        with pytest.raises(InputError, match=r"decoder\.weight holds NaN or infinity"):
+            save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
+    assert path.read_bytes() == before
+    save_file(small_model.state_dict(), path)
+    with pytest.raises(InputError, match=r"model\.safetensors: decoder\.weight holds NaN"):
+        load_model(folder)

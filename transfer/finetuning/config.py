@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from model.errors import InputError
+from model.errors import InputError, check_finite
 
 if TYPE_CHECKING:
     from model.heads import HeadsConfig
@@ -60,6 +60,7 @@ class FinetuningConfig:
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
         for name in ("epochs", "batch_size", "window"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; at least 1")

@@ -138,6 +138,8 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
     [
         ({"epochs": 0}, "epochs is 0; at least 1"),
         ({"head_lr": 0.0}, "head_lr is 0.0; it must be above zero"),
+        ({"head_lr": np.inf}, "head_lr is inf; it must be finite"),
+        ({"lm_weight": np.nan}, "lm_weight is nan; it must be finite"),
         ({"lm_weight": -1.0}, "must not be negative"),
         ({"freeze": True, "lm_weight": 0.1}, "freeze leaves nothing"),
         ({"seed": -1}, "seed is -1"),

@@ -1,0 +1,116 @@
+"""What a run makes public: nothing that is not finite, and no split that cannot be scored."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.corpus import Corpus, Split, open_corpus
+from model.errors import InputError
+from model.text import text_profile
+from model.tokenizer import BYTES
+from tests.runs import ROOT
+from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
+from training import publication
+from training.checkpoint import Checkpoints
+from training.divergence import Diverged, check_divergence
+from training.feeding import as_batch
+from training.publication import Publisher
+from training.run_directory import RunDirectory
+
+
+@pytest.fixture
+def corpus() -> Corpus:
+    return open_corpus(ROOT / "tests/fixtures/v1/corpus")
+
+
+@pytest.fixture
+def publisher(tmp_path, corpus):
+    return Publisher(RunDirectory(tmp_path), corpus, 4, ALONE)
+
+
+def trained(**settings):
+    trainer = make_trainer(**settings)
+    trainer.train(as_batch(make_window(), CPU))
+    return trainer
+
+
+def test_weights_that_are_not_finite_are_not_published_over_finite_ones(publisher):
+    trainer = trained()
+    publisher.evaluate(trainer)
+    before = (publisher.directory.model / "model.safetensors").read_bytes()
+    best = trainer.progress.best_bits_per_character
+    with torch.no_grad():
+        trainer.model.embedding.weight[3, 0] = math.inf
+    with pytest.raises(Diverged, match="weights or the optimiser's state are not finite at step 1"):
+        publisher.evaluate(trainer)
+    with pytest.raises(InputError, match=r"embedding\.weight holds NaN or infinity"):
+        publisher.publish(trainer, trainer.model)
+    assert (publisher.directory.model / "model.safetensors").read_bytes() == before
+    assert trainer.progress.best_bits_per_character == best
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_score_that_is_not_finite_is_no_best_one(publisher, monkeypatch, score):
+    monkeypatch.setattr(publication, "evaluate_split", lambda *given, **how: (score, 1))
+    trainer = trained()
+    with pytest.raises(Diverged, match="loss on the valid split is not finite"):
+        publisher.evaluate(trainer)
+    assert trainer.progress.best_bits_per_character is None
+    assert not publisher.directory.model.exists()
+
+
+def test_a_best_score_of_nan_from_an_older_run_is_replaced(publisher):
+    trainer = trained()
+    trainer.progress.best_bits_per_character = math.nan
+    publisher.evaluate(trainer)
+    assert math.isfinite(trainer.progress.best_bits_per_character)
+    assert publisher.directory.model.exists()
+
+
+def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(publisher, tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoint", keep=2, corpus_fingerprint="abc")
+    trainer = trained(lr=0.25, clip_norm=2.0)
+    checkpoints.save(trainer, text_profile("openai"), {})
+    with torch.no_grad():
+        trainer.model.decoder.bias[0] = math.nan
+    trainer.train(as_batch(make_window(seed=1), CPU))
+    with pytest.raises(InputError) as caught, publisher.advising(checkpoints):
+        trainer.close_row()
+    assert str(caught.value) == (
+        "the training loss is not finite at step 2: the training has diverged; start anew with an "
+        f"optim.lr below 0.25 or an optim.clip_norm below 2; --train.start_from {tmp_path}/"
+        "checkpoint/step-00000001 begins with the weights from before"
+    )
+    with pytest.raises(Diverged):
+        checkpoints.save(trainer, text_profile("openai"), {})
+    assert [path.name for path in checkpoints.complete()] == ["step-00000001"]
+
+
+@pytest.mark.parametrize("part", ["weights", "state", "optimizer"])
+def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
+    trainer = trained()
+    check_divergence(trainer)
+    with torch.no_grad():
+        {
+            "weights": trainer.model.decoder.bias,
+            "state": trainer.state.c,
+            "optimizer": next(iter(trainer.optimizers[0].state.values()))["exp_avg_sq"],
+        }[part].view(-1)[-1] = math.nan
+    with pytest.raises(Diverged):
+        check_divergence(trainer)
+
+
+def test_a_step_skipped_for_overflow_is_no_divergence():
+    trainer = trained(precision="fp16", loss_scale=2.0**60)
+    check_divergence(trainer)
+    assert trainer.close_row()["overflows"] == 1
+
+
+def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp_path, corpus):
+    one = Split(corpus.splits["valid"].tokens[:1], np.array([0, 1]), BYTES)
+    unusable = replace(corpus, splits=corpus.splits | {"valid": one})
+    with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 symbols"):
+        Publisher(RunDirectory(tmp_path), unusable, 4, ALONE)
