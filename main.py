@@ -13,6 +13,7 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.passes import lanes_of
 from data_utils.sources import load_corpus
+from training.agreement import check_same_weights
 from training.checkpoint import Checkpoints
 from training.distributed import Ballot, World, launched
 from training.feeding import Feed
@@ -28,14 +29,14 @@ def main() -> int:
     options = RunOptions.from_command_line(doc=__doc__)
     with launched(options.run.train.device, options.run.train.timeout_seconds) as launch:
         world = launch.sharing(options.run.parallel.shares)
-        return pretrain(resolve_run(options, world), world)
+        with resolve_run(options, world) as run:
+            return pretrain(run, world)
 
 
 def pretrain(run: ResolvedRun, world: World) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
     corpus = load_corpus(run.config.data.corpus)
-    run = run.with_vocabulary(corpus.tokenizer.vocabulary_size)
-    run = run.with_shuffle(corpus.splits["train"])
+    run = run.with_corpus(corpus, world)
     config = run.config
     torch.manual_seed(config.seed)
     train, own = corpus.splits["train"], world.share(run.lanes)
@@ -53,6 +54,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         checkpoints.restore(trainer, run.from_checkpoint)
     else:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
+    check_same_weights(world, trainer.model)
     run.lay(world)
     publisher.forget_what_is_gone(trainer)
     publisher.announce(trainer, lanes.windows_per_epoch / windows)

@@ -1,14 +1,17 @@
 """From options to a run that is ready to start: resolved and checked."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
-from data_utils.corpus import Split
+from data_utils.corpus import Corpus, Split
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
+from training.agreement import agreed_precision, check_same, through_main
 from training.distributed import World
 from training.launcher import may_restart
 from training.named_checkpoints import (
@@ -18,17 +21,17 @@ from training.named_checkpoints import (
     keep_newest,
     saved_step,
 )
-from training.precision import DTYPES, resolve_precision
+from training.precision import DTYPES
 from training.run_directory import (
     RunDirectory,
     await_visible,
-    continued_run_directory,
     existing_run_directory,
-    new_run_directory,
+    hold_new_run,
+    hold_run,
 )
 from training.trainer import Trainer
 
-from .options import RunOptions, changed_keys, with_lanes, without_cooldown
+from .options import RunOptions, changed_keys, flatten, with_lanes, without_cooldown
 from .schema import RunConfig
 from .toml_file import load_config, save_config
 
@@ -84,6 +87,17 @@ class ResolvedRun:
         data = settle_shuffle(self.config.data, train)
         return replace(self, config=replace(self.config, data=data))
 
+    def with_corpus(self, corpus: Corpus, world: World) -> "ResolvedRun":
+        """Settle what the corpus decides; every rank then has the same settings and corpus.
+
+        Raises InputError, on every rank, where one has others.
+        """
+        run = self.with_vocabulary(corpus.tokenizer.vocabulary_size)
+        run = run.with_shuffle(corpus.splits["train"])
+        facts = {**flatten(run.config), "data.corpus": corpus.fingerprint}  # wherever it lies
+        check_same(world, facts)
+        return run
+
     def make_trainer(self, world: World, steps: int) -> Trainer:
         """Build the model, from the seed, and what trains it for so many steps."""
         config = self.config
@@ -99,12 +113,11 @@ class ResolvedRun:
         )
 
     def lay(self, world: World) -> None:
-        """Make the folder and save the config in it: once nothing can be refused any more.
+        """Save the config in the folder: once nothing can be refused any more.
 
         Raises InputError on a rank that will not find it there after a restart.
         """
         if world.is_main:
-            self.directory.folder.mkdir(parents=True, exist_ok=True)
             if self.from_checkpoint is not None:
                 go_back(self.directory, self.from_checkpoint)
             if self.begins_cooldown:
@@ -115,9 +128,20 @@ class ResolvedRun:
             await_visible(self.directory.config)
 
 
-def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
-    """Settle the folder, the lanes and the precision; nothing is written yet."""
-    directory = _directory(options, world)
+@contextmanager
+def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
+    """Hold the run's folder, and settle what its config leaves open; nothing is written yet."""
+    with ExitStack() as held:
+
+        def hold() -> str:
+            folder = _hold_directory(options, world.timeout.total_seconds() / 2)
+            return str(held.enter_context(folder).folder)
+
+        directory = RunDirectory(Path(through_main(world, hold)))
+        yield _resolve(options, world, directory)
+
+
+def _resolve(options: RunOptions, world: World, directory: RunDirectory) -> ResolvedRun:
     config, begins_cooldown = options.run, False
     resumed = bool(world.from_main(directory.config.is_file()))
     if resumed:
@@ -133,7 +157,7 @@ def resolve_run(options: RunOptions, world: World) -> ResolvedRun:
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
-    precision = resolve_precision(config.train.precision, world.device)
+    precision = agreed_precision(world, config.train.precision)
     config = with_lanes(config, lanes)
     config = replace(config, train=replace(config.train, precision=precision))
     if config.data.corpus is not None:  # so that a resume finds it from any folder
@@ -166,8 +190,9 @@ def _cooling_down(
     config: RunConfig, directory: RunDirectory, name: str | None, world: World
 ) -> RunConfig:
     """Let the cooldown begin at the step that the run resumes from, or later where that is said."""
-    checkpoint = find_checkpoint(directory.checkpoints, name) if world.is_main else None
-    step = world.from_main(saved_step(checkpoint))
+    step = int(
+        through_main(world, lambda: str(saved_step(find_checkpoint(directory.checkpoints, name))))
+    )
     begin = config.optim.cooldown_from
     if begin is not None and begin < step:
         raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
@@ -187,19 +212,23 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=train, model=model)
 
 
-def _directory(options: RunOptions, world: World) -> RunDirectory:
+def _hold_directory(options: RunOptions, patience: float) -> AbstractContextManager[RunDirectory]:
+    """Keep other processes from the run's folder.
+
+    patience: seconds to wait where a launcher may have left the process that held it before, on
+    another machine for one, to end by itself. Peers wait twice as long for this one.
+    """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
         raise InputError("--from goes with --resume, and without a launcher that would repeat it")
+    patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
             raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
-        return existing_run_directory(options.resume)
+        return hold_run(existing_run_directory(options.resume).folder, patience)
     name = options.config.stem if options.config else "tour"
-    if not world.is_main:  # only the main rank writes; it may have laid the folder already
-        return RunDirectory(options.run_dir or RunDirectory.ROOT / name)
     if options.may_be_under_way:
-        return continued_run_directory(options.run_dir, name)
-    return new_run_directory(options.run_dir, name)
+        return hold_run(options.run_dir or RunDirectory.ROOT / name, patience)
+    return hold_new_run(options.run_dir, name)
 
 
 def _check_resume(config: RunConfig, saved: RunConfig, allowed: Set[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from .errors import InputError
 
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
+PARTIAL = "partial"  # behind the name of what is not whole yet
 OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
 
 
@@ -22,7 +23,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    temporary = _beside(path, "partial")
+    temporary = _beside(path, PARTIAL)
     try:
         write(temporary)
         os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
@@ -40,7 +41,7 @@ def whole_folder(final: Path) -> Iterator[Path]:
     folder or the new one whole; between two renames the old one only under a name of ours, which
     `recover_folders` gives back.
     """
-    partial, old = _beside(final, "partial"), _beside(final, OLD)
+    partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
@@ -55,9 +56,17 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
 
 def recover_folders(parent: Path) -> None:
-    """Give the folders in `parent` their names back that a kill of `whole_folder` left aside."""
+    """Put right what a kill left in `parent`; for the one process that writes there.
+
+    Folders that `whole_folder` had set aside get their names back; what was half-written goes.
+    """
     for old in parent.glob(f".*.{OLD}"):
         _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
+    for partial in parent.glob(f".*.{PARTIAL}"):
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        else:
+            partial.unlink()
 
 
 def step_folder(parent: Path, step: int) -> Path:

@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("model", "data_utils", "training", "transfer", "configs")
 # What each package may import of ours; data_utils takes only these modules of model, transfer
-# these of training: fine-tuning has a step, a schedule, a loss and a stop as pretraining has.
+# these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
+# pretraining has.
 ALLOWED = {
     "model": set(),
     "data_utils": {
@@ -22,7 +23,10 @@ ALLOWED = {
         *("model", "data_utils"),
         *(
             f"training.{name}"
-            for name in ("objective", "optim", "optimizer_state", "progress", "signals")
+            for name in (
+                *("folder_lock", "objective", "optim"),
+                *("optimizer_state", "progress", "signals"),
+            )
         ),
     },
     "configs": {"model", "data_utils", "training"},

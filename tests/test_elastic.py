@@ -100,13 +100,14 @@ def workers_of(launcher):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc")
-def test_a_launcher_restarts_after_kill_9_and_goes_on(whole, tmp_path):
+@pytest.mark.parametrize("victim", [0, 1])  # the first one holds the run's folder
+def test_a_launcher_restarts_after_kill_9_and_goes_on(victim, tmp_path):
     """With plain torch.distributed.run, without the environment of scripts/elastic.sh."""
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     slowly = {"log.every_steps": 1}
     process = start(*command, "--max-restarts", "2", *small_run(tmp_path / "run", 400, **slowly))
     begun(tmp_path / "run", lines=20)
-    os.kill(workers_of(process.pid)[1], signal.SIGKILL)
+    os.kill(workers_of(process.pid)[victim], signal.SIGKILL)
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
     assert output.count("from step") == 2

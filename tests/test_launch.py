@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import rows_of, run, small_run, start, wait_for
+from tests.runs import rows_of, run, run_ranks, small_run, start, wait_for
 from training.metrics import read_rows
 
 STEPS = 40
@@ -94,3 +94,20 @@ def test_no_thread_of_gloo_outlives_the_world():
     assert process.returncode == 0, process.stderr
     for rank in (0, 1):
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
+
+
+def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(tmp_path):
+    command = small_run(tmp_path / "run", 12, **{"train.precision": "auto"})[1:]
+    first, second = run_ranks(2, "-m", "tests.unlike_ranks", *command)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
+    assert "8 lanes on 2 x cpu, float32" in first.stdout
+    assert 'precision = "fp32"' in (tmp_path / "run/config.toml").read_text()
+
+
+def test_every_rank_is_told_why_the_main_one_was_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    for rank, process in enumerate(run_ranks(2, *small_run(tmp_path, 4))):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: {tmp_path}: exists already" in process.stderr
+        assert "peer" not in process.stderr

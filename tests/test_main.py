@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
@@ -175,14 +174,21 @@ def test_an_existing_run_is_refused(whole):
     assert rows_of(whole[0]) == before
 
 
-def test_the_default_name_gets_a_suffix(tmp_path, monkeypatch):
-    from training.run_directory import new_run_directory
-
-    monkeypatch.chdir(tmp_path)
-    for expected in ("tour", "tour-2", "tour-3"):
-        directory = new_run_directory(None, "tour")
-        assert directory.folder == Path("runs") / expected
-        directory.folder.mkdir(parents=True)
+def test_a_second_process_on_a_run_is_told_who_holds_it_until_that_is_killed(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
+            assert_refused(run(*second), f"process {process.pid} on", "has held it since")
+    finally:
+        process.kill()
+    process.communicate()
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+    assert {path.name for path in folder.iterdir()} == {path.name for path in whole[0].iterdir()}
 
 
 def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):

@@ -2,10 +2,14 @@
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from model.errors import InputError
-from model.storage import is_taken
+from model.storage import recover_folders
+
+from .folder_lock import hold_folder, holds_nothing
 
 CONFIG_FILE = "config.toml"
 VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
@@ -55,33 +59,51 @@ class RunDirectory:
         return self.folder / "tensorboard"
 
 
-def new_run_directory(given: Path | None, name: str) -> RunDirectory:
-    """Choose the folder of a new run: as given, or `runs/<name>`, with a suffix where taken."""
-    if given is not None:
-        if is_taken(given):
-            raise InputError(
-                f"{given}: exists already; go on with --resume {given}, or name another --run-dir"
-            )
-        return RunDirectory(given)
-    folder, number = RunDirectory.ROOT / name, 1
-    while folder.exists():
-        number += 1
-        folder = RunDirectory.ROOT / f"{name}-{number}"
-    return RunDirectory(folder)
+@contextmanager
+def hold_new_run(given: Path | None, name: str) -> Iterator[RunDirectory]:
+    """Hold the folder of a new run: as given, or `runs/<name>`, with a suffix where taken."""
+    with ExitStack() as held:
+        if given is not None:
+            held.enter_context(hold_folder(given))
+            _refuse_taken(given)
+        yield RunDirectory(given or _hold_next(RunDirectory.ROOT / name, held))
 
 
-def continued_run_directory(given: Path | None, name: str) -> RunDirectory:
-    """Choose the folder of a run that may be under way: as given, or `runs/<name>`, never another.
+def _hold_next(folder: Path, held: ExitStack) -> Path:
+    """Make and hold the folder under the first name that is free: `<name>`, `<name>-2`, ...
 
-    Raises InputError where it holds something else than a run.
+    Of several processes at the same moment, each makes another one.
     """
-    run = RunDirectory(given if given is not None else RunDirectory.ROOT / name)
-    if run.config.is_file():
-        return run
-    # A start cut short may have left a partial file.
-    if run.folder.is_dir() and all(path.name.startswith(".") for path in run.folder.iterdir()):
-        return run
-    return new_run_directory(run.folder, name)
+    candidate, number = folder, 1
+    while True:
+        try:
+            held.enter_context(hold_folder(candidate, new=True))
+            return candidate
+        except FileExistsError:
+            number += 1
+            candidate = folder.with_name(f"{folder.name}-{number}")
+
+
+@contextmanager
+def hold_run(folder: Path, patience: float = 0.0) -> Iterator[RunDirectory]:
+    """Hold the folder of a run that may be under way, and clear what a kill left half-written.
+
+    patience: as in `hold_folder`. Raises InputError where it holds something else than a run.
+    """
+    run = RunDirectory(folder)
+    with hold_folder(folder, patience):
+        if not run.config.is_file():
+            _refuse_taken(folder)
+        for place in (run.folder, run.checkpoints, run.model):
+            recover_folders(place)
+        yield run
+
+
+def _refuse_taken(folder: Path) -> None:
+    if not holds_nothing(folder):
+        raise InputError(
+            f"{folder}: exists already; go on with --resume {folder}, or name another --run-dir"
+        )
 
 
 def await_visible(path: Path) -> None:

@@ -1,6 +1,11 @@
 """The same command again: when it goes on with a run, and what it takes from it."""
 
 import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -21,17 +26,23 @@ ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")
 
 
-def resolved(folder, *words, world=ALONE):
+def holding(folder, *words, world=ALONE):
     words = ["--run-dir", str(folder), *words]
     return resolve_run(RunOptions.from_command_line(words), world)
+
+
+def resolved(folder, *words, world=ALONE):
+    """Resolve a run that is over at once."""
+    with holding(folder, *words, world=world) as run:
+        return run
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A run that began with a batch of 5 lanes a rank and the precision left open."""
     folder = tmp_path / "run"
-    begun = resolved(folder, "--data.lanes_per_rank", "5", "--train.precision", "auto")
-    begun.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).lay(ALONE)
+    with holding(folder, "--data.lanes_per_rank", "5", "--train.precision", "auto") as run:
+        run.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).lay(ALONE)
     return folder
 
 
@@ -78,7 +89,9 @@ def test_a_damaged_config_is_refused_or_gone_on_with(folder, data):
     whole = path.read_bytes()
     path.write_bytes(data.draw(damaged_bytes(whole)))
     with contextlib.suppress(InputError):
-        assert resolve_run(RunOptions.from_command_line(["--resume", str(folder)]), ALONE).resumed
+        options = RunOptions.from_command_line(["--resume", str(folder)])
+        with resolve_run(options, ALONE) as run:
+            assert run.resumed
     path.write_bytes(whole)
 
 
@@ -101,10 +114,10 @@ def test_another_setting_is_another_run(folder):
 def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for resumed in (False, True):
-        run = resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE)
-        assert run.directory.folder.as_posix() == "runs/tour"
-        assert run.resumed == resumed
-        run.lay(ALONE)
+        with resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE) as run:
+            assert run.directory.folder.as_posix() == "runs/tour"
+            assert run.resumed == resumed
+            run.lay(ALONE)
 
 
 def test_a_start_cut_short_is_begun_anew_a_foreign_folder_is_left_alone(tmp_path):
@@ -119,8 +132,62 @@ def test_a_rank_that_does_not_see_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "VISIBLE_SECONDS", 0.0)
     run = resolved(tmp_path / "run", *AGAIN)
     monkeypatch.setattr(World, "from_main", lambda self, number: 1)
-    elsewhere = World(1, 1, torch.device("cpu"))
+    elsewhere = World(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         run.lay(elsewhere)
+    monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
+
+
+@pytest.mark.parametrize("words", [[], AGAIN, ["--if-exists", "refuse"]])
+def test_a_run_under_way_is_not_touched_by_a_second_one(folder, words):
+    with (
+        holding(folder, *AGAIN, "--data.lanes", "5"),
+        pytest.raises(InputError, match=rf"run: process {os.getpid()} on .* has held it since"),
+    ):
+        resolved(folder, *words, "--data.lanes", "5")
+    assert resolved(folder, *AGAIN, "--data.lanes", "5").resumed
+
+
+def test_a_launchers_process_waits_for_the_one_before_it(folder, monkeypatch, caplog):
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    hasty = World(0, 1, torch.device("cpu"), timeout=timedelta(seconds=0.2))
+    with (
+        holding(folder, "--data.lanes", "5"),
+        pytest.raises(InputError, match="wait for it to end"),
+    ):
+        resolved(folder, "--data.lanes", "5", world=hasty)
+    assert "waiting up to 0.1 s" in caplog.text
+
+
+def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    count = 8
+    together = Barrier(count)
+
+    def begin(seed):
+        together.wait()
+        with resolve_run(RunOptions.from_command_line(["--seed", str(seed)]), ALONE) as run:
+            run.lay(ALONE)
+            together.wait()
+            assert load_config(run.directory.config).seed == seed
+            return run.directory.folder.name
+
+    with ThreadPoolExecutor(count) as threads:
+        names = set(threads.map(begin, range(count)))
+    assert names == {"tour", *(f"tour-{number}" for number in range(2, count + 1))}
+    with resolve_run(RunOptions.from_command_line([]), ALONE):  # as where its corpus is refused
+        assert Path(f"runs/tour-{count + 1}").is_dir()
+    assert len(list(Path("runs").iterdir())) == count
+
+
+def test_what_a_kill_left_half_written_goes_with_the_next_start(folder):
+    (folder / "checkpoint/.step-00000012.partial").mkdir(parents=True)
+    (folder / "model").mkdir()
+    (folder / "model/.config.json.partial").write_text("{")
+    (folder / "model/config.json").write_text("{}")
+    resolved(folder, *AGAIN, "--data.lanes", "5")
+    left = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    assert left == ["config.json", "config.toml"]
+    assert not list((folder / "checkpoint").iterdir())

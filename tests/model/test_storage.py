@@ -129,3 +129,15 @@ def test_a_rename_that_fails_leaves_the_old_folder(tmp_path, monkeypatch):
         (partial / "one").write_text("second")
     assert (final / "one").read_text() == "first"
     assert list(tmp_path.iterdir()) == [final]
+
+
+def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
+    (tmp_path / ".step-00000012.partial").mkdir()
+    (tmp_path / ".step-00000012.partial/model.safetensors").write_text("half")
+    (tmp_path / ".config.json.partial").write_text("{")
+    for name in (".hidden", "a.partial", "step-00000006"):
+        (tmp_path / name).write_text("kept")
+    recover_folders(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(".hidden", "a.partial", "step-00000006")
+    ]

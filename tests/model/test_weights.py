@@ -149,9 +149,11 @@ def test_quantized_matrices_must_be_integers(folder, small_model):
 
 @pytest.mark.parametrize("quantized", [False, True])
 def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized):
-    with torch.no_grad():
-        small_model.decoder.bias[7] = torch.nan
     save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.bias"][7] = torch.nan
+    save_file(tensors, path)
     with pytest.raises(InputError, match=r"model\.safetensors: decoder\.bias holds NaN or inf"):
         load_model(folder)
 
@@ -202,7 +204,7 @@ def test_weights_of_16_bits_are_widened(small_model, tmp_path):
 
 
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])
-def test_weights_that_are_not_finite_are_neither_written_nor_read(folder, small_model, value):
+def test_weights_that_are_not_finite_are_not_written_over_finite_ones(folder, small_model, value):
     path = folder / "model.safetensors"
     before = path.read_bytes()
     with torch.no_grad():
@@ -211,6 +213,3 @@ def test_weights_that_are_not_finite_are_neither_written_nor_read(folder, small_
         with pytest.raises(InputError, match=r"decoder\.weight holds NaN or infinity"):
             save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
     assert path.read_bytes() == before
-    save_file(small_model.state_dict(), path)
-    with pytest.raises(InputError, match=r"model\.safetensors: decoder\.weight holds NaN"):
-        load_model(folder)

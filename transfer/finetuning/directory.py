@@ -10,13 +10,13 @@ from model.errors import InputError
 from model.fine_tuned import FineTuned, save_fine_tuned
 from model.storage import (
     check_format_version,
-    is_taken,
     read_json,
     recover_folders,
     whole_folder,
     write_json,
 )
 from model.weights import LoadedModel, model_digest, save_model
+from training.folder_lock import holds_nothing
 
 from .config import FinetuningConfig
 from .task import Task
@@ -57,7 +57,10 @@ class Directory:
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
     ) -> None:
-        """Note what is asked for; on resume, refuse to go on with anything else."""
+        """Note what is asked for; on resume, refuse to go on with anything else.
+
+        The folder is held by this process.
+        """
         request = as_request(loaded, task, config)
         path = self.folder / REQUEST_FILE
         if resume:
@@ -68,14 +71,13 @@ class Directory:
             before = read_json(path)
             check_same_request(before, request, path)
             self.origin = before.get("origin", self.origin)
-            for parent in (self.folder, self.checkpoints):
+            for parent in (self.folder, self.checkpoints, self.model):
                 recover_folders(parent)
             return
-        if is_taken(self.folder):
+        if not holds_nothing(self.folder):
             raise InputError(
                 f"{self.folder}: exists already; go on with --resume, or name another --output"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
         write_json(path, {**request, "origin": self.origin})
 
     def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:

@@ -19,6 +19,7 @@ from model.fitted import load_fitted
 from model.heads import build_heads
 from model.storage import write_atomically, write_json
 from model.weights import LoadedModel, load_model
+from training.folder_lock import hold_folder
 from training.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
@@ -54,24 +55,25 @@ def run_finetuning(
     too unless they have a `cache` elsewhere. Returns what `results.json` holds, or None where
     SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
     """
-    source = describe_model(loaded)  # before it learns
-    task = make_task(loaded, *sets[:2])
-    directory = Directory(output)
-    directory.begin(loaded, task, config, resume=resume)
-    checkpoints = Checkpoints(directory.checkpoints)
-    cache = cache or FeatureCache(output / "features")
-    tuner = make_finetuner(loaded, task, config, device, cache)
-    if checkpoints.complete():
-        checkpoints.restore(tuner)
-    else:
-        tuner.standardize()
-    with stop or StopRequest() as stop:
-        learn(tuner, directory, checkpoints, loaded, stop, save_seconds)
-        if not tuner.is_done:
-            return None
-    results = {**describe(tuner, directory, sets, device), "model": source}
-    write_json(directory.results, results)
-    return results
+    with hold_folder(output):
+        source = describe_model(loaded)  # before it learns
+        task = make_task(loaded, *sets[:2])
+        directory = Directory(output)
+        directory.begin(loaded, task, config, resume=resume)
+        checkpoints = Checkpoints(directory.checkpoints)
+        cache = cache or FeatureCache(output / "features")
+        tuner = make_finetuner(loaded, task, config, device, cache)
+        if checkpoints.complete():
+            checkpoints.restore(tuner)
+        else:
+            tuner.standardize()
+        with stop or StopRequest() as stop:
+            learn(tuner, directory, checkpoints, loaded, stop, save_seconds)
+            if not tuner.is_done:
+                return None
+        results = {**describe(tuner, directory, sets, device), "model": source}
+        write_json(directory.results, results)
+        return results
 
 
 def make_finetuner(

@@ -17,6 +17,7 @@ from model.text import text_profile
 from model.weights import model_digest
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.transfer.finetuning.tasks import CLASSES, several, single
+from training.folder_lock import hold_folder
 from training.signals import StopRequest
 from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
@@ -224,6 +225,14 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
     save_model(tmp_path / "other", small_model, text_profile("openai"), {})
     with pytest.raises(InputError, match="was begun with another model"):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
+
+
+def test_a_second_process_is_told_who_holds_the_folder(folder, tmp_path):
+    with (
+        hold_folder(tmp_path / "out"),
+        pytest.raises(InputError, match=r"out: process .* has held it since"),
+    ):
+        run(folder, tmp_path / "out", epochs=1)
 
 
 @pytest.mark.parametrize("part", ["finetuning.json", "checkpoint/step-00000004/progress.json"])
