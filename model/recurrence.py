@@ -9,6 +9,7 @@ from torch import Tensor
 from .cell import mlstm_step
 from .fused.cpu import compiled_mlstm, runs_compiled
 from .fused.cpu import pack as pack_weights
+from .fused.crowding import watch
 from .fused.cuda import runs_in_triton, triton_mlstm
 from .fused.deferred import deferred_mlstm
 from .fused.tiles.mlstm import pack as pack_for_tiles
@@ -68,6 +69,7 @@ def fused_mlstm(
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
     if runs_in_triton(w_mh):
         return triton_mlstm(x_proj, state, w_mh, w_h, b, rows)
+    watch.look()
     if runs_on_tiles(w_mh):
         return tiled_mlstm(x_proj, state, w_mh, w_h, b, rows, packed)
     if runs_compiled(w_mh):

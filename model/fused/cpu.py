@@ -11,7 +11,6 @@ from torch.autograd.function import once_differentiable
 from ..state import State
 from .arguments import as_kernels_read_them, rows_as_kernels_read_them
 from .compilation import window_library
-from .crowding import watch
 from .recycling import recycled_empty
 from .weight_gradients import Factors, weight_gradients
 
@@ -66,7 +65,6 @@ def compiled_mlstm(
 
     packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
     """
-    watch.look()
     inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
     rows = rows_as_kernels_read_them(rows, len(x_proj))
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):

@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from model.fused import compilation, crowding
+from model.recurrence import fused_mlstm
+from model.state import State
 
 MEETINGS = 4
 # Prints how often the thread that comes first has slept.
@@ -47,7 +50,7 @@ def compiler():
 @pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
 def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
     (tmp_path / "late.cpp").write_text(PROGRAM)
-    folder = compilation.SOURCE.parent
+    folder = Path(crowding.__file__).parent  # has barrier.h
     command = [compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
     subprocess.run(command, cwd=tmp_path, check=True)
     run = subprocess.run([tmp_path / "late"], capture_output=True, text=True, check=True)
@@ -145,3 +148,11 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
     crowded = polling()
     crowding._keep_idle_team(False)
     assert crowded < alone / 2
+
+
+def test_every_window_on_a_cpu_looks(monkeypatch):
+    looked = []
+    monkeypatch.setattr(crowding.watch, "look", lambda: looked.append(True))
+    state = State(torch.zeros(1, 2), torch.zeros(1, 2))
+    fused_mlstm(torch.zeros(3, 1, 10), state, torch.zeros(2, 2), torch.zeros(8, 2), torch.zeros(8))
+    assert looked == [True]
