@@ -175,6 +175,39 @@ def test_later_epochs_permute_shards_by_seed():
     assert all(sorted(order) == list(range(16)) for order in orders)
 
 
+def test_the_first_epoch_reads_the_order_of_the_file_and_later_ones_their_own():
+    stream = Lanes(make_split([10] * 8), lanes=2, window=10, shards=8)
+    assert stream.windows_per_epoch == 4
+    for epoch in range(3):
+        read = [stream.locate(4 * epoch + turn)[0] for turn in range(4)]
+        assert np.concatenate(read).tolist() == stream.shard_order(epoch).tolist()
+    assert stream.shard_order(1).tolist() != list(range(8))
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_a_run_has_the_lanes_of_its_config(persist):
+    split, own = make_split([50, 20, 30] * 6), slice(1, 3)
+    config = DataConfig(window=7, shards=5, persist=persist)
+    stream = Lanes.configured(split, config, 3, 4, own)
+    expected = Lanes(split, lanes=3, window=7, shards=5, persist=persist, seed=4, own=own)
+    for index in range(60):  # two epochs at least
+        for found, wanted in zip(stream[index], expected[index], strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        assert stream[index].tokens.shape == (2, 8)
+
+
+def test_what_is_not_said_of_lanes_is_by_shard_from_seed_0():
+    split = make_split([50, 20, 30] * 6)
+    said = Lanes(split, lanes=3, window=7, shards=3, persist="shard", seed=0)
+    stream = Lanes(split, lanes=3, window=7)
+    for index in range(60):
+        np.testing.assert_array_equal(stream[index].tokens, said[index].tokens)
+        np.testing.assert_array_equal(stream[index].reset, said[index].reset)
+    assert [stream.shard_order(n).tolist() for n in (1, 2)] == [
+        said.shard_order(n).tolist() for n in (1, 2)
+    ]
+
+
 def test_too_many_lanes_for_the_reviews():
     with pytest.raises(InputError, match="too few for 5 shards"):
         Lanes(make_split([10] * 4), lanes=5, window=4)
@@ -210,6 +243,8 @@ def test_impossible_configs_are_refused(wrong):
 def test_lanes_per_rank_is_resolved_at_the_first_start():
     assert DataConfig(lanes_per_rank=3).total_lanes(ranks=4) == 12
     assert DataConfig(lanes=10).total_lanes(ranks=4) == 10
+    assert DataConfig().total_lanes(ranks=4) == 64
+    assert DataConfig(lanes=1, window=1, shards=1).total_lanes(ranks=1) == 1
 
 
 def test_strips_are_the_split_in_file_order():
