@@ -164,11 +164,14 @@ def test_a_launchers_process_waits_for_the_one_before_it(folder, monkeypatch, ca
 def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count = 8
-    together = Barrier(count)
+    together = Barrier(count, timeout=30)  # one that fails must not leave the others waiting
+
+    # Beforehand: tyro reads one command line at a time.
+    options = [RunOptions.from_command_line(["--seed", str(seed)]) for seed in range(count)]
 
     def begin(seed):
         together.wait()
-        with resolve_run(RunOptions.from_command_line(["--seed", str(seed)]), ALONE) as run:
+        with resolve_run(options[seed], ALONE) as run:
             run.lay(ALONE)
             together.wait()
             assert load_config(run.directory.config).seed == seed
