@@ -35,7 +35,10 @@ class FeatureKind:
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
             raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
-        check_poolings(self.poolings)
+        poolings = self.poolings
+        check_poolings(poolings)
+        # One spelling of each kind: kinds are compared, and name files of features.
+        object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:

@@ -66,9 +66,7 @@ def run_transfer(
     check_classes(sets[0].labels)
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
-    # One pooling by its name: the kind, and so the cache, that other commands ask for.
-    kind = FeatureKind(pooling=pooling if len(pooling) > 1 else pooling[0])
-    cache = FeatureCache(output / "features", kind)
+    cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
     transfer = fit_transfer(loaded, sets, cache, seed)
     classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
     results = _accuracies(transfer, classifier)

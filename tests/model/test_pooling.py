@@ -175,6 +175,12 @@ def test_poolings_stand_side_by_side(deep_model, sequences):
     assert kind.size(deep_model.config) == 4
 
 
+def test_a_kind_has_one_spelling():
+    assert FeatureKind(pooling=["last"]) == FeatureKind()
+    listed, given = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
+    assert repr(listed) == repr(given)
+
+
 def test_every_number_has_a_name(deep_model):
     names = FeatureKind(layers=[0, 2]).names(deep_model.config)
     assert len(names) == 14
