@@ -13,15 +13,15 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.passes import lanes_of
 from data_utils.sources import load_corpus
-from training.agreement import check_same_weights
 from training.checkpoint import Checkpoints
-from training.distributed import Ballot, World, launched
 from training.feeding import Feed
 from training.metrics import RunLog
 from training.pace import Pace
+from training.parallel.agreement import check_same_weights
+from training.parallel.distributed import Ballot, World, launched
 from training.publication import Publisher
-from training.signals import StopRequest
-from training.start import take_weights
+from training.runs.signals import StopRequest
+from training.runs.start import take_weights
 
 
 def main() -> int:

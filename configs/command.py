@@ -22,8 +22,8 @@ from tyro.constructors import (
 )
 
 from model.errors import InputError
-from model.storage import write_json
-from training.launcher import end_launcher
+from model.files.storage import write_json
+from training.parallel.launcher import end_launcher
 
 Options = TypeVar("Options")
 USAGE_ERROR = 2  # the exit code of every error that a user can cause

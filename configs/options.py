@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import tyro
 
 from model.errors import InputError
-from training.launcher import may_restart
-from training.run_directory import existing_run_directory
+from training.parallel.launcher import may_restart
+from training.runs.run_directory import existing_run_directory
 
 from .command import parse
 from .schema import RunConfig

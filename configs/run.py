@@ -11,18 +11,18 @@ from data_utils.corpus import Corpus, Split
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
-from training.agreement import agreed_precision, check_same, through_main
-from training.distributed import World
-from training.launcher import may_restart
-from training.named_checkpoints import (
+from training.parallel.agreement import agreed_precision, check_same, through_main
+from training.parallel.distributed import World
+from training.parallel.launcher import may_restart
+from training.precision import DTYPES
+from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     find_checkpoint,
     go_back,
     keep_newest,
     saved_step,
 )
-from training.precision import DTYPES
-from training.run_directory import (
+from training.runs.run_directory import (
     RunDirectory,
     await_visible,
     existing_run_directory,

@@ -7,9 +7,9 @@ from model.errors import InputError
 from model.language_model import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
-from training.exchange import ParallelConfig
 from training.metrics import LogConfig
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
 

@@ -14,7 +14,7 @@ import tomli_w
 from typeguard import TypeCheckError, check_type
 
 from model.errors import InputError
-from model.storage import write_atomically
+from model.files.storage import write_atomically
 
 from .schema import RunConfig
 

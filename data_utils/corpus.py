@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.storage import check_format_version, read_json
-from model.text import TextProfile
-from model.tokenizer import BYTES, Tokenizer, load_tokenizer
+from model.files.storage import check_format_version, read_json
+from model.text.profiles import TextProfile
+from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the symbols of a vocabulary

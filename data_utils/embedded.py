@@ -2,7 +2,7 @@
 
 import hashlib
 
-from model.text import text_profile
+from model.text.profiles import text_profile
 
 from .corpus import BYTES_VERSION, SPLITS, Corpus, Split, encode_split
 from .synthetic import synthetic_reviews

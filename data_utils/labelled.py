@@ -12,8 +12,8 @@ import numpy as np
 
 from model.errors import InputError
 
-from .records import Record, read_records
-from .texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
+from .reading.records import Record, read_records
+from .reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
 
 MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from model.errors import InputError
-from model.tokenizer import BYTES
+from model.text.tokenizer import BYTES
 
 from .corpus import Split
 

@@ -13,8 +13,8 @@ import numpy as np
 from model.errors import InputError
 
 from .labelled import MOST_CLASSES, LabelledSet, read_text
-from .records import Record, read_records
-from .texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
+from .reading.records import Record, read_records
+from .reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.cores import usable_cores
+from model.fused.cores import usable_cores
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "experiments/*/results/*"

@@ -4,12 +4,12 @@ import logging
 from pathlib import Path
 
 from model.errors import InputError
-from model.text import TextProfile
-from model.tokenizer import Tokenizer, check_same_tokenizer
+from model.text.profiles import TextProfile
+from model.text.tokenizer import Tokenizer, check_same_tokenizer
 
 from .corpus import Corpus, Split, encode_split, open_corpus
 from .embedded import embedded_corpus
-from .texts import ReadingReport, read_texts
+from .reading.texts import ReadingReport, read_texts
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from configs import command
 from model.errors import InputError
-from model.storage import write_atomically
+from model.files.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "experiments/*/README.md", "model/pretrained/**/*.md")

@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .classifiers.sentiment_classifier import SentimentClassifier
     from .errors import InputError
     from .featurizer import SentimentFeaturizer
+    from .files.weights import LoadedModel, load_model, save_model
     from .language_model import LanguageModel, ModelConfig, build_model
-    from .sentiment_classifier import SentimentClassifier
     from .state import State
-    from .weights import LoadedModel, load_model, save_model
 
 __all__ = [
     "InputError",
@@ -30,15 +30,15 @@ __all__ = [
 
 _MODULES = {
     "InputError": "errors",
-    "SentimentClassifier": "sentiment_classifier",
+    "SentimentClassifier": "classifiers.sentiment_classifier",
     "SentimentFeaturizer": "featurizer",
     "LanguageModel": "language_model",
     "ModelConfig": "language_model",
     "build_model": "language_model",
     "State": "state",
-    "LoadedModel": "weights",
-    "load_model": "weights",
-    "save_model": "weights",
+    "LoadedModel": "files.weights",
+    "load_model": "files.weights",
+    "save_model": "files.weights",
 }
 
 

@@ -1,16 +1,161 @@
 """Texts to features: the state of the model after it has read them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from .errors import InputError
-from .language_model import LanguageModel, Weights
-from .pooling import FeatureKind, Pool
-from .ragged import Batch, ragged_batches
+from .errors import InputError, is_whole
+from .language_model import LanguageModel, ModelConfig, Weights
+from .state import State
+from .text.ragged import Batch, ragged_batches
+
+StateName = Literal["cell", "hidden"]
+Pooling = Literal["last", "mean", "max", "min"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureKind:
+    """Which numbers of the state are the feature of a text, F of them."""
+
+    state: StateName = "cell"
+    """Which half of the state; the papers take the cell."""
+    pooling: Pooling | Sequence[Pooling] = "last"
+    """After the last byte, or over the states after every byte, the pads' included; several stand
+    side by side."""
+    layers: Literal["last", "all"] | Sequence[int] = "last"
+    """Numbered from 0, the first one read; several stand side by side."""
+    tanh: bool = False
+    """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
+    """
+    units: Sequence[int] | None = None
+    """Which units of each layer, numbered from 0, in this order; absent, all."""
+
+    def __post_init__(self) -> None:
+        if self.state not in get_args(StateName):
+            raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
+        poolings = self.poolings
+        check_poolings(poolings)
+        # One spelling of each kind: kinds are compared, and name files of features.
+        object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """How states become features, in the order in which the features stand."""
+        return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
+
+    def layers_of(self, config: ModelConfig) -> list[int]:
+        """Return the layers read; InputError for one that the model does not have."""
+        if isinstance(self.layers, str):
+            known = {"last": [config.layers - 1], "all": list(range(config.layers))}
+            if self.layers not in known:
+                raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
+            return known[self.layers]
+        chosen = _as_list("layers", self.layers)
+        if not chosen or not all(is_whole(n) and 0 <= n < config.layers for n in chosen):
+            raise InputError(
+                f"layers is {chosen}; the model has {config.layers}, numbered from 0: name at "
+                "least one of them"
+            )
+        return [int(number) for number in chosen]
+
+    def units_of(self, config: ModelConfig) -> list[int]:
+        """Return the units read; InputError for one that the model does not have."""
+        if self.units is None:
+            return list(range(config.hidden_size))
+        chosen = _as_list("units", self.units)
+        for unit in chosen:
+            config.check_unit(unit, -1)
+        if not chosen:
+            raise InputError("units is empty; name at least one, or leave it out for all")
+        return [int(unit) for unit in chosen]
+
+    def size(self, config: ModelConfig) -> int:
+        """Return F, numbers per text: units times layers times poolings."""
+        return self.width(config) * len(self.poolings)
+
+    def width(self, config: ModelConfig) -> int:
+        """Return the numbers per text of one pooling: units times layers."""
+        return len(self.layers_of(config)) * len(self.units_of(config))
+
+    def names(self, config: ModelConfig) -> list[str]:
+        """Return a name for each of the F numbers."""
+        names = [f"unit{index}" for index in self.units_of(config)]
+        layers = self.layers_of(config)
+        if len(layers) > 1:
+            names = [f"layer{layer}_{unit}" for layer in layers for unit in names]
+        if len(self.poolings) > 1:
+            names = [f"{pooling}_{name}" for pooling in self.poolings for name in names]
+        return names
+
+    def read(self, state: State, layers: list[int], units: list[int]) -> Tensor:
+        """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider.
+
+        layers, units: what `layers_of` and `units_of` returned.
+        """
+        chosen = state.c if self.state == "cell" else state.h
+        wanted = slice(None) if self.units is None else units  # a slice does not copy
+        values = torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1)
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        return values.tanh() if self.tanh else values
+
+
+def check_poolings(poolings: Sequence[str]) -> None:
+    """Raise InputError unless these are poolings that there are, each once, at least one."""
+    known = get_args(Pooling)
+    for pooling in poolings:
+        if pooling not in known:
+            raise InputError(f"pooling is {pooling!r}; known: {', '.join(known)}")
+    if not poolings or len(set(poolings)) != len(poolings):
+        raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
+
+
+def _as_list(name: str, given: Any) -> list[Any]:
+    """Return what should be a row of numbers, NumPy's too."""
+    if isinstance(given, str) or getattr(given, "ndim", 1) != 1 or not isinstance(given, Iterable):
+        raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
+    return list(given)
+
+
+class Pool:
+    """The features of a batch of rows while they are read, whatever the length of the texts.
+
+    A row without bytes keeps the zero state's feature, zero.
+    """
+
+    def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
+        self.pooling = pooling
+        # A mean in fp32 would stop growing after some millions of bytes.
+        dtype = torch.float64 if pooling == "mean" else torch.float32
+        self._values = torch.zeros(rows, size, dtype=dtype, device=device)
+        self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
+        self._begun = False
+
+    def add(self, values: Tensor) -> None:
+        """Take the features [active, F] of the first `active` rows after their next byte."""
+        active = len(values)
+        pooled = self._values[:active]
+        if self.pooling == "mean":
+            pooled += values
+        elif self.pooling == "last" or not self._begun:
+            pooled.copy_(values)  # all rows that have bytes are active at the first one
+        elif self.pooling == "max":
+            torch.maximum(pooled, values, out=pooled)
+        else:
+            torch.minimum(pooled, values, out=pooled)
+        self._counts[:active] += 1
+        self._begun = True
+
+    def features(self) -> Tensor:
+        """Return float32 [rows, F]."""
+        if self.pooling == "mean":
+            return (self._values / self._counts.clamp(min=1)).float()
+        return self._values
+
 
 FINAL_CELL = FeatureKind()
 

@@ -9,10 +9,9 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from .errors import InputError
-from .features import features_in_order
-from .pooling import FeatureKind, Pooling, StateName
-from .text import checked_texts
-from .weights import LoadedModel, load_model
+from .features import FeatureKind, Pooling, StateName, features_in_order
+from .files.weights import LoadedModel, load_model
+from .text.profiles import checked_texts
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

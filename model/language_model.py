@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .cores import follow_quota
 from .errors import InputError, checked_whole, is_whole
+from .fused.cores import follow_quota
 from .layers import LstmLayer, MlstmLayer, RecurrentLayer
 from .recurrence import Backend
 from .state import State, accumulation_dtype

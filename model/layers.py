@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .fused.cuda_graphs import without_graphs
+from .fused.cuda.graphs import without_graphs
 from .fused.weight_gradients import postpone
 from .recurrence import RECURRENCES, describe, pack
 from .state import State, accumulation_dtype

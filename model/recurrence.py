@@ -10,7 +10,7 @@ from .cell import mlstm_step
 from .fused.cpu import compiled_mlstm, runs_compiled
 from .fused.cpu import pack as pack_weights
 from .fused.crowding import watch
-from .fused.cuda import runs_in_triton, triton_mlstm
+from .fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from .fused.deferred import deferred_mlstm
 from .fused.tiles.mlstm import pack as pack_for_tiles
 from .fused.tiles.mlstm import runs_on_tiles, tiled_mlstm

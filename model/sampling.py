@@ -18,9 +18,9 @@ import torch
 from .errors import InputError, is_whole
 from .language_model import LanguageModel
 from .state import State
-from .text import TextProfile
-from .tokenizer import BYTES, Tokenizer
-from .utf8 import START, Continuations
+from .text.profiles import TextProfile
+from .text.tokenizer import BYTES, Tokenizer
+from .text.utf8 import START, Continuations
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from .language_model import LanguageModel, Weights
-from .ragged import Batch, ragged_batches
+from .text.ragged import Batch, ragged_batches
 
 
 def token_costs(

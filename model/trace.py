@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .features import FeatureKind, StateName
 from .language_model import LanguageModel
-from .pooling import FeatureKind, StateName
-from .ragged import ragged_batches
+from .text.ragged import ragged_batches
 
 
 class Moment(NamedTuple):

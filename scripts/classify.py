@@ -14,7 +14,7 @@ from typing import IO, Literal
 
 import command
 
-from data_utils.row_files import RowFormat, RowWriter
+from data_utils.reading.row_files import RowFormat, RowWriter
 from model.errors import InputError
 
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
@@ -64,7 +64,7 @@ def main() -> None:
     row_format = options.format or format_of(options.output)
     command.prepare_output(options.output)
 
-    from model.storage import write_atomically
+    from model.files.storage import write_atomically
 
     if options.output is None:
         write_rows(options, row_format, sys.stdout.buffer)
@@ -91,7 +91,7 @@ def write_rows(options: Options, row_format: RowFormat, file: IO[bytes]) -> None
     """Classify everything and write it, flushed batch by batch."""
     from tqdm import tqdm
 
-    from model.sentiment_classifier import SentimentClassifier
+    from model.classifiers.sentiment_classifier import SentimentClassifier
     from transfer.classification import classify_batches
 
     # On a terminal, rows and a bar would write over each other.
@@ -118,8 +118,8 @@ def write_rows(options: Options, row_format: RowFormat, file: IO[bytes]) -> None
 
 def read_batches(options: Options) -> Iterator[list]:
     """Yield the records to classify, in batches."""
-    from data_utils.arrivals import ArrivingLines, kind_of, read_arriving
-    from data_utils.records import Record, read_records
+    from data_utils.reading.records import Record, read_records
+    from data_utils.reading.stdin import ArrivingLines, kind_of, read_arriving
     from transfer.classification import in_batches
 
     if options.text is not None:

@@ -14,10 +14,10 @@ import tyro
 
 import command
 
-from data_utils.statistics import describe_corpus, describe_reviews
-from data_utils.statistics_table import statistics_table
+from data_utils.statistics.counts import describe_corpus, describe_reviews
+from data_utils.statistics.table import statistics_table
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 
 FIGURE_KINDS = (".png", ".pdf", ".svg")
 
@@ -57,7 +57,7 @@ def main() -> None:
         from data_utils.pictures import drawing
 
         with drawing(options.figure):
-            from data_utils.statistics_figure import draw_statistics  # matplotlib takes a second
+            from data_utils.statistics.figure import draw_statistics  # matplotlib takes a second
 
             draw_statistics(statistics, options.figure)
 

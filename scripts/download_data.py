@@ -13,9 +13,9 @@ import tyro
 
 import command
 
-from data_utils.addresses import find_dataset
-from data_utils.downloads import download_dataset
-from data_utils.movie_reviews import convert_movie_reviews
+from data_utils.download.addresses import find_dataset
+from data_utils.download.downloads import download_dataset
+from data_utils.download.movie_reviews import convert_movie_reviews
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def main() -> None:
 
     from data_utils.provenance import describe_origin
     from data_utils.sources import load_split
-    from model.weights import load_model
+    from model.files.weights import load_model
     from training.evaluation import score_split
     from training.precision import DTYPES
 

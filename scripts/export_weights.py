@@ -25,8 +25,8 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
 
+    from model.files.weights import load_model
     from model.published.openai import write_openai
-    from model.weights import load_model
 
     loaded = load_model(options.model)
     write_openai(options.output, loaded.model)

@@ -14,7 +14,7 @@ import tyro
 import command
 
 from model.errors import InputError
-from model.pooling import FeatureKind
+from model.features import FeatureKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ def main() -> None:
 
     from data_utils.labelled import read_plain_texts
     from model.features import features_in_order
-    from model.storage import write_atomically
-    from model.weights import load_model
+    from model.files.storage import write_atomically
+    from model.files.weights import load_model
     from training.precision import DTYPES
 
     loaded = load_model(

@@ -64,9 +64,9 @@ def main() -> int:
 
     import torch
 
-    from model.weights import load_model
-    from training.distributed import choose_device
-    from training.signals import StopRequest
+    from model.files.weights import load_model
+    from training.parallel.distributed import choose_device
+    from training.runs.signals import StopRequest
     from transfer.finetuning.experiment import run_finetuning
 
     device = choose_device(options.device)

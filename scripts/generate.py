@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import command
 
 if TYPE_CHECKING:
+    from model.files.weights import LoadedModel
     from model.sampling import Clamp
-    from model.weights import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,9 @@ def main() -> None:
 
     import torch
 
+    from model.files.weights import load_model
     from model.sampling import SamplingConfig, generate, review_start
-    from model.weights import load_model
-    from transfer.glyphs import visible
+    from transfer.pages.glyphs import visible
 
     config = SamplingConfig(
         temperature=options.temperature,
@@ -92,8 +92,8 @@ def main() -> None:
 
 def asked_clamp(options: Options, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options ask for, or None."""
+    from model.classifiers.fitted import own_classifier
     from model.errors import InputError
-    from model.neuron import own_classifier
     from model.sampling import Clamp
 
     if options.value is None and options.hidden_value is None:

@@ -54,10 +54,10 @@ def main() -> None:
 
     import torch
 
-    from model.neuron import own_classifier
-    from model.weights import load_model
-    from transfer.heatmap import as_ansi, check_outputs, write
-    from transfer.readings import poles_of, read_texts
+    from model.classifiers.fitted import own_classifier
+    from model.files.weights import load_model
+    from transfer.neuron.unit_traces import poles_of, read_texts
+    from transfer.pages.heatmap import as_ansi, check_outputs, write
 
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")

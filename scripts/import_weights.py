@@ -35,9 +35,9 @@ def main() -> None:
     options = command.parse(Options, __doc__)
 
     from model.errors import InputError
+    from model.files.weights import CONFIG_FILE, save_model
     from model.published.imports import IMPORTERS
-    from model.text import text_profile
-    from model.weights import CONFIG_FILE, save_model
+    from model.text.profiles import text_profile
 
     # Each layout's models were trained with the profile of its own name.
     profile = text_profile(options.text_profile or options.layout)

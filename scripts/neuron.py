@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import command
 
-from transfer.seeds import check_seeds
+from transfer.intervals import check_seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ def main() -> None:
     import torch
 
     from data_utils.labelled import against_rest, read_labelled_sets
-    from model.weights import load_model
-    from transfer.neuron_report import write_report
-    from transfer.neuron_study import StudyOptions, run_study
+    from model.files.weights import load_model
+    from transfer.neuron.report import write_report
+    from transfer.neuron.study import StudyOptions, run_study
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     paths = [options.train, options.val, options.test]
@@ -87,7 +87,7 @@ def main() -> None:
 
 def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set that the page begins with."""
-    from transfer.neuron_report import accuracies_of
+    from transfer.neuron.report import accuracies_of
 
     print(f"{'test accuracy':<40}{'':>8}  95 % interval")
     for name, row in accuracies_of(results):

@@ -42,7 +42,7 @@ def main() -> None:
 def pack(options: Options) -> None:
     command.prepare_output(options.output)
 
-    from training.packing import pack_run
+    from training.runs.packing import pack_run
 
     packed = pack_run(
         *(options.run, options.output, options.checkpoint),
@@ -59,7 +59,7 @@ def pack(options: Options) -> None:
 
 
 def unpack(options: Options) -> None:
-    from training.packing import unpack_run
+    from training.runs.packing import unpack_run
 
     unpack_run(options.run, options.output)
     print(f"{options.output}: go on with python main.py --resume {options.output}")

@@ -10,7 +10,7 @@ import command
 
 from experiments.scaling.performance.answers import lines
 from experiments.scaling.planner import Options, make_plan
-from model.storage import write_json
+from model.files.storage import write_json
 
 
 def main() -> None:

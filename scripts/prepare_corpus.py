@@ -15,11 +15,11 @@ import tyro
 
 import command
 
-from data_utils.checking import check_corpus
-from data_utils.preparation import Preparation, prepare_corpus
-from data_utils.vocabulary import VocabularyConfig
-from model.cores import usable_cores
+from data_utils.preparation.checking import check_corpus
+from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
+from model.fused.cores import usable_cores
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import command
 
 from data_utils.embedded import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
-from model.storage import write_atomically
+from model.files.storage import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)

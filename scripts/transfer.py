@@ -11,8 +11,8 @@ from typing import Any, Literal
 import command
 
 from model.errors import InputError
-from model.pooling import Pooling, check_poolings
-from transfer.seeds import check_seeds
+from model.features import Pooling, check_poolings
+from transfer.intervals import check_seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def main() -> None:
     import torch
 
     from data_utils.labelled import read_labelled_sets
-    from model.weights import load_model
+    from model.files.weights import load_model
     from transfer.experiment import run_transfer
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)

@@ -13,14 +13,14 @@ import torch
 
 from data_utils.lanes import Window
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
+from model.text.profiles import text_profile
 from tests.training.adasum_oracle import pairwise_tree
 from training.checkpoint import Checkpoints
-from training.distributed import World, launched
-from training.exchange import ParallelConfig
 from training.feeding import as_batch
-from training.optim import OptimConfig
-from training.optimizer_state import flatten_optimizers
+from training.optimizers.optim import OptimConfig
+from training.optimizers.state import flatten_optimizers
+from training.parallel.distributed import World, launched
+from training.parallel.exchange import ParallelConfig
 from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 

@@ -21,9 +21,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 from data_utils.corpus import Split, encode_split
 from data_utils.synthetic import synthetic_reviews
 from model.language_model import LanguageModel, ModelConfig, build_model
-from model.subwords import SubwordTokenizer, train_vocabulary
-from model.text import text_profile
-from model.tokenizer import BYTES, Tokenizer
+from model.text.profiles import text_profile
+from model.text.subwords import SubwordTokenizer, train_vocabulary
+from model.text.tokenizer import BYTES, Tokenizer
 
 # No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
 settings.register_profile("default", deadline=None)

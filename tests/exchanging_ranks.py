@@ -12,10 +12,10 @@ import torch
 
 from data_utils.lanes import Window
 from model.language_model import ModelConfig, build_model
-from training.distributed import World, launched
-from training.exchange import ParallelConfig
 from training.feeding import as_batch
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World, launched
+from training.parallel.exchange import ParallelConfig
 from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.exchanging_ranks import WAYS, trained
-from training.distributed import launched
+from training.parallel.distributed import launched
 
 TRIED = [WAYS["one bucket"], WAYS["flat"], WAYS["powersgd"], {"combine": "adasum"}]
 

@@ -1,11 +1,11 @@
 """What tests/forked.py imports once for all commands; nothing here has an effect."""
 
 import configs.run
-import data_utils.preparation
+import data_utils.preparation.preparation
 import model
 import training.checkpoint
 import training.evaluation
 import transfer.experiment
-import transfer.heatmap
+import transfer.pages.heatmap
 
 __all__ = ["configs", "data_utils", "model", "training", "transfer"]

@@ -16,11 +16,11 @@ from data_utils.corpus import encode_split
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
+from model.text.profiles import text_profile
 from training.checkpoint import Checkpoints
-from training.distributed import World, launched
 from training.feeding import as_batch
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World, launched
 from training.trainer import TrainConfig, Trainer
 
 STARTS = ((4, 8), (2, 16), (4, 24))  # ranks, and the step up to which they train

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
-from model.classifier import Classifier, save_classifier
+from model.classifiers.classifier import Classifier, save_classifier
+from model.files.weights import load_model, model_digest
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
-from model.weights import load_model, model_digest
+from model.text.profiles import text_profile
 from tests.runs import ROOT, assert_refused, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.reshaping_ranks import LANES, STARTS
 from tests.runs import (
     free_port,

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from model import save_model
-from model.text import text_profile
+from model.text.profiles import text_profile
 from tests.runs import ROOT, assert_refused, start, wait_for
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 

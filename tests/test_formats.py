@@ -13,7 +13,7 @@ import torch
 
 from data_utils.corpus import open_corpus
 from model import SentimentClassifier
-from model.weights import load_model
+from model.files.weights import load_model
 from tests.runs import rows_of, run
 from training.evaluation import score_split
 

@@ -6,31 +6,31 @@ import torch
 
 from data_utils.lanes import Window
 from model.featurizer import SentimentFeaturizer
-from model.fused import cuda_graphs
-from model.fused.cuda import runs_in_triton
-from model.fused.triton_window import Inputs
+from model.files.weights import LoadedModel, load_model, save_model
+from model.fused.cuda import graphs as cuda_graphs
+from model.fused.cuda.mlstm import runs_in_triton
+from model.fused.cuda.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.state import State
-from model.text import text_profile
-from model.weights import LoadedModel, load_model, save_model
+from model.text.profiles import text_profile
 from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
-from training.distributed import World
-from training.exchange import ParallelConfig
 from training.feeding import as_batch
 from training.objective import Objective
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig, Trainer
 from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
-from transfer.readings import read_texts
+from transfer.neuron.unit_traces import read_texts
 
 pytestmark = pytest.mark.gpu
 

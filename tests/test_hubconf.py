@@ -8,9 +8,9 @@ import pytest
 
 import hubconf
 from model import SentimentClassifier, SentimentFeaturizer, save_model
-from model.classifier import Classifier, save_classifier
-from model.text import text_profile
-from model.weights import load_model, model_digest
+from model.classifiers.classifier import Classifier, save_classifier
+from model.files.weights import load_model, model_digest
+from model.text.profiles import text_profile
 from tests.runs import ROOT
 
 CODE = """

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from model import save_model
-from model.text import text_profile
+from model.text.profiles import text_profile
 from tests.runs import ROOT
 
 

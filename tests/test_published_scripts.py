@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.text import text_profile
-from model.weights import load_model, save_model
+from model.files.weights import load_model, save_model
+from model.text.profiles import text_profile
 from tests.model.published.layouts import draw, nvidia_language_model, openai_arrays, write_openai
 from tests.runs import assert_refused, run
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from model import save_model
-from model.classifier import FOLDER, Classifier, save_classifier
-from model.text import text_profile
-from model.weights import load_model, model_digest
+from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.files.weights import load_model, model_digest
+from model.text.profiles import text_profile
 from tests.runs import ROOT, assert_refused, run, run_shell
 
 

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from model.errors import InputError
-from model.shapes import hold_tensors
-from model.state import State
-from model.storage import (
+from model.files.shapes import hold_tensors
+from model.files.storage import (
     check_format_version,
     read_json,
     step_folder,
@@ -30,16 +29,17 @@ from model.storage import (
     whole_folder,
     write_json,
 )
-from model.text import TextProfile
-from model.tokenizer import BYTES, Tokenizer
-from model.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
+from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
+from model.state import State
+from model.text.profiles import TextProfile
+from model.text.tokenizer import BYTES, Tokenizer
 
 from .divergence import check_divergence
-from .named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
-from .optimizer_state import flatten_optimizers, load_optimizers
+from .optimizers.state import flatten_optimizers, load_optimizers
 from .precision import DTYPES, restore_loss_scaler
 from .progress import Progress, read_counters
-from .run_directory import await_visible
+from .runs.named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
+from .runs.run_directory import await_visible
 from .trainer import Trainer
 
 FORMAT_VERSION = 2  # 1 where there is one optimiser's state

@@ -6,7 +6,7 @@ import torch
 
 from model.errors import InputError
 
-from .optimizer_state import flatten_optimizers
+from .optimizers.state import flatten_optimizers
 
 if TYPE_CHECKING:
     from .trainer import Trainer

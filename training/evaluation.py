@@ -15,7 +15,7 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 from model.scoring import token_costs
 
-from .distributed import World
+from .parallel.distributed import World
 
 Reset = Literal["strip", "review"]
 STRIP_SYMBOLS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length

@@ -13,9 +13,9 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from model.errors import InputError
-from model.storage import write_atomically
+from model.files.storage import write_atomically
 
-from .run_directory import RunDirectory
+from .runs.run_directory import RunDirectory
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .distributed import World
-from .exchange import Exchange
 from .feeding import Feed
+from .parallel.distributed import World
+from .parallel.exchange import Exchange
 
 NOTABLE = 0.1  # of a step: what takes more than this beside computing is named
 HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more

@@ -11,8 +11,8 @@ import torch
 from model.errors import InputError
 from model.fused.weight_gradients import has_matrix_units
 
-from .distributed import World
-from .exchange import ParallelConfig
+from .parallel.distributed import World
+from .parallel.exchange import ParallelConfig
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -9,16 +9,16 @@ from data_utils.corpus import Corpus, Split
 from data_utils.lanes import cut_strips
 from data_utils.provenance import describe_origin
 from model.errors import InputError
+from model.files.weights import save_model
 from model.language_model import LanguageModel
-from model.text import text_profile
-from model.tokenizer import BYTES
-from model.weights import save_model
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
 
 from .checkpoint import Checkpoints
-from .distributed import World
 from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
-from .run_directory import RunDirectory
+from .parallel.distributed import World
+from .runs.run_directory import RunDirectory
 from .trainer import Trainer
 
 

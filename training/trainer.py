@@ -6,24 +6,42 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.errors import InputError, check_finite
 from model.language_model import LanguageModel
 from model.state import State
 
-from .averaging import average_of
-from .distributed import Device, World
 from .divergence import diverged
-from .dropout import draw_kept
-from .exchange import Exchange, ParallelConfig
 from .feeding import Batch, copied
 from .objective import Objective
-from .optim import OptimConfig, make_optimizers
+from .optimizers.optim import OptimConfig, make_optimizers
 from .pace import Times, better_shares
+from .parallel.distributed import Device, World
+from .parallel.exchange import Exchange, ParallelConfig
 from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
 from .progress import Progress
+
+
+def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
+    """Return what keeps a moving average of the weights, from the first step on."""
+    if not decay:
+        return None
+    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+
+def draw_kept(dropout: float, *, seed: int, window: int, lanes: slice, units: int) -> Tensor:
+    """Return which units of some lanes are kept in a window, bool [B, H]: all but this part.
+
+    A lane's numbers are in the same place of the window's stream whichever lanes are asked for: it
+    is begun at the first of them. A double takes one step of PCG64.
+    """
+    stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
+    random = np.random.Generator(stream).random((lanes.stop - lanes.start, units))
+    return torch.from_numpy(random >= dropout)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from data_utils.records import Record
-from data_utils.texts import TEXT_KEYS, choose_key, text_of
-from model.sentiment_classifier import SentimentClassifier
+from data_utils.reading.records import Record
+from data_utils.reading.texts import TEXT_KEYS, choose_key, text_of
+from model.classifiers.sentiment_classifier import SentimentClassifier
 
 BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long

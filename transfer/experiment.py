@@ -8,15 +8,14 @@ from typing import Any
 from data_utils.labelled import LabelledSet
 from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
-from model.classifier import Classifier, save_classifier
+from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
+from model.features import FeatureKind, Pooling
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, model_digest
 from model.language_model import LanguageModel, untrained_like
-from model.pooling import FeatureKind, Pooling
-from model.storage import write_json
-from model.weights import LoadedModel, model_digest
 
 from .baselines import majority_accuracy, tfidf_accuracy
-from .calibration import calibrate_threshold
 from .features import FeatureCache
 from .intervals import over_draws
 from .plots import (
@@ -36,6 +35,7 @@ from .regression import (
     find_neuron,
     fit_regression,
 )
+from .thresholds import calibrate_threshold
 
 SPLITS = ("train", "val", "test")
 

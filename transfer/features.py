@@ -11,11 +11,10 @@ import numpy as np
 from tqdm import tqdm
 
 from model.errors import InputError, checked_whole
-from model.features import FINAL_CELL, final_states
+from model.features import FINAL_CELL, FeatureKind, final_states
+from model.files.storage import read_json, write_json
+from model.files.weights import model_digest
 from model.language_model import LanguageModel
-from model.pooling import FeatureKind
-from model.storage import read_json, write_json
-from model.weights import model_digest
 
 BATCH_SIZE = 128
 SECONDS_BETWEEN_SAVES = 10.0

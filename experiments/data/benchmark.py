@@ -21,7 +21,7 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
-from model.storage import write_json
+from model.files.storage import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIECE = 1 << 20

@@ -14,12 +14,12 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports():
-    from data_utils import blocks
-    from data_utils.blocks import Request, cut, read_block
-    from data_utils.inputs import as_input
-    from data_utils.texts import ReadingReport, read_texts
+    from data_utils.preparation import blocks
+    from data_utils.preparation.blocks import Request, cut, read_block
+    from data_utils.reading.inputs import as_input
+    from data_utils.reading.texts import ReadingReport, read_texts
     from model.errors import InputError
-    from model.text import TEXT_PROFILES
+    from model.text.profiles import TEXT_PROFILES
 
 NAMES = (
     *("a.jsonl", "a.json", "a.csv", "a.tsv", "a.txt"),

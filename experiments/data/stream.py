@@ -15,7 +15,7 @@ from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
-from model.storage import write_json
+from model.files.storage import write_json
 from training.feeding import Feed
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 from training.metrics import read_rows
 
 from ..network import Unavailable, nodes

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from model.state import State
-from training.distributed import launched
-from training.exchange import Exchange, ParallelConfig
+from training.parallel.distributed import launched
+from training.parallel.exchange import Exchange, ParallelConfig
 
 WARM_UP = 3  # steps that are not counted: DDP lays its buckets anew after the first
 

@@ -14,9 +14,9 @@ import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
+from model.files.storage import write_json
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.recurrence import Backend
-from model.storage import write_json
 from training.objective import Objective
 
 GATES = ("input", "forget", "candidate", "output")

@@ -18,8 +18,8 @@ import torch
 from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
+from model.files.storage import read_json, write_json
 from model.language_model import ModelConfig, build_model
-from model.storage import read_json, write_json
 
 from ..network import Node, Unavailable, nodes
 from .readiness import KINDS, ONE_BY_ONE, named

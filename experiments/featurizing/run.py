@@ -19,9 +19,9 @@ from data_utils.provenance import describe_origin
 from experiments.recurrence.timing import interleave, rates, ratio
 from model.errors import InputError
 from model.features import features_in_order
+from model.files.storage import write_json
+from model.files.weights import load_model
 from model.language_model import LanguageModel
-from model.storage import write_json
-from model.weights import load_model
 
 WINDOW = 128  # bytes at a time, in all of them
 PATHS = ("model", "input", "output")  # options that say where files lie on somebody's machine

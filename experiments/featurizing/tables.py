@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from experiments.tables import markdown, origins
-from model.storage import read_json
+from model.files.storage import read_json
 
 RESULT = Path(__file__).resolve().parent / "results" / "imdb.json"
 WAYS = {

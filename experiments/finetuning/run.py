@@ -15,10 +15,10 @@ from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from model.errors import InputError
+from model.files.storage import read_json, write_json
+from model.files.weights import LoadedModel, load_model, model_digest
 from model.language_model import untrained_like
-from model.storage import read_json, write_json
-from model.weights import LoadedModel, load_model, model_digest
-from training.distributed import choose_device
+from training.parallel.distributed import choose_device
 from transfer.experiment import SPLITS
 from transfer.features import FeatureCache
 from transfer.finetuning.directory import REQUEST_FILE, Directory

@@ -13,7 +13,7 @@ from configs import command
 from experiments.reproduction.emotions import PLUTCHIK
 from experiments.tables import markdown
 from model.errors import InputError
-from model.storage import read_json, write_atomically, write_json
+from model.files.storage import read_json, write_atomically, write_json
 from transfer.plots import save_png
 
 from .figure import draw

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import markdown, origins, percent
-from model.storage import read_json
+from model.files.storage import read_json
 from training.metrics import read_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -12,10 +12,10 @@ import torch
 
 from configs import command
 from experiments.finetuning.variants import sst
-from model.storage import write_json
-from model.weights import load_model
-from transfer.neuron_report import write_report
-from transfer.neuron_study import StudyOptions, run_study
+from model.files.storage import write_json
+from model.files.weights import load_model
+from transfer.neuron.report import write_report
+from transfer.neuron.study import StudyOptions, run_study
 
 HERE = Path(__file__).resolve().parent
 

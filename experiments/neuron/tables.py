@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.shipped.tables import named
 from experiments.tables import markdown, origins, percent
-from model.storage import read_json
+from model.files.storage import read_json
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LABELS = (10, 100, 1000, 6920)

@@ -14,11 +14,11 @@ import numpy as np
 
 from configs import command
 from data_utils.corpus import META_FILE, Split, open_corpus
-from data_utils.gathering import SplitWriter
 from data_utils.lanes import shard_bounds
+from data_utils.preparation.merging import SplitWriter
 from model.errors import InputError
-from model.storage import read_json, write_json
-from model.tokenizer import BYTES
+from model.files.storage import read_json, write_json
+from model.text.tokenizer import BYTES
 
 RUNS = tomllib.loads((Path(__file__).parent / "runs.toml").read_text())
 BUDGET = RUNS["budget"]["screening"]

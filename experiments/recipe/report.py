@@ -20,7 +20,7 @@ from experiments.recipe.speed import BASE
 from experiments.recipe.speed import RESULT as SPEED
 from experiments.tables import markdown, origins
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 SEED = "_seed_"  # in the name of a finalist's further runs
 STUDIES = ("first_corpus", ".")  # folders of results, each of one corpus

@@ -21,7 +21,7 @@ from data_utils.provenance import describe_origin
 from experiments.failure import reason_in
 from experiments.recipe.corpora import RUNS, beside
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent

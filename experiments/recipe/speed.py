@@ -15,7 +15,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.recipe.run import HERE, Recipe, measure, read_recipes
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 
 RESULT = HERE / "speed.json"
 BASE = "muon_1e-2"

@@ -19,16 +19,16 @@ from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
 from data_utils.synthetic import synthetic_reviews
-from model.cores import usable_cores
+from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.features import features_in_order
+from model.files.weights import load_model
 from model.fused import crowding
+from model.fused.cores import usable_cores
 from model.language_model import ModelConfig, build_model
-from model.sentiment_classifier import SentimentClassifier
-from model.weights import load_model
-from training.distributed import launched
 from training.feeding import as_batch
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import launched
 from training.trainer import TrainConfig, Trainer
 
 LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml

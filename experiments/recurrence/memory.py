@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from model.fused.cuda_graphs import without_graphs
+from model.fused.cuda.graphs import without_graphs
 
 from .contenders import from_table
 from .problem import Problem, Shape

@@ -8,7 +8,7 @@ import torch
 
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from training.distributed import Device, choose_device
+from training.parallel.distributed import Device, choose_device
 
 from .problem import DTYPES, Shape
 

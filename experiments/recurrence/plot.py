@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from model.storage import read_json
+from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 CENTRE = (512, 128, 256)  # H, B, T

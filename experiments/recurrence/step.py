@@ -6,9 +6,9 @@ from typing import Any
 from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
 from model.language_model import ModelConfig, build_model
-from training.distributed import launched
 from training.feeding import as_batch
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import launched
 from training.precision import sums_in_fp32
 from training.trainer import TrainConfig, Trainer
 

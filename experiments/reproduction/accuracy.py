@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from model.files.storage import write_json
+from model.files.weights import LoadedModel
 from model.language_model import untrained_like
-from model.storage import write_json
-from model.weights import LoadedModel
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.features import FeatureCache
 from transfer.intervals import over_draws

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from model.files.weights import LoadedModel
 from model.language_model import untrained_like
-from model.weights import LoadedModel
 from transfer.features import FeatureCache
 
 from .emotions import EMOTIONS, Tweets, by_features, by_words, mean_over, scores_of

@@ -12,8 +12,8 @@ import torch
 from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import write_json
-from model.weights import LoadedModel, load_model
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from configs import command
 from experiments.tables import revision
 from model.errors import InputError
-from model.storage import read_json, write_atomically, write_json
+from model.files.storage import read_json, write_atomically, write_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent

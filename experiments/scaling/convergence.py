@@ -13,7 +13,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import markdown
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 
 from .learning.cases import BASE_LANES, KEYS, Case, independent, scaled
 from .learning.convergence_figure import draw, equal_steps, read

@@ -12,7 +12,7 @@ from types import FrameType
 
 from configs import command
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 from .emulation.figures import draw
 from .emulation.measuring import measure_all

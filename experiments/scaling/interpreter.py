@@ -18,8 +18,8 @@ from data_utils.provenance import describe_origin
 from experiments.recurrence.timing import interleave
 from experiments.tables import markdown
 from model.errors import InputError
+from model.files.storage import write_json
 from model.recurrence import Backend
-from model.storage import write_json
 
 from .locking.figure import PUBLISHED, draw
 from .locking.replicas import Work, hosts, train_together

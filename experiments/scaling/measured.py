@@ -10,7 +10,7 @@ from pathlib import Path
 from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables

@@ -15,8 +15,8 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.recipe.run import Recipe
 from experiments.tables import markdown
+from model.files.storage import write_json
 from model.language_model import ModelConfig
-from model.storage import write_json
 from training.precision import Precision
 
 from .learning.footprint import footprint, recurrence_of

@@ -31,7 +31,7 @@ def main() -> None:
     from experiments.scaling.explanation import Constants, fit_model, predict
     from experiments.scaling.figure import draw
     from experiments.scaling.tables import keep_tables, tables
-    from model.storage import write_json
+    from model.files.storage import write_json
 
     fitted = fit_model()
     curves = predict(fitted.values, Constants())

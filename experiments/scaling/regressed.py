@@ -11,7 +11,7 @@ from typing import Any
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import markdown
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 
 from .performance.regression import MeasuredRun, regress
 from .performance.workload import FORWARD_AND_BACKWARD

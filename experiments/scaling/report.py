@@ -18,8 +18,8 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import DIRTY, origins
 from model.errors import InputError
-from model.storage import read_json, write_atomically
-from transfer.page import SCROLLING, fill, page_style, table
+from model.files.storage import read_json, write_atomically
+from transfer.pages.page import SCROLLING, fill, page_style, table
 
 from .studies import STUDIES, Study
 

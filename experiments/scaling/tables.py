@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import markdown
-from model.storage import read_json, write_atomically
+from model.files.storage import read_json, write_atomically
 
 from .studies import CLUSTERS
 

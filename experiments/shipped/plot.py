@@ -13,7 +13,7 @@ matplotlib.use("Agg")  # files only: no display needed
 import matplotlib.pyplot as plt
 
 from configs import command
-from model.storage import read_json
+from model.files.storage import read_json
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent

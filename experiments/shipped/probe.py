@@ -18,8 +18,8 @@ from configs import command
 from data_utils.labelled import LabelledSet, read_labelled_sets
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import read_json, step_folders, write_json
-from model.weights import load_model
+from model.files.storage import read_json, step_folders, write_json
+from model.files.weights import load_model
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
 from transfer.experiment import fit_transfer

@@ -15,9 +15,9 @@ import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from model.classifier import FOLDER, save_classifier
+from model.classifiers.classifier import FOLDER, save_classifier
 from model.errors import InputError
-from model.weights import SHIPPED_MODELS, WEIGHTS_FILE, load_model, save_model
+from model.files.weights import SHIPPED_MODELS, WEIGHTS_FILE, load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, origin_of
 from transfer.features import FeatureCache
 

@@ -16,7 +16,7 @@ from configs import command
 from experiments.tables import markdown, origins
 from experiments.time_to_target.run import HERE, RECIPES, RESULTS
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 HEADER = [
     "recipe",

@@ -13,7 +13,7 @@ from typing import Any
 from configs import command
 from experiments.recipe.run import Recipe, measure
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

@@ -13,8 +13,8 @@ from time import monotonic
 
 import torch
 
-from ..cores import affine_cores
 from .compilation import window_library
+from .cores import affine_cores
 
 THREADS = Path("/proc/self/task")  # Linux alone tells how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InputError
+from ..files.shapes import hold_finite
 from ..language_model import LanguageModel
-from ..shapes import hold_finite
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
-from .plausibility import (
-    IDENTITY_TOLERANCE,
-    PLAUSIBLE_BITS,
-    bits_on_plain_english,
-    gains_differ,
-)
+from .plausibility import IDENTITY_TOLERANCE, PLAUSIBLE_BITS, bits_on_plain_english, gains_differ
 
 DISTINCT_BITS = 0.3  # by how much one gate order must beat the other
 Layout = Literal["openai", "nvidia"]

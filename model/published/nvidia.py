@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..files.shapes import LAYOUT, Shape, hold_shapes
 from ..language_model import VOCABULARY_SIZE
-from ..shapes import LAYOUT, Shape, hold_shapes
 from .tensor_file import load_tensor_file
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours

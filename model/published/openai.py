@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..files.shapes import LAYOUT, Shape, hold_shapes
+from ..files.storage import is_taken, whole_folder
 from ..language_model import VOCABULARY_SIZE, LanguageModel
-from ..shapes import LAYOUT, Shape, hold_shapes
-from ..storage import is_taken, whole_folder
 from .gates import reorder
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")

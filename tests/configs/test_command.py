@@ -99,7 +99,7 @@ def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
 def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, error, ended):
     killed = []
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
-    monkeypatch.setattr("training.launcher.os.kill", lambda *call: killed.append(call))
+    monkeypatch.setattr("training.parallel.launcher.os.kill", lambda *call: killed.append(call))
     monkeypatch.setattr("configs.command._drop_stdout", lambda: None)
 
     def refuse():

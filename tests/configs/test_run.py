@@ -19,8 +19,8 @@ from configs.toml_file import load_config
 from data_utils.corpus import Split
 from model.errors import InputError
 from tests.damage import damaged_bytes
-from training import run_directory
-from training.distributed import World
+from training.parallel.distributed import World
+from training.runs import run_directory
 
 ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")

@@ -15,8 +15,8 @@ from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig
 from tests.runs import run
-from training.exchange import ParallelConfig
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.exchange import ParallelConfig
 
 SHIPPED = sorted(Path("configs").glob("*.toml"))
 

@@ -5,7 +5,7 @@ import pytest
 from experiments.elastic.cluster import Cluster
 from experiments.elastic.faults import FAULTS
 from experiments.network import Node, Unavailable, nodes
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import assert_refused, run
 
 START = "40,640 parameters; {} lanes on {} x cpu, float32; 1,000 steps (9 epochs) from step {}\n"

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.exchange import rank, readiness, replay
 from experiments.network import Unavailable, nodes
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import assert_refused, run
 
 

@@ -8,8 +8,8 @@ import pytest
 from experiments.featurizing import run as featurizing
 from model.errors import InputError
 from model.features import features_in_order
-from model.text import text_profile
-from model.weights import save_model
+from model.files.weights import save_model
+from model.text.profiles import text_profile
 
 SEQUENCES = [np.full(length, 65, np.uint8) for length in (3, 9, 1, 8)]
 

@@ -14,9 +14,9 @@ from experiments.finetuning.table import write_table
 from experiments.finetuning.variants import TASKS, variants_of
 from experiments.reproduction.emotions import EMOTIONS, PLUTCHIK, plutchik_f1
 from model.errors import InputError
-from model.storage import read_json
-from model.text import text_profile
-from model.weights import save_model
+from model.files.storage import read_json
+from model.files.weights import save_model
+from model.text.profiles import text_profile
 from transfer.finetuning.config import FinetuningConfig
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron import run as study
-from model.text import text_profile
-from model.weights import save_model
+from model.files.weights import save_model
+from model.text.profiles import text_profile
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from configs.options import RunOptions
-from data_utils.checking import check_corpus
 from data_utils.corpus import open_corpus
 from data_utils.lanes import shard_bounds
+from data_utils.preparation.checking import check_corpus
 from experiments.recipe import corpora, report, run, speed
 from experiments.recipe.run import Recipe, read_recipes, train
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 from tests.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"

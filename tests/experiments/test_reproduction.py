@@ -14,8 +14,8 @@ from experiments.reproduction.emotions import EMOTIONS, scores_of, semeval
 from experiments.reproduction.table import write_table
 from experiments.reproduction.tasks import FOLDS, cross_validation, imdb, mr, sst
 from model.errors import InputError
-from model.text import text_profile
-from model.weights import save_model
+from model.files.weights import save_model
+from model.text.profiles import text_profile
 
 
 def jsonl(count, seed):

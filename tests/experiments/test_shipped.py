@@ -15,7 +15,7 @@ from experiments.shipped import labelled_texts, memorization, plot, probe, selec
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.errors import InputError
-from model.text import text_profile
+from model.text.profiles import text_profile
 from tests.runs import run, small_run
 from training.metrics import read_rows
 from transfer.experiment import run_transfer

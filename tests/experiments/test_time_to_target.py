@@ -6,7 +6,7 @@ from configs.options import RunOptions
 from experiments.recipe.run import Recipe
 from experiments.time_to_target import report, run
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"

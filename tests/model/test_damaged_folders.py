@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model import SentimentClassifier
-from model.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
+from model.classifiers.heads import HeadsConfig, build_heads
 from model.errors import InputError
 from model.features import features_in_order
-from model.fine_tuned import FineTuned, save_fine_tuned
-from model.heads import HeadsConfig, build_heads
+from model.files.weights import load_model, model_digest, save_model
 from model.language_model import ModelConfig, build_model
 from model.sampling import SamplingConfig, generate
-from model.text import text_profile
-from model.tokenizer import BYTES, TOKENIZER_FILE
-from model.weights import load_model, model_digest, save_model
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES, TOKENIZER_FILE
 
 TEXTS = ["good one", "", "caf\u00e9 \u2581"]
 # What a description's key may be given: other types, the ends of ranges, words of the formats.

@@ -8,11 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.features import final_states
-from model.pooling import FeatureKind
-from model.ragged import ragged_batches
+from model.features import FeatureKind, final_states
 from model.scoring import token_costs
-from model.text import text_profile
+from model.text.profiles import text_profile
+from model.text.ragged import ragged_batches
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 

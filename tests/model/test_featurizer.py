@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from model import SentimentFeaturizer, save_model
 from model.errors import InputError
-from model.features import features_in_order
-from model.pooling import FeatureKind
-from model.text import text_profile
+from model.features import FeatureKind, features_in_order
+from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import features_in_order, final_states
+from model.features import FeatureKind, features_in_order, final_states
 from model.language_model import ModelConfig, build_model
-from model.pooling import FeatureKind
-from model.text import text_profile
+from model.text.profiles import text_profile
 from tests.conftest import emphatic
 
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "bad\nnews", "good"]

@@ -10,9 +10,9 @@ from scipy.stats import chisquare
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.sampling import Clamp, Reader, SamplingConfig, generate, probabilities, review_start
-from model.text import text_profile
-from model.tokenizer import BYTES
-from model.utf8 import START, Continuations
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
+from model.text.utf8 import START, Continuations
 
 ALL = np.ones((1, 256), dtype=bool)
 OPENING = b"\n I thought"

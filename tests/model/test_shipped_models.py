@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model
-from model.classifier import FOLDER
-from model.weights import ALIASES, SHIPPED_MODELS, find_model
+from model.classifiers.classifier import FOLDER
+from model.files.weights import ALIASES, SHIPPED_MODELS, find_model
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
 BUDGET = 24 * 2**20  # bytes of all of them together

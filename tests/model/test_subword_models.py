@@ -11,14 +11,14 @@ from data_utils.synthetic import synthetic_reviews
 from model import layers
 from model.errors import InputError
 from model.featurizer import SentimentFeaturizer
+from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.published.openai import write_openai
 from model.sampling import SamplingConfig, generate
 from model.scoring import token_costs
-from model.text import text_profile
-from model.tokenizer import TOKENIZER_FILE
-from model.utf8 import START, Continuations
-from model.weights import load_model, save_model
+from model.text.profiles import text_profile
+from model.text.tokenizer import TOKENIZER_FILE
+from model.text.utf8 import START, Continuations
 
 PROFILE = text_profile("openai")
 TEXTS = [review.text for review in synthetic_reviews(6, seed=9)]

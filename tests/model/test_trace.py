@@ -7,7 +7,7 @@ import torch
 from model.errors import InputError
 from model.features import final_states
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
+from model.text.profiles import text_profile
 from model.trace import liveliest_units, trace
 
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "x"]

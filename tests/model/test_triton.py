@@ -10,8 +10,9 @@ if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
-from model.fused import cuda, cuda_graphs
-from model.fused.cuda import runs_in_triton, triton_mlstm
+from model.fused.cuda import graphs as cuda_graphs
+from model.fused.cuda import mlstm as cuda
+from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import postpone
 from model.recurrence import reference_mlstm
 from model.state import State
@@ -34,7 +35,7 @@ def test_equals_the_reference_in_fp64(dtype, T, B, H):
 
 
 def test_more_units_than_one_block(monkeypatch):
-    from model.fused import triton_kernels
+    from model.fused.cuda import triton_kernels
 
     monkeypatch.setattr(triton_kernels, "LARGEST_BLOCK", 16)
     inputs = scaled_inputs(torch.float32, 3, 2, 40)

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 import torch
 
-from model.fused.cuda import triton_mlstm
+from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.deferred import deferred_mlstm
 from model.fused.weight_gradients import postpone
 from model.language_model import ModelConfig, build_model

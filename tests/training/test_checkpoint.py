@@ -15,17 +15,17 @@ from safetensors.torch import load, save
 from data_utils.corpus import encode_split
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
-from model import storage
 from model.errors import InputError
-from model.storage import read_json, write_json
-from model.text import text_profile
-from model.weights import load_model
+from model.files import storage
+from model.files.storage import read_json, write_json
+from model.files.weights import load_model
+from model.text.profiles import text_profile
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
 from training.checkpoint import Checkpoints
 from training.feeding import as_batch
-from training.optimizer_state import flatten_optimizers
+from training.optimizers.state import flatten_optimizers
 
 PROFILE = text_profile("openai")
 

@@ -8,9 +8,9 @@ import torch
 
 from data_utils.corpus import Split
 from model.errors import InputError
-from model.tokenizer import BYTES
-from training.distributed import World
+from model.text.tokenizer import BYTES
 from training.evaluation import evaluate_split, score_split
+from training.parallel.distributed import World
 
 
 def reference_bits(model, sequence):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from tests.damage import damaged_bytes
 from training.metrics import RunLog, keep_rows, read_rows
-from training.run_directory import RunDirectory
+from training.runs.run_directory import RunDirectory
 
 
 def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):

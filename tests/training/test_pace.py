@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from training.distributed import World, apportion
 from training.pace import Stopwatch, Times, better_shares, bottleneck
+from training.parallel.distributed import World, apportion
 
 
 def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):

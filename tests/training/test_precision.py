@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from tests.training.test_trainer import make_trainer, make_window
-from training.distributed import World
-from training.exchange import ParallelConfig
 from training.feeding import as_batch
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.precision import make_loss_scaler, resolve_precision
 from training.trainer import Trainer
 

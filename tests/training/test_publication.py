@@ -9,8 +9,8 @@ import torch
 
 from data_utils.corpus import Corpus, Split, open_corpus
 from model.errors import InputError
-from model.text import text_profile
-from model.tokenizer import BYTES
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
 from tests.runs import ROOT
 from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
 from training import publication
@@ -18,7 +18,7 @@ from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
 from training.feeding import as_batch
 from training.publication import Publisher
-from training.run_directory import RunDirectory
+from training.runs.run_directory import RunDirectory
 
 
 @pytest.fixture

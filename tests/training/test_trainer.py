@@ -10,12 +10,11 @@ import torch
 from data_utils.lanes import Lanes, Window
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
-from training.distributed import World
-from training.dropout import draw_kept
 from training.feeding import as_batch
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
 from training.precision import DTYPES
-from training.trainer import TrainConfig, Trainer
+from training.trainer import TrainConfig, Trainer, draw_kept
 
 CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transfer.calibration import calibrate_threshold
+from transfer.thresholds import calibrate_threshold
 
 
 def accuracy(probabilities, labels, cut):

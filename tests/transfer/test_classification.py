@@ -6,12 +6,12 @@ import logging
 import numpy as np
 import pytest
 
-from data_utils.records import Record
-from model.classifier import Classifier
+from data_utils.reading.records import Record
+from model.classifiers.classifier import Classifier
+from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
-from model.sentiment_classifier import SentimentClassifier
-from model.text import text_profile
-from model.weights import LoadedModel
+from model.files.weights import LoadedModel
+from model.text.profiles import text_profile
 from transfer import classification
 from transfer.classification import classify_batches, in_batches
 

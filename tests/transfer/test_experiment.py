@@ -8,12 +8,11 @@ import pytest
 from data_utils.labelled import LabelledSet
 from data_utils.synthetic import synthetic_reviews
 from model import SentimentClassifier, load_model, save_model
-from model.classifier import load_classifier
+from model.classifiers.classifier import load_classifier
 from model.errors import InputError
-from model.features import features_in_order
-from model.pooling import FeatureKind
-from model.text import text_profile
-from model.weights import LoadedModel, model_digest
+from model.features import FeatureKind, features_in_order
+from model.files.weights import LoadedModel, model_digest
+from model.text.profiles import text_profile
 from transfer import experiment
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer

@@ -5,9 +5,9 @@ import pytest
 
 import transfer.features as features_module
 from model.errors import InputError
+from model.files.weights import model_digest
 from model.language_model import ModelConfig, build_model
-from model.tokenizer import BYTES
-from model.weights import model_digest
+from model.text.tokenizer import BYTES
 from transfer.features import FeatureCache
 
 TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]

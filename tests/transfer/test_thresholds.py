@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score, matthews_corrcoef
 
-from transfer.calibration import calibrate_threshold
-from transfer.thresholds import choose_threshold, choose_thresholds
+from transfer.thresholds import calibrate_threshold, choose_threshold, choose_thresholds
 
 SCORES = {
     "f1": lambda truth, told: f1_score(truth, told, zero_division=0.0),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from model.shapes import hold_tensors
-from model.storage import (
+from model.files.shapes import hold_tensors
+from model.files.storage import (
     check_format_version,
     read_json,
     step_folder,
@@ -21,8 +21,8 @@ from model.storage import (
     whole_folder,
     write_json,
 )
-from model.weights import load_tensors, save_tensors
-from training.optimizer_state import flatten_optimizers, load_optimizers
+from model.files.weights import load_tensors, save_tensors
+from training.optimizers.state import flatten_optimizers, load_optimizers
 from training.progress import read_counters
 
 from .groups import let_learn

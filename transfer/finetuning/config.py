@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from model.errors import InputError, check_finite
 
 if TYPE_CHECKING:
-    from model.heads import HeadsConfig
+    from model.classifiers.heads import HeadsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,9 @@ class FinetuningConfig:
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError where there are none such."""
-        from model.heads import HeadsConfig  # not sooner: torch takes seconds, --help none
+        from model.classifiers.heads import (
+            HeadsConfig,  # not sooner: torch takes seconds, --help none
+        )
 
         return HeadsConfig(
             hidden_layers=self.hidden_layers,

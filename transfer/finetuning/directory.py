@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.provenance import describe_origin
-from model.classifier import FOLDER
+from model.classifiers.classifier import FOLDER
+from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
-from model.fine_tuned import FineTuned, save_fine_tuned
-from model.storage import (
+from model.files.storage import (
     check_format_version,
     read_json,
     recover_folders,
     whole_folder,
     write_json,
 )
-from model.weights import LoadedModel, model_digest, save_model
-from training.folder_lock import holds_nothing
+from model.files.weights import LoadedModel, model_digest, save_model
+from training.runs.folder_lock import holds_nothing
 
 from .config import FinetuningConfig
 from .task import Task

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from model.features import features_in_order
-from model.fused.cuda_graphs import without_graphs
+from model.fused.cuda.graphs import without_graphs
 from model.language_model import LanguageModel, Weights
-from model.ragged import ragged_batches
 from model.state import State
+from model.text.ragged import ragged_batches
 from training.objective import IGNORED, linear_cross_entropy
 
 BLOCK = 128  # symbols that are read at once where there is no gradient

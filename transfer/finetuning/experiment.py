@@ -12,15 +12,15 @@ import torch
 from tqdm import tqdm
 
 from data_utils.labelled import LabelledSet
-from model.classifier import FOLDER
+from model.classifiers.classifier import FOLDER
+from model.classifiers.fine_tuned import FineTuned
+from model.classifiers.fitted import load_fitted
+from model.classifiers.heads import build_heads
 from model.features import features_in_order
-from model.fine_tuned import FineTuned
-from model.fitted import load_fitted
-from model.heads import build_heads
-from model.storage import write_atomically, write_json
-from model.weights import LoadedModel, load_model
-from training.folder_lock import hold_folder
-from training.signals import StopRequest
+from model.files.storage import write_atomically, write_json
+from model.files.weights import LoadedModel, load_model
+from training.runs.folder_lock import hold_folder
+from training.runs.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache

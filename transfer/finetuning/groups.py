@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from model.heads import Heads
+from model.classifiers.heads import Heads
 from model.language_model import LanguageModel
 
 from .config import FinetuningConfig

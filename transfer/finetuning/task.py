@@ -8,7 +8,7 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet
 from model.errors import InputError
-from model.weights import LoadedModel
+from model.files.weights import LoadedModel
 
 from ..regression import check_classes
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
+from model.classifiers.heads import Heads
 from model.errors import InputError
-from model.fine_tuned import FineTuned, untuned_thresholds
-from model.heads import Heads
 from model.language_model import LanguageModel
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
 
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold, choose_thresholds

@@ -28,7 +28,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {  # how gradients come, and how t
     "2018": ("per byte", {"flat": True, **FP16}),
     "today": (ONE_BY_ONE, FP16),
 }
-DEFAULT_CAP = 25.0  # MB, DDP's own and training/exchange.py's
+DEFAULT_CAP = 25.0  # MB, DDP's own and training/parallel/exchange.py's
 CAPS = (0.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0)
 FEED_FORWARD, LAYERS = "feed-forward", 160  # as many tensors as ResNet-50 has
 WINDOWS = (1, 2, 4, 8)

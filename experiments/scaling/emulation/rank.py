@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from experiments.exchange.rank import WARM_UP
-from training.distributed import World, launched
-from training.exchange import Exchange, ParallelConfig
+from training.parallel.distributed import World, launched
+from training.parallel.exchange import Exchange, ParallelConfig
 
 from .sleeper import Punctual, sleep_until
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 
 from . import machine
 from .gates import Run, disturbances

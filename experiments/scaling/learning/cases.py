@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from experiments.recipe.run import Recipe
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
 
 from .runs import Run
 

@@ -12,10 +12,10 @@ from data_utils.lanes import Window
 from model.fused.cpu import runs_compiled
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.state import State
-from training.distributed import World
 from training.feeding import Batch, as_batch
 from training.objective import Objective
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
 from training.precision import DTYPES, Precision
 from training.trainer import TrainConfig, Trainer
 

@@ -13,7 +13,7 @@ from typing import Any
 from data_utils.sources import load_corpus
 from experiments.recipe.run import Recipe, measure
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 DIVERGED = "not finite"  # in the words with which training refuses to go on
 OF_A_ROW = (

@@ -23,9 +23,9 @@ from data_utils.lanes import Lanes
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.recurrence import Backend
-from training.distributed import World
 from training.feeding import Feed
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
 from training.trainer import TrainConfig, Trainer
 
 CPU = torch.device("cpu")

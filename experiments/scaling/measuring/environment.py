@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from training.distributed import World
+from training.parallel.distributed import World
 
 SYSTEM = Path("/sys/class")  # where Linux tells of devices
 LIBRARIES = ("NCCL_", "GLOO_", "OMP_", "CUDA_")  # whose variables change how ranks compute and send

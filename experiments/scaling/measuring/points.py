@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from training.distributed import Device
-from training.exchange import ParallelConfig
+from training.parallel.distributed import Device
+from training.parallel.exchange import ParallelConfig
 from training.precision import Precision
 
 Exchange = Literal["fp32", "fp16", "bf16", "powersgd", "flat", "flat-fp16", "adasum"]

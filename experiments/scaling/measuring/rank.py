@@ -16,10 +16,10 @@ from data_utils.corpus import Split
 from data_utils.lanes import Lanes
 from data_utils.sources import load_corpus
 from model.language_model import ModelConfig, build_model
-from training.distributed import World, launched
 from training.feeding import Feed
-from training.optim import OptimConfig
+from training.optimizers.optim import OptimConfig
 from training.pace import Pace
+from training.parallel.distributed import World, launched
 from training.precision import DTYPES, resolve_precision
 from training.trainer import TrainConfig, Trainer
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.storage import check_format_version, read_json, write_json
+from model.files.storage import check_format_version, read_json, write_json
 
 from .points import Point, Settings
 

@@ -1,6 +1,6 @@
 """What a GPU must hold to train one mLSTM layer, worked out from the code that trains it.
 
-Numbers of bytes per unit, lane and byte of the window are those of model/fused/cuda_graphs.py: a
+Numbers of bytes per unit, lane and byte of the window are those of model/fused/cuda/graphs.py: a
 graph keeps its memory from window to window, so activations and their gradients are there together.
 scripts/largest_batch.py measures the same on a device.
 """

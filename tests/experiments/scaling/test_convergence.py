@@ -12,7 +12,7 @@ from experiments.scaling.learning.cases import Case, independent, scaled
 from experiments.scaling.learning.convergence_figure import draw, equal_steps
 from experiments.scaling.learning.runs import StudyOptions, make_runs
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 from tests.runs import ROOT
 from tests.runs import run as run_command
 

@@ -16,7 +16,7 @@ from experiments.scaling.emulation.points import Study
 from experiments.scaling.emulation.results import Results
 from experiments.scaling.emulation.scale import Scale
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 PARTS = ["ethernet", "today", "allreduce", "buckets", "skipped"]
 MODULE = "experiments.scaling.emulated"

@@ -12,7 +12,7 @@ from experiments.network import Unavailable, nodes
 from experiments.scaling import emulated
 from experiments.scaling.emulation import ranks
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import run, start, wait_for
 
 MODULE = "experiments.scaling.emulated"

@@ -21,7 +21,7 @@ from experiments.scaling.emulation.sleeper import Punctual
 from experiments.scaling.performance import step_time
 from experiments.scaling.performance.step_time import Fabric, Synchronisation
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 
 PROFILES = read_json(emulated.PROFILES)
 PARAMETERS = 86_319_360  # of 4,096 units (reference: the published models)

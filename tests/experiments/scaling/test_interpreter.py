@@ -10,7 +10,7 @@ from experiments.scaling.locking import replicas
 from experiments.scaling.locking.figure import PUBLISHED, draw
 from experiments.scaling.locking.replicas import Host, Work
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import run
 
 TINY = Work("reference", hidden_size=8, lanes=2, window=4, steps=3)

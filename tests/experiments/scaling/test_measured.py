@@ -15,8 +15,8 @@ from experiments.scaling.performance.bandwidth import BandwidthTable
 from experiments.scaling.performance.step_time import Fabric, Synchronisation, step_time
 from experiments.scaling.performance.workload import Workload
 from model.errors import InputError
+from model.files.storage import read_json, write_json
 from model.language_model import ModelConfig
-from model.storage import read_json, write_json
 from tests.runs import assert_refused, run
 
 SETTINGS = Settings(lanes_per_rank=64, window=128)

@@ -17,7 +17,7 @@ from experiments.scaling.performance.regression import (
 )
 from experiments.scaling.planner import Options, make_plan
 from model.errors import InputError
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.scaling import explanation, readings, replayed, rivals
 from experiments.scaling.performance.fitting import fit
-from model.storage import read_json
+from model.files.storage import read_json
 from tests.runs import ROOT, assert_refused, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift

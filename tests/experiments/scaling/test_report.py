@@ -15,7 +15,7 @@ from experiments.scaling.studies import FOLDER, STUDIES, Study
 from experiments.scaling.tables import keep_tables
 from experiments.tables import markdown
 from model.errors import InputError
-from model.storage import write_json
+from model.files.storage import write_json
 from tests.runs import ROOT
 
 PIXEL = base64.b64decode(

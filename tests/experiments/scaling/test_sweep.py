@@ -11,10 +11,10 @@ from experiments.scaling import sweep
 from experiments.scaling.measuring import environment, rank, results
 from experiments.scaling.measuring.points import EXCHANGES, Point, Settings, arguments_of, design
 from model.errors import InputError
-from model.storage import read_json, write_json
+from model.files.storage import read_json, write_json
 from tests.runs import run
-from training.distributed import World
-from training.exchange import ParallelConfig
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 
 SMALL = Settings(
     lanes_per_rank=2, window=8, precision="fp32", device="cpu", warm_up=3, blocks=2, steps=2

@@ -13,12 +13,12 @@ from safetensors.torch import save
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.errors import InputError
-from model.text import text_profile
-from model.weights import model_digest
+from model.files.weights import model_digest
+from model.text.profiles import text_profile
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.transfer.finetuning.tasks import CLASSES, several, single
-from training.folder_lock import hold_folder
-from training.signals import StopRequest
+from training.runs.folder_lock import hold_folder
+from training.runs.signals import StopRequest
 from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig

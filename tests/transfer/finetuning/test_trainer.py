@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.files.weights import LoadedModel
 from model.language_model import ModelConfig, build_model
-from model.text import text_profile
-from model.weights import LoadedModel
+from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import several, single
 from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig

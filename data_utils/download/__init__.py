@@ -1,0 +1,1 @@
+"""Published data sets, fetched and checked."""

@@ -1,0 +1,145 @@
+"""Files from the network: resumed, checked, and either whole or not there.
+
+While a file `x` is on its way its bytes are in `x.part`, and what the server said of its version
+in `x.part.json`. `x` appears once it is complete and checked, with `x.source.json` beside it.
+"""
+
+import hashlib
+import http.client
+import logging
+import os
+import ssl
+import time
+import urllib.error
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import filelock
+
+from model.errors import InputError
+from model.files.storage import flush_to_disk, write_json
+
+from .addresses import Dataset, RemoteFile
+from .partial_files import NotTheFile, PartialFile, append_missing
+
+# Answers of a server that may be another in a minute; every other one from 400 on is final.
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long to wait for a server, and how often to come back."""
+
+    timeout_seconds: float = 30.0  # without a byte
+    attempts: int = 5  # in a row that bring nothing new
+    pause_seconds: float = 1.0  # after the first of them; doubled after each
+
+
+def download_dataset(
+    dataset: Dataset, folder: Path, patience: Patience | None = None
+) -> list[Path]:
+    """Get the files of a data set that `folder` does not have yet; return all their paths.
+
+    Raises InputError where a server does not give a file, where it is not the published one, and
+    where the disk is full. What came of a file is kept, and the next call goes on from there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        _download(file, folder / file.name, dataset.page, patience or Patience())
+        for file in dataset.files
+    ]
+
+
+def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Path:
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        with filelock.FileLock(lock, timeout=0):
+            try:
+                if path.exists():
+                    _check_present(file, path)
+                else:
+                    part = PartialFile(path.with_name(f"{path.name}.part"))
+                    _fetch(file, part, path, page, patience)
+                    _finish(file, part, path)
+            finally:
+                lock.unlink(missing_ok=True)
+    except filelock.Timeout as error:
+        raise InputError(f"{path}: another process is downloading it; wait for it") from error
+    return path
+
+
+def _check_present(file: RemoteFile, path: Path) -> None:
+    if file.sha256 is not None and (found := _sha256(path)) != file.sha256:
+        raise InputError(
+            f"{path}: not the published file (sha256 {found}, expected {file.sha256}); remove it "
+            "and run the command again"
+        )
+    log.info("%s: is there already", path)
+
+
+def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience: Patience) -> None:
+    """Fill the part, in as many attempts as bring it forward."""
+    failures, furthest = 0, part.size
+    while True:
+        try:
+            return append_missing(file, part, patience.timeout_seconds)
+        except KeyboardInterrupt:
+            log.info("%s: %s bytes kept; run it again to go on", part.path, f"{part.size:,}")
+            raise
+        except urllib.error.HTTPError as error:
+            error.close()
+            final = error.code not in PASSING
+            reason = f"the server answers {error.code} ({error.reason})"
+        except (OSError, http.client.HTTPException) as error:
+            cause = getattr(error, "reason", error)  # what urllib has wrapped
+            final = isinstance(cause, ssl.SSLCertVerificationError | NotTheFile)
+            reason = str(cause) or type(cause).__name__
+        failures = 1 if part.size > furthest else failures + 1
+        furthest = max(furthest, part.size)
+        if final or failures >= patience.attempts:
+            raise InputError(_advice(file, part, path, page, reason))
+        pause = patience.pause_seconds * 2 ** (failures - 1)
+        log.warning("%s: %s; again in %g s, from byte %d", file.url, reason, pause, part.size)
+        time.sleep(pause)
+
+
+def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: str) -> str:
+    kept = f"{part.size:,} bytes are kept, the same command goes on from there; " * bool(part.size)
+    return (
+        f"{file.url}: {reason}; {kept}if the address is dead, find the file from {page} and name "
+        f"its folder with --mirror, or save it as {path} yourself"
+    )
+
+
+def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
+    """Check the whole file, record what it is, and give it its name."""
+    found = _sha256(part.path)
+    if file.sha256 not in (None, found):
+        size = part.size
+        part.drop()
+        raise InputError(
+            f"{file.url}: sent {size:,} bytes that are not the published file (sha256 {found}, "
+            f"expected {file.sha256}), dropped; run the command again, or get it elsewhere"
+        )
+    flush_to_disk(part.path)
+    record = {
+        "url": file.url,
+        "bytes": part.size,
+        "sha256": found,
+        "sha256_was_known": file.sha256 is not None,
+        **part.version(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+    write_json(path.with_name(f"{path.name}.source.json"), record)
+    os.replace(part.path, path)
+    part.drop()
+    known = "as published" if file.sha256 else "nothing to compare it with; recorded"
+    log.info("%s: %s bytes, sha256 %s (%s)", path, f"{record['bytes']:,}", found, known)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,100 @@
+"""The archive of IMDB's film reviews (Maas et al. 2011) to JSON lines.
+
+Nothing is unpacked: members are read in place, so no path in an archive can reach the disk.
+"""
+
+import gzip
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from model.errors import InputError
+from model.files.storage import write_atomically
+
+MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
+MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes
+# Reviews in each part of the published archive.
+PARTS = {
+    ("train", "pos"): 12_500,
+    ("train", "neg"): 12_500,
+    ("test", "pos"): 12_500,
+    ("test", "neg"): 12_500,
+    ("train", "unsup"): 50_000,
+}
+VALIDATION_SHARE = 10  # one review in ten of train
+
+
+@dataclass(frozen=True)
+class _Review:
+    part: tuple[str, str]  # as in PARTS
+    number: int
+    rating: int  # stars of 10; 0 in the unlabelled part
+    text: str
+
+    def row(self) -> dict[str, Any]:
+        if self.part[1] == "unsup":
+            return {"text": self.text, "id": self.number}
+        label = int(self.part[1] == "pos")
+        return {"text": self.text, "label": label, "rating": self.rating, "id": self.number}
+
+
+def convert_movie_reviews(
+    archive: Path, folder: Path, parts: dict[tuple[str, str], int] = PARTS
+) -> dict[Path, int]:
+    """Write what transfer reads; return the number of reviews in each file.
+
+    `train.jsonl`, `test.jsonl` and `unlabelled.jsonl` are the published parts. The set has no
+    validation part: `fit.jsonl` and `val.jsonl` are train cut in two, by number, which keeps most
+    films on one side. Both labels alternate. Takes a few hundred megabytes of memory.
+    Raises InputError where the archive is damaged or does not hold `parts`.
+    """
+    reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.part))
+    found = {part: sum(review.part == part for review in reviews) for part in parts}
+    if found != parts:
+        raise InputError(f"{archive}: not the published archive, it holds {_counts(found)} reviews")
+    train = [review for review in reviews if review.part in (("train", "pos"), ("train", "neg"))]
+    cut = len(train) - len(train) // VALIDATION_SHARE
+    files = {
+        "train": train,
+        "fit": train[:cut],
+        "val": train[cut:],
+        "test": [review for review in reviews if review.part[0] == "test"],
+        "unlabelled": [review for review in reviews if review.part[1] == "unsup"],
+    }
+    for name, rows in files.items():
+        write_atomically(folder / f"{name}.jsonl", partial(_write_rows, rows))
+    return {folder / f"{name}.jsonl": len(rows) for name, rows in files.items()}
+
+
+def _counts(found: dict[tuple[str, str], int]) -> str:
+    return ", ".join(f"{count:,} {'/'.join(part)}" for part, count in found.items())
+
+
+def _read_archive(path: Path) -> Iterator[_Review]:
+    try:
+        with tarfile.open(path, "r|gz") as archive:
+            for member in tqdm(archive, desc=path.name, unit=" files", disable=None):
+                match = MEMBER.fullmatch(member.name)
+                if match is None or not member.isfile():
+                    continue  # folders, word counts, a list of addresses
+                if member.size > MAX_REVIEW_BYTES:
+                    raise InputError(f"{path}: {member.name} has {member.size:,} bytes, no review")
+                split, kind, number, rating = match.groups()
+                text = archive.extractfile(member).read().decode("utf-8")  # type: ignore[union-attr]
+                yield _Review((split, kind), int(number), int(rating), text)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: damaged ({error}); remove it and get it again") from error
+
+
+def _write_rows(reviews: list[_Review], path: Path) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for review in reviews:
+            file.write(json.dumps(review.row(), ensure_ascii=False) + "\n")

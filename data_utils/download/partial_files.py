@@ -1,0 +1,184 @@
+"""One file on its way from a server: what is here already, and an attempt to get the rest."""
+
+import http
+import http.client
+import logging
+import re
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from model.errors import InputError
+from model.files.storage import read_json, write_json
+
+from .addresses import RemoteFile
+
+BLOCK_BYTES = 1 << 16
+SIZE = r"\d{1,18}"  # digits that a file's size may have
+CONTENT_RANGE = re.compile(rf"bytes (?:({SIZE})-{SIZE}|\*)/({SIZE})")
+
+log = logging.getLogger(__name__)
+
+
+class NotTheFile(OSError):
+    """The server answers, with something else; another attempt would not change that."""
+
+
+@dataclass(frozen=True)
+class PartialFile:
+    """The bytes of a file that are here already."""
+
+    path: Path
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def notes(self) -> Path:
+        """Where `version` is kept."""
+        return self.path.with_name(f"{self.path.name}.json")
+
+    def version(self) -> dict[str, Any]:
+        """Return what the server said of the file's version when these bytes came."""
+        return read_json(self.notes) if self.notes.exists() else {}
+
+    def drop(self) -> None:
+        """Forget the bytes and their version."""
+        self.path.unlink(missing_ok=True)
+        self.notes.unlink(missing_ok=True)
+
+
+def append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) -> None:
+    """Ask once for what is missing, and append what comes.
+
+    Raises OSError or HTTPException where the network or the server fails, InputError where the
+    disk does. The bytes that came stay.
+    """
+    request = urllib.request.Request(file.url, headers=_headers(file, part))
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout_seconds)
+    except urllib.error.HTTPError as error:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        error.close()
+        return _check_nothing_missing(error.headers, part)
+    with response:
+        total = _prepare_part(response, part)
+        _check_room(part, total)
+        with tqdm(
+            desc=file.name,
+            total=total,
+            initial=part.size,
+            unit="B",
+            unit_scale=True,
+            disable=None,  # a bar on a terminal, nothing in a log
+        ) as progress:
+            for block_bytes in _append(response, part, total):
+                progress.update(block_bytes)
+    if total is not None and part.size < total:
+        raise ConnectionError(f"cut off after {part.size:,} of {total:,} bytes")
+
+
+def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
+    headers = {"User-Agent": "mlstm-sentiment", "Accept-Encoding": "identity"}
+    version = part.version()
+    # A weak ETag promises the same meaning, not the same bytes (RFC 9110, 13.1.5).
+    etag = version.get("etag")
+    validator = etag if etag and not etag.startswith("W/") else version.get("last_modified")
+    # Without either, only a digest can tell that the rest belongs to what is here.
+    if part.size and (validator or file.sha256):
+        headers["Range"] = f"bytes={part.size}-"
+        if validator:
+            headers["If-Range"] = validator
+    return headers
+
+
+def _check_nothing_missing(headers: Message, part: PartialFile) -> None:
+    match = CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+    if match is None or int(match[2]) != part.size:
+        part.drop()
+        raise ConnectionError("the file has changed on the server")
+
+
+def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int | None:
+    """Make the part end where the response begins; return the size of the whole file, if said."""
+    headers = response.headers
+    if headers.get_content_type() == "text/html":
+        raise NotTheFile("the server sends a web page, not the file")
+    if response.status == http.HTTPStatus.PARTIAL_CONTENT:
+        match = CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+        known = part.version()
+        if match is None or match[1] != str(part.size) or _version(headers, known) != known:
+            part.drop()
+            raise ConnectionError("the server sends another part than the one asked for")
+        return int(match[2])
+    if part.size:
+        log.warning("%s: changed on the server, or it cannot resume; from the start", part.path)
+    part.drop()
+    with _on_disk(part.notes):
+        write_json(part.notes, _version(headers, {}))
+    length = headers.get("Content-Length", "")
+    return int(length) if re.fullmatch(SIZE, length) else None
+
+
+def _version(headers: Message, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells one version of the file from another; `known` stands in for what is not said."""
+    return {
+        key: headers.get(name, known.get(key))
+        for key, name in (("etag", "ETag"), ("last_modified", "Last-Modified"))
+    }
+
+
+def _append(
+    response: http.client.HTTPResponse, part: PartialFile, total: int | None
+) -> Iterator[int]:
+    """Append what comes, as it comes, so that nothing is lost when it ends; yield the counts."""
+    with _appending(part.path) as file:
+        while total is None or part.size < total:
+            block = memoryview(response.read1(BLOCK_BYTES))
+            if not block:
+                return
+            yield len(block)
+            with _on_disk(part.path):
+                while block:
+                    block = block[file.write(block) :]
+
+
+@contextmanager
+def _appending(path: Path) -> Iterator[FileIO]:
+    with ExitStack() as stack:
+        with _on_disk(path):
+            file = stack.enter_context(open(path, "ab", buffering=0))
+        yield file
+
+
+def _check_room(part: PartialFile, total: int | None) -> None:
+    free = shutil.disk_usage(part.path.parent).free
+    missing = 0 if total is None else total - part.size
+    if missing > free:
+        raise InputError(
+            f"{part.path}: {missing:,} bytes are to come and {free:,} are free on the disk; make "
+            "room or choose another --output"
+        )
+
+
+@contextmanager
+def _on_disk(path: Path) -> Iterator[None]:
+    """Keep errors of the disk, which no second attempt mends, apart from those of the network."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}; mend that and run the command again: it goes on from there"
+        ) from error

@@ -1,0 +1,1 @@
+"""Texts to a shuffled, split corpus, in bounded memory."""

@@ -1,0 +1,299 @@
+"""Inputs cut into blocks: pieces of a fixed size that processes encode side by side.
+
+A block's bounds follow from its input alone, and so does the place of each of its reviews. What
+comes out is therefore the same for any number of processes.
+"""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from model.errors import InputError
+from model.text.profiles import TextProfile, text_profile
+
+from ..reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
+from ..reading.records import (
+    BYTE_ORDER_MARK,
+    READ_AHEAD,
+    Record,
+    begins_an_array,
+    parse_json,
+    parse_text,
+    read_records,
+    reader_of,
+)
+from ..reading.texts import TEXT_KEYS, ReadingReport, accept, text_of
+
+BLOCK_BYTES = 8 << 20  # of an input, decompressed; a block takes about six times as much memory
+READ_BYTES = 1 << 20
+PLACE = "\x00place\x00"  # stands for a line's place until an error needs it
+
+
+@dataclass(frozen=True)
+class Request:
+    """How texts become reviews."""
+
+    text_key: str | None
+    profile: str
+    strict: bool
+    documents: bool  # a text file is one review, not a review a line
+    digests: bool  # what tells duplicates is wanted
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some lines of an input, or all records of one that cannot be cut by lines."""
+
+    source: int  # number of the input
+    index: int  # of the block in it
+    given: Input
+    lines: bytes | None = None  # where the input is a stream
+    span: tuple[int, int] | None = None  # where it is a plain file: bytes in which lines begin
+    first_line: int = 1  # number of the first of `lines`
+
+
+@dataclass
+class Reviews:
+    """Encoded reviews in the order of their input."""
+
+    encoded: list[bytes]
+    rows: list[int]  # place of each in its block
+    report: ReadingReport
+    keys: list[str] | None = None  # of the first record without text, for a message
+    found_key: bool = False
+
+
+def cut(source: int, given: Input, request: Request) -> Iterator[Block]:
+    """Yield the blocks of an input."""
+    if not is_cut_by_lines(given, request):
+        yield Block(source, 0, given)
+    elif given.compression is None and not given.is_remote:
+        size = given.stored_bytes or 0
+        if size == 0:
+            raise InputError(f"{given.location}: the file is empty")
+        for index, start in enumerate(range(0, size, BLOCK_BYTES)):
+            yield Block(source, index, given, span=(start, min(start + BLOCK_BYTES, size)))
+    else:
+        with given.open() as file:
+            yield from _cut_stream(source, given, file)
+
+
+def is_cut_by_lines(given: Input, request: Request) -> bool:
+    """Return whether an input's records are its lines; a `.json` may be one array."""
+    reader = reader_of(given, request.documents)
+    if reader != "json":
+        return reader.endswith("lines")
+    with given.open() as file:
+        return not begins_an_array(file.read(READ_AHEAD))
+
+
+def _cut_stream(source: int, given: Input, file: IO[bytes]) -> Iterator[Block]:
+    index, line, rest = 0, 1, b""
+    while piece := _read_fully(file, BLOCK_BYTES):
+        end = piece.rfind(b"\n") + 1
+        if end == 0:  # a line longer than a block
+            rest += piece
+            if len(rest) > LONGEST_RECORD:
+                break  # the block's reader says where
+            continue
+        lines, rest = rest + piece[:end], piece[end:]
+        yield Block(source, index, given, lines=lines, first_line=line)
+        index, line = index + 1, line + lines.count(b"\n")
+    if rest:
+        yield Block(source, index, given, lines=rest, first_line=line)
+
+
+def _read_fully(file: IO[bytes], size: int) -> bytes:
+    """Return so many bytes unless the stream ends: decompressors return fewer at a time."""
+    parts: list[bytes] = []
+    while size > 0 and (part := file.read(min(size, READ_BYTES))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def read_block(block: Block, request: Request) -> Iterator[Reviews]:
+    """Encode a block; of an input that is not cut by lines, in parts of about a block's size."""
+    if block.lines is None and block.span is None:
+        yield from _encode_records(block, request)
+    else:
+        yield _encode_lines(block, request)
+
+
+def _encode_lines(block: Block, request: Request) -> Reviews:
+    is_text = block.given.kind == ".txt"
+    loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
+    try:
+        lines = _lines(block)
+        with _no_collector():
+            return _encode(enumerate(lines), loads, slow, request)
+    except InputError as error:
+        raise InputError(_with_place(str(error), block)) from error
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep the garbage collector from looking through a block's records: a seventh of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _lines(block: Block) -> list[bytes]:
+    content = block.lines if block.lines is not None else _lines_of_span(block)
+    lines = content.split(b"\n")
+    if len(content) > LONGEST_RECORD:
+        for row, line in enumerate(lines):
+            if is_too_long(line):
+                raise InputError(f"{PLACE}{row} : {TOO_LONG}")
+    if block.index == 0:
+        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+    return lines[:-1] if not lines[-1] else lines
+
+
+def _lines_of_span(block: Block) -> bytes:
+    """Return the lines that begin in the span."""
+    assert block.span is not None
+    start, end = block.span
+    with open(block.given.location, "rb") as file:
+        if start:
+            file.seek(start - 1)
+            start += len(file.readline(LONGEST_RECORD + 2)) - 1  # the line that began before
+        if start >= end:
+            return b""
+        file.seek(start)
+        content = file.read(end - start)
+        return content if content.endswith(b"\n") else content + file.readline(LONGEST_RECORD + 2)
+
+
+def _with_place(message: str, block: Block) -> str:
+    """Put the number of the line where the message has a sign for its place in the block."""
+    before, sign, after = message.partition(PLACE)
+    if not sign:
+        return message
+    row, _, after = after.partition(" ")
+    first = block.first_line if block.span is None else 1 + _newlines(block)
+    return f"{before}{block.given.location}, line {first + int(row)}{after}"
+
+
+def _newlines(block: Block) -> int:
+    """Return the lines that begin before the span."""
+    assert block.span is not None
+    left, count, last = block.span[0], 0, b"\n"
+    with open(block.given.location, "rb") as file:
+        while left > 0 and (part := file.read(min(READ_BYTES, left))):
+            count, left, last = count + part.count(b"\n"), left - len(part), part
+    return count + (not last.endswith(b"\n"))
+
+
+def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
+    """Encode numbered raw rows.
+
+    `loads` makes a dictionary of a row, quickly, or fails; what it does not make one of is parsed
+    by `slow`, given the sign for its place: None for a blank row.
+    """
+    encode = _profile(request.profile).encode
+    wanted = TEXT_KEYS if request.text_key is None else (request.text_key,)
+    strict, reviews = request.strict, Reviews([], [], ReadingReport())
+    report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
+    for row, raw in rows:
+        try:
+            record = loads(raw)
+        except ValueError:  # NaN, lone surrogates, broken bytes, single quotes may yet be read
+            record = None
+        if type(record) is not dict and (record := slow(raw, f"{PLACE}{row} ", strict)) is None:
+            continue
+        report.records += 1
+        if type(record) is Record and record.repaired:
+            report.repaired_text += 1
+        for key in wanted:
+            if key in record:
+                break
+        else:
+            reviews.keys = reviews.keys or list(record)
+            report.missing_text += 1
+            continue
+        reviews.found_key = True
+        text = record[key]
+        if type(text) is not str:
+            # orjson makes a float of a whole number too large for it
+            exact = record if type(record) is Record else slow(raw, f"{PLACE}{row} ", strict)
+            text = text_of(exact[key])
+        try:
+            if accept(text, report, strict):
+                encoded.append(encode(text))
+                kept_rows.append(row)
+        except ValueError as error:
+            raise InputError(f"{PLACE}{row} : {error}; mend the text") from error
+    return reviews
+
+
+@cache
+def _profile(name: str) -> TextProfile:
+    return text_profile(name)
+
+
+def _never(raw: Any) -> None:
+    """Stand in for a quick parser where there is none."""
+
+
+def _json_loads() -> Any:
+    """Return orjson's parser where it is installed."""
+    try:
+        from orjson import loads
+    except ImportError:
+        return _never
+    return loads
+
+
+def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
+    """Encode all records of an input, in parts."""
+    records = read_records(block.given, strict=request.strict, whole=request.documents)
+    part: list[tuple[int, Record]] = []
+    size = row = 0
+    for row, record in enumerate(records):
+        part.append((row, record))
+        size += sum(len(value) for value in record.values() if isinstance(value, str))
+        if size >= BLOCK_BYTES:
+            yield _encode_part(part, request)
+            part, size = [], 0
+    if part or row == 0:
+        yield _encode_part(part, request)
+
+
+def _encode_part(part: list[tuple[int, Record]], request: Request) -> Reviews:
+    start = part[0][0] if part else 0
+    try:
+        rows = ((row - start, record) for row, record in part)
+        return _encode(rows, _never, lambda record, place, strict: record, request)
+    except InputError as error:  # of a text: the record knows its place
+        before, sign, after = str(error).partition(PLACE)
+        row, _, after = after.partition(" ")
+        place = part[int(row)][1].place if sign else ""
+        raise InputError(f"{before}{place}{after}") from error
+
+
+def block_file(folder: Path, source: int, index: int) -> Path:
+    """Return where a block's reviews are spilled."""
+    return folder / f"block-{source:05d}-{index:07d}"
+
+
+def blocks_of(folder: Path, source: int) -> Iterator[Path]:
+    """Return the files of the blocks of one source that are spilled."""
+    return folder.glob(f"block-{source:05d}-*")
+
+
+def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:
+    """Return the reviews' places among all, uint64: they grow in the order of the input."""
+    high = (block.source << 44) | (index << 24)
+    return np.uint64(high) + np.array(rows, dtype=np.uint64)

@@ -1,0 +1,73 @@
+"""A corpus held against its description, byte by byte."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.errors import InputError
+from model.text.profiles import text_profile
+
+from ..corpus import META_FILE, SPLITS, Split, offsets_file, open_corpus, tokens_file
+
+PIECE = 1 << 22  # symbols, and offsets, in memory at a time
+
+
+def check_corpus(folder: Path) -> dict[str, Any]:
+    """Return what meta.json says of the splits, once every byte has been held against it.
+
+    Raises InputError where a file is missing or cut short, a checksum differs, the offsets do not
+    rise from zero to the end, or a review does not begin as its text profile has it.
+    """
+    corpus = open_corpus(folder)  # which holds the vocabulary against its digest
+    prefix = text_profile(corpus.text_profile).prefix.encode()
+    for name in SPLITS:
+        size = corpus.meta["splits"][name]
+        _check_digest(folder / tokens_file(name), size["sha256"])
+        if "offsets_sha256" in size:  # corpora of the first release have none
+            _check_digest(folder / offsets_file(name), size["offsets_sha256"])
+        _check_offsets(corpus.splits[name], prefix, folder / offsets_file(name))
+        _check_symbols(corpus.splits[name], size["bytes"], folder / tokens_file(name))
+    sizes: dict[str, Any] = corpus.meta["splits"]
+    return sizes
+
+
+def _check_digest(path: Path, expected: str) -> None:
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise InputError(
+            f"{path}: has changed since it was prepared (SHA-256 {found[:16]}..., {META_FILE} says "
+            f"{expected[:16]}...); prepare the corpus again"
+        )
+
+
+def _check_offsets(split: Split, prefix: bytes, path: Path) -> None:
+    offsets = split.offsets
+    if not (offsets[0] == 0 and offsets[-1] == len(split.tokens)):
+        raise InputError(f"{path}: does not run from zero to the end; prepare the corpus again")
+    last = max(len(split.tokens) - 1, 0)
+    for start in range(0, split.reviews, PIECE):
+        piece = np.asarray(offsets[start : start + PIECE + 1])
+        if (np.diff(piece) < min(len(prefix), 1)).any():
+            raise InputError(f"{path}: does not rise by whole reviews; prepare the corpus again")
+        # As many symbols as it has bytes are enough to say it.
+        begins = split.tokens[np.minimum(piece[:-1, None] + np.arange(len(prefix)), last)]
+        different = np.unique(begins, axis=0) if len(prefix) else begins[:0]
+        if not all(split.tokenizer.decode(row).startswith(prefix) for row in different):
+            raise InputError(f"{path}: a review does not begin where it says; prepare it again")
+
+
+def _check_symbols(split: Split, text_bytes: int, path: Path) -> None:
+    """Hold the symbols against the vocabulary and the bytes of text that were prepared."""
+    found = 0
+    for start in range(0, len(split.tokens), PIECE):
+        piece = np.asarray(split.tokens[start : start + PIECE])
+        if piece.max() >= split.tokenizer.vocabulary_size:
+            raise InputError(f"{path}: a symbol that the vocabulary lacks; prepare it again")
+        found += split.tokenizer.count_bytes(piece)
+    if found != text_bytes:
+        raise InputError(
+            f"{path}: says {found:,} bytes of text, {META_FILE} {text_bytes:,}; prepare it again"
+        )

@@ -1,0 +1,87 @@
+"""Blocks encoded by several processes, each spilled as it is done."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from model.files.storage import read_json, write_json
+
+from ..reading.inputs import Input
+from .blocks import Block, Request, block_file, blocks_of, cut, read_block, row_ids
+from .processes import spread
+from .sorted_runs import Spill, write_spill
+
+
+def scatter(
+    inputs: Sequence[Input], folder: Path, request: Request, seed: int | None, workers: int
+) -> list[Spill]:
+    """Spill every block of every input; return the spills in the order of the input.
+
+    seed: of the order of the corpus; None keeps the input's. A block that is spilled already is
+    not encoded again, unless its input has changed or is to be read in another way.
+    """
+    folder.mkdir(exist_ok=True)
+    for number, given in enumerate(inputs):
+        _drop_other_blocks(
+            folder, number, {"input": given.identity, "seed": seed, **asdict(request)}
+        )
+    spills: list[Spill] = []
+    blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
+    stored = sum(given.stored_bytes or 0 for given in inputs)
+    # disable=None: a bar on a terminal, nothing in a log
+    with tqdm(desc="reading", unit=" blocks", disable=None) as bar:
+        work = partial(spill_block, folder=folder, request=request, seed=seed)
+        for done in spread(work, blocks, workers if stored > 0 else 1):
+            spills += done
+            bar.update(len(done))
+    return spills
+
+
+def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
+    """Remove the blocks of a source that were not made as `wanted`; note what they are made of."""
+    notes = folder / f"source-{source:05d}.json"
+    known = read_json(notes) if notes.is_file() else None
+    # What was read strictly holds nothing that a reading which is not would have replaced.
+    if known not in (wanted, {**wanted, "strict": True}):
+        for path in blocks_of(folder, source):
+            path.unlink()
+    write_json(notes, wanted)
+
+
+def spill_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Spill]:
+    """Encode a block and write its spills, one unless its input cannot be cut by lines."""
+    first = Spill(block_file(folder, block.source, block.index), block.source)
+    whole = block.lines is None and block.span is None
+    if first.finished and not whole:
+        return [first]
+    spills = []
+    for number, reviews in enumerate(read_block(block, request)):
+        index = block.index + number
+        spill = Spill(block_file(folder, block.source, index), block.source)
+        ids = row_ids(block, index, reviews.rows)
+        write_spill(spill, reviews, ids, keys_of(ids, seed), request.digests)
+        spills.append(spill)
+    return spills
+
+
+def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
+    """Return what the corpus is sorted by, uint64 [n]: a bijection of the places, or they.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood 2014) of the place plus a seeded offset.
+    """
+    if seed is None:
+        return ids
+    z = ids * np.uint64(0x9E3779B97F4A7C15) + mixed(np.array([seed], np.uint64))
+    return mixed(z)
+
+
+def mixed(z: np.ndarray) -> np.ndarray:
+    """Return the finaliser's output for uint64 [n]."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,150 @@
+"""Spills merged into the files of a corpus, one stretch of keys at a time."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from tqdm import tqdm
+
+from ..corpus import SPLITS, offsets_file, tokens_file
+from .sorted_runs import DATA, Spill
+
+STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
+
+
+def gather(spills: Sequence[Spill], folder: Path, counts: Sequence[int]) -> dict[str, Any]:
+    """Write the splits, so many reviews each, from the spills in the order of the keys."""
+    total = sum(spill.report()["bytes"] for spill in spills)
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(SplitWriter(folder, name, count))
+            for name, count in zip(SPLITS, counts, strict=True)
+        ]
+        bar = stack.enter_context(
+            tqdm(total=total, desc="sorting", unit="B", unit_scale=True, disable=None)
+        )
+        writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
+        written: Future[int] | None = None
+        for reviews in _stretches(spills, 1 + total // STRETCH_BYTES):
+            if written is not None:
+                bar.update(written.result())
+            written = writing.submit(_write, writers, reviews)
+        if written is not None:
+            bar.update(written.result())
+    return {name: writer.size() for name, writer in zip(SPLITS, writers, strict=True)}
+
+
+def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
+    """Write reviews, filling split after split; return their bytes."""
+    size = sum(map(len, reviews))
+    for writer in writers:
+        reviews = writer.take(reviews)
+    return size
+
+
+def _stretches(spills: Sequence[Spill], count: int) -> Iterator[list[memoryview]]:
+    """Yield reviews in the order of their keys, a stretch of keys at a time."""
+    edges = _edges(spills, count)
+    places = [np.searchsorted(spill.entries()["key"], edges).tolist() for spill in spills]
+    places = [
+        [0, *inner, len(spill.entries())] for inner, spill in zip(places, spills, strict=True)
+    ]
+    positions = [0] * len(spills)  # in the spills' bytes
+    for stretch in range(count):
+        entries, parts, start = [], [], 0
+        for number, spill in enumerate(spills):
+            index = spill.entries()[places[number][stretch] : places[number][stretch + 1]]
+            size = int(index["length"].sum(dtype=np.int64))
+            parts.append(_bytes_of(spill, positions[number], size))
+            positions[number] += size
+            entries.append(_placed(index, spill, places[number][stretch], start))
+            start += size
+        yield _sorted(entries, b"".join(parts))
+
+
+def _edges(spills: Sequence[Spill], count: int) -> np.ndarray:
+    """Return keys that cut what there is into stretches of about the same number of reviews."""
+    sample = np.concatenate([spill.entries()["key"][::64] for spill in spills])
+    sample.sort()
+    if not len(sample):
+        return np.zeros(count - 1, np.uint64)
+    return sample[np.arange(1, count) * len(sample) // count]
+
+
+def _bytes_of(spill: Spill, start: int, size: int) -> bytes:
+    with open(spill.path(DATA), "rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+_PLACED = np.dtype([("key", "<u8"), ("start", "<i8"), ("end", "<i8")])
+
+
+def _placed(index: np.ndarray, spill: Spill, first: int, start: int) -> np.ndarray:
+    """Return keys and places of reviews in a stretch's bytes; duplicates are left out."""
+    placed = np.empty(len(index), _PLACED)
+    placed["key"] = index["key"]
+    placed["end"] = start + np.cumsum(index["length"], dtype=np.int64)
+    placed["start"] = placed["end"] - index["length"]
+    kept = spill.kept()
+    return placed if kept is None else placed[kept[first : first + len(index)]]
+
+
+def _sorted(entries: list[np.ndarray], content: bytes) -> list[memoryview]:
+    rows = np.concatenate(entries) if entries else np.empty(0, _PLACED)
+    rows = rows[np.argsort(rows["key"], kind="stable")]
+    view = memoryview(content)
+    starts, ends = rows["start"].tolist(), rows["end"].tolist()
+    return [view[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+class SplitWriter:
+    """The two files of a split, filled up to a number of reviews."""
+
+    def __init__(self, folder: Path, name: str, reviews: int):
+        self.left, self.reviews, self.position = reviews, reviews, 0
+        self.content_digest, self.offsets_digest = hashlib.sha256(), hashlib.sha256()
+        self.paths = (folder / tokens_file(name), folder / offsets_file(name))
+
+    def __enter__(self) -> "SplitWriter":
+        self.content: BinaryIO = open(self.paths[0], "wb")  # closed in __exit__
+        self.offsets: BinaryIO = open(self.paths[1], "wb")
+        self._write_offsets(np.zeros(1, "<i8"))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.content.close()
+        self.offsets.close()
+
+    def take(self, reviews: list[memoryview]) -> list[memoryview]:
+        """Write what still fits; return the rest."""
+        mine, rest = reviews[: self.left], reviews[self.left :]
+        if mine:
+            self.append(b"".join(mine), np.fromiter(map(len, mine), np.int64, len(mine)))
+        return rest
+
+    def append(self, content: bytes, lengths: np.ndarray) -> None:
+        """Write reviews end to end; lengths, int64 [n], are in symbols."""
+        self.left -= len(lengths)
+        self._write_offsets(self.position + lengths.cumsum())
+        self.position += int(lengths.sum())
+        self.content.write(content)
+        self.content_digest.update(content)
+
+    def _write_offsets(self, offsets: np.ndarray) -> None:
+        packed = offsets.astype("<i8").tobytes()
+        self.offsets.write(packed)
+        self.offsets_digest.update(packed)
+
+    def size(self) -> dict[str, Any]:
+        """Return what meta.json says of the split."""
+        return {
+            "reviews": self.reviews,
+            "bytes": self.position,
+            "sha256": self.content_digest.hexdigest(),
+            "offsets_sha256": self.offsets_digest.hexdigest(),
+        }

@@ -1,0 +1,259 @@
+"""Reviews to a shuffled, split corpus: side by side, in bounded memory, resumable.
+
+Every review gets a 64-bit key, a seeded bijection of its place in the input. The corpus is the
+reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded and
+spilled, each sorted; then stretches of keys are gathered from all spills, one at a time. Neither
+the number of processes nor the size of the stretches changes what comes out. That is a corpus of
+bytes; for one of a vocabulary's symbols it is text, which is then encoded.
+"""
+
+import logging
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.errors import InputError
+from model.files.storage import read_json, write_json
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
+
+from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_FILE, SPLITS
+from ..reading.inputs import Input, expand
+from ..reading.texts import TEXT_KEYS
+from .blocks import Request
+from .encoding import scatter
+from .merging import gather
+from .sorted_runs import Spill, holds_reviews, mark_duplicates, total_report
+from .tokenization import DESCRIPTION_FILE, tokenize
+from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
+
+SPILL_FOLDER = "blocks"
+TEXT_FOLDER = "text"  # of a corpus that is to be encoded with a vocabulary
+TEXT_FILE = "text.json"  # in it, where it is whole
+TOKENS_FOLDER = "tokens"
+DUPLICATES_AT_ONCE = 4_000_000  # reviews whose digests are in memory together
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What a corpus is made of, and how."""
+
+    text_key: str | None = None
+    split: tuple[float, ...] = (1000, 1, 1)
+    seed: int = 0
+    profile: str = "openai"
+    strict: bool = False
+    documents: bool = False
+    deduplicate: bool = False
+    shuffle: bool = True
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"--seed {self.seed}: it must be between 0 and 2^63")
+        finite = all(math.isfinite(part) for part in self.split)
+        if (
+            len(self.split) != len(SPLITS)
+            or not finite
+            or min(self.split) < 0
+            or self.split[0] <= 0
+        ):
+            raise InputError(
+                f"--split {','.join(f'{part:g}' for part in self.split)}: expected three parts for "
+                "train, valid and test, none negative, the first above zero, as in 1000,1,1"
+            )
+        text_profile(self.profile)
+
+    def request(self) -> Request:
+        """Return what the encoding of a block depends on."""
+        return Request(self.text_key, self.profile, self.strict, self.documents, self.deduplicate)
+
+
+def prepare_corpus(
+    inputs: Sequence[str | Path], output: Path, preparation: Preparation, workers: int = 1
+) -> dict[str, Any]:
+    """Write the corpus folder `output` and return its `meta.json`.
+
+    Nothing that looks finished exists before the end: the work happens in `output` + ".partial".
+    Whatever ended a call, the next one for the same output goes on with the blocks that it left
+    there, of inputs that are still the same. Raises InputError for inputs that cannot be read, and
+    where `output` exists.
+    """
+    found = expand(inputs)
+    if output.exists():
+        raise InputError(f"{output}: exists already; remove it or name another folder")
+    partial = output.with_name(output.name + PARTIAL)
+    _go_on(partial, _request(found, preparation), keep=SPILL_FOLDER)
+    try:
+        text = _prepare_text(found, partial, preparation, workers)
+    except InputError:
+        if holds_reviews(partial / SPILL_FOLDER):
+            log.info("%s: kept; once that is mended, the same --output goes on with it", partial)
+        else:
+            shutil.rmtree(partial)
+        raise
+    tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
+    meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
+    write_json(partial / META_FILE, meta)
+    for name in (SPILL_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
+        shutil.rmtree(partial / name, ignore_errors=True)
+    (partial / REQUEST_FILE).unlink()
+    partial.rename(output)
+    return meta
+
+
+def _prepare_text(
+    found: Sequence[Input], partial: Path, preparation: Preparation, workers: int
+) -> dict[str, Any]:
+    """Write the splits as bytes; return their sizes and what was met on the way."""
+    if preparation.vocabulary.is_bytes:
+        return _sort(found, partial, partial, preparation, workers)
+    text = partial / TEXT_FOLDER
+    finished = text / TEXT_FILE
+    if not finished.is_file():
+        text.mkdir(exist_ok=True)
+        write_json(finished, _sort(found, partial, text, preparation, workers))
+    return read_json(finished)
+
+
+def _encode(
+    sizes: dict[str, Any], partial: Path, preparation: Preparation, workers: int
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """Encode the text that was prepared, where it is not the corpus already."""
+    vocabulary = preparation.vocabulary
+    if vocabulary.is_bytes:
+        return BYTES, sizes
+    text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
+    _go_on(parts, asdict(vocabulary))
+    described = parts / DESCRIPTION_FILE
+    if not described.is_file():
+        train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
+        made = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
+        made.save(parts)
+        write_json(described, made.describe())
+    tokenizer = load_tokenizer(parts, read_json(described), described)
+    sizes = tokenize(text, sizes, parts, partial, workers)
+    tokenizer.save(partial)
+    return tokenizer, sizes
+
+
+def _sort(
+    found: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
+) -> dict[str, Any]:
+    spills = scatter(
+        found,
+        partial / SPILL_FOLDER,
+        preparation.request(),
+        preparation.seed if preparation.shuffle else None,
+        workers,
+    )
+    _refuse_inputs_without_text(found, spills, preparation.text_key)
+    report = total_report(spills)
+    log.info(report.summary())
+    kept = sum(spill.report()["reviews"] for spill in spills)
+    duplicates = 0
+    if preparation.deduplicate:
+        duplicates = mark_duplicates(spills, 1 + kept // DUPLICATES_AT_ONCE)
+        log.info("%s duplicates left out", f"{duplicates:,}")
+    counts = split_counts(kept - duplicates, preparation.split)
+    sizes = gather(spills, text, counts)
+    return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
+
+
+def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
+    """Return what the text of a corpus depends on; not its vocabulary, which comes after it."""
+    wanted = asdict(preparation)
+    del wanted["vocabulary"]
+    given = [each.identity for each in inputs]
+    return {"inputs": given, **wanted, "split": list(preparation.split)}
+
+
+def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
+    """Make a folder to work in, emptied unless the same work was begun there.
+
+    keep: what stays in it for other work too.
+    """
+    path = folder / REQUEST_FILE
+    if path.is_file() and read_json(path) == request:
+        log.info("going on with %s", folder)
+        return
+    if folder.exists() and not _is_ours(folder):
+        raise InputError(f"{folder}: is to be worked in, but holds something else; move it away")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(path, {})  # no request, until nothing is left of another
+    for left in folder.iterdir():
+        if left.is_dir() and left.name != keep:
+            shutil.rmtree(left)
+        elif left.name not in (keep, REQUEST_FILE):
+            left.unlink()
+    write_json(path, request)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether what a folder holds is left from preparing a corpus, by any version."""
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    leftovers = (name.startswith(("bucket-", f".{REQUEST_FILE}")) for name in names)
+    return bool(names & {REQUEST_FILE, META_FILE}) or all(leftovers)
+
+
+def _refuse_inputs_without_text(
+    inputs: Sequence[Input], spills: Sequence[Spill], text_key: str | None
+) -> None:
+    for number, given in enumerate(inputs):
+        reports = [spill.report() for spill in spills if spill.source == number]
+        if not any(report["reading"]["records"] for report in reports):
+            raise InputError(f"{given.location}: no records in it")
+        if not any(report["found_key"] for report in reports):
+            present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
+            wanted = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
+            raise InputError(
+                f"{given.location}: {wanted} among its keys ({present or 'none'}); name one with "
+                "--text-key"
+            )
+
+
+def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
+    """Share reviews out in proportion, at least one for every part that is not zero."""
+    wanted = sum(part > 0 for part in parts)
+    if reviews < wanted:
+        raise InputError(
+            f"{reviews} reviews cannot fill {wanted} splits; give more reviews, or a --split "
+            "with zeros, as in 1,0,0"
+        )
+    edges = np.rint(np.cumsum(parts) / np.sum(parts) * reviews).astype(int)
+    counts = np.diff(edges, prepend=0).tolist()
+    for index, part in enumerate(parts):
+        if part > 0 and counts[index] == 0:
+            counts[index] += 1
+            counts[int(np.argmax(counts))] -= 1
+    return counts
+
+
+def _describe(
+    inputs: Sequence[Input],
+    preparation: Preparation,
+    tokenizer: Tokenizer,
+    sizes: dict[str, Any],
+    reading: dict[str, int],
+) -> dict[str, Any]:
+    return {
+        "format_version": BYTES_VERSION if tokenizer is BYTES else FORMAT_VERSION,
+        **tokenizer.describe(),
+        "text_profile": preparation.profile,
+        "seed": preparation.seed,
+        "shuffled": preparation.shuffle,
+        "deduplicated": preparation.deduplicate,
+        "split": list(preparation.split),
+        "splits": sizes,
+        "sources": [given.name for given in inputs],
+        "reading": reading,
+    }

@@ -1,0 +1,138 @@
+"""Encoded blocks on disk, each sorted by the keys that order the corpus.
+
+A spill is a folder's worth of small arrays in three files: the reviews end to end, an index (key,
+length, place in the input, and where asked for a digest), and last the block's report: a spill
+without one was not finished.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.files.storage import read_json, write_json
+
+from ..reading.texts import ReadingReport
+from .blocks import Reviews
+
+INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("length", "<u4")])
+DIGESTS = np.dtype([("high", "<u8"), ("low", "<u8")])
+REPORT, DATA, ENTRIES, DIGEST, DROPPED = ".json", ".bin", ".index", ".digests", ".dropped"
+
+
+@dataclass(frozen=True)
+class Spill:
+    """The files of one block's reviews."""
+
+    base: Path
+    source: int  # number of its input
+
+    def path(self, suffix: str) -> Path:
+        """Return one of the files."""
+        return self.base.with_name(self.base.name + suffix)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of it was written."""
+        return self.path(REPORT).is_file()
+
+    def report(self) -> dict[str, Any]:
+        """Return what was met in the block."""
+        return read_json(self.path(REPORT))
+
+    def entries(self) -> np.ndarray:
+        """Return the index, INDEX [reviews] in the order of the keys."""
+        return _mapped(self.path(ENTRIES), INDEX)
+
+    def digests(self) -> np.ndarray:
+        """Return the digests, DIGESTS [reviews]."""
+        return _mapped(self.path(DIGEST), DIGESTS)
+
+    def kept(self) -> np.ndarray | None:
+        """Return which reviews are no duplicates, bool [reviews]; None where all are kept."""
+        path = self.path(DROPPED)
+        return ~_mapped(path, np.dtype(bool)) if path.is_file() else None
+
+
+def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
+
+
+def holds_reviews(folder: Path) -> bool:
+    """Return whether any block in the folder has a review."""
+    return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
+
+
+def write_spill(
+    spill: Spill, reviews: Reviews, ids: np.ndarray, keys: np.ndarray, digests: bool
+) -> None:
+    """Write reviews with their places and keys, uint64 [n] each, in the order of the keys."""
+    order = np.argsort(keys, kind="stable")
+    encoded = [reviews.encoded[i] for i in order.tolist()]
+    index = np.empty(len(order), INDEX)
+    index["key"], index["id"] = keys[order], ids[order]
+    index["length"] = np.fromiter(map(len, encoded), np.uint32, len(encoded))
+    spill.path(DATA).write_bytes(b"".join(encoded))
+    spill.path(ENTRIES).write_bytes(index.tobytes())
+    if digests:
+        spill.path(DIGEST).write_bytes(digests_of(encoded).tobytes())
+    report = {
+        "reading": vars(reviews.report),
+        "found_key": reviews.found_key,
+        "keys": reviews.keys,
+        "reviews": len(encoded),
+        "bytes": int(index["length"].sum(dtype=np.int64)),
+    }
+    write_json(spill.path(REPORT), report)
+
+
+def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
+    """Return 128 bits for each review that tell it from any other, DIGESTS [n]."""
+    joined = b"".join(hashlib.blake2b(review, digest_size=16).digest() for review in encoded)
+    return np.frombuffer(joined, DIGESTS)
+
+
+def total_report(spills: Sequence[Spill]) -> ReadingReport:
+    """Add the reports of all blocks up."""
+    total = ReadingReport()
+    for spill in spills:
+        total += ReadingReport(**spill.report()["reading"])
+    return total
+
+
+def mark_duplicates(spills: Sequence[Spill], partitions: int) -> int:
+    """Mark all but the first of equal reviews, first in the order of the input; return how many.
+
+    Equal digests fall in the same of `partitions` parts, and one part is in memory at a time:
+    24 bytes for each review in it.
+    """
+    dropped = [np.zeros(len(spill.entries()), bool) for spill in spills]
+    count = 0
+    for part in range(partitions):
+        found = [_of_part(spill, number, part, partitions) for number, spill in enumerate(spills)]
+        rows = np.concatenate(found)
+        rows = rows[np.lexsort((rows["id"], rows["low"], rows["high"]))]
+        same = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
+        for row in rows[1:][same]:
+            dropped[row["spill"]][row["place"]] = True
+        count += int(same.sum())
+    for spill, marks in zip(spills, dropped, strict=True):
+        spill.path(DROPPED).write_bytes(marks.tobytes())
+    return count
+
+
+_ROW = np.dtype(
+    [("high", "<u8"), ("low", "<u8"), ("id", "<u8"), ("spill", "<u4"), ("place", "<u4")]
+)
+
+
+def _of_part(spill: Spill, number: int, part: int, partitions: int) -> np.ndarray:
+    digests, entries = spill.digests(), spill.entries()
+    places = np.flatnonzero(digests["high"] % np.uint64(partitions) == part)
+    rows = np.empty(len(places), _ROW)
+    rows["high"], rows["low"] = digests["high"][places], digests["low"][places]
+    rows["id"], rows["place"], rows["spill"] = entries["id"][places], places, number
+    return rows

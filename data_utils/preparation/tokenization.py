@@ -1,0 +1,110 @@
+"""A corpus's text, prepared as bytes, as the symbols of a vocabulary: side by side, resumable.
+
+Stretches of whole reviews are encoded each into a part, and the parts written end to end. Every
+review is encoded by itself, so neither the stretches nor the processes change what comes out.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from model.files.storage import read_json, write_atomically
+from model.text.tokenizer import Tokenizer, load_tokenizer
+
+from ..corpus import SPLITS, Split, map_split
+from .merging import SplitWriter
+from .processes import spread
+
+DESCRIPTION_FILE = "tokenizer.json"  # of the vocabulary in the folder of the parts
+STRETCH_BYTES = 4 << 20  # of text, encoded at a time; it takes about thirty times as much memory
+
+
+class Stretch(NamedTuple):
+    """Some reviews of a split of text."""
+
+    split: str
+    first: int
+    last: int  # exclusive
+
+
+def tokenize(
+    text: Path, sizes: Mapping[str, Any], parts: Path, output: Path, workers: int
+) -> dict[str, Any]:
+    """Write the splits as symbols to `output`; return what meta.json says of them.
+
+    text: a folder of splits in bytes; sizes: what `gather` said of them. parts: a folder with the
+    vocabulary; what is encoded there already is not encoded again.
+    """
+    splits = {name: _text_split(text, name, sizes) for name in SPLITS}
+    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name])]
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(SplitWriter(output, name, splits[name].reviews))
+            for name in SPLITS
+        }
+        total = sum(len(split.tokens) for split in splits.values())
+        bar = stack.enter_context(
+            tqdm(total=total, desc="encoding", unit="B", unit_scale=True, disable=None)
+        )
+        encode = partial(encode_stretch, text=text, sizes=sizes, parts=parts)
+        for stretch, part in zip(stretches, spread(encode, stretches, workers), strict=True):
+            lengths = np.fromfile(_lengths_file(part), "<i8")
+            writers[stretch.split].append(part.read_bytes(), lengths)
+            offsets = splits[stretch.split].offsets
+            bar.update(int(offsets[stretch.last] - offsets[stretch.first]))
+    return {
+        name: {**writers[name].size(), "tokens": writers[name].position, "bytes": len(split.tokens)}
+        for name, split in splits.items()
+    }
+
+
+def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
+    return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
+
+
+def _cut(name: str, split: Split) -> Iterator[Stretch]:
+    """Cut a split into stretches of about the same number of bytes."""
+    goals = np.arange(0, len(split.tokens), STRETCH_BYTES)
+    edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
+    for first, last in pairwise(edges):
+        yield Stretch(name, first, last)
+
+
+def encode_stretch(stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], parts: Path) -> Path:
+    """Encode a stretch unless that was done; return its symbols' file."""
+    part = parts / f"{stretch.split}-{stretch.first:012d}-{stretch.last:012d}.bin"
+    if not _lengths_file(part).is_file():
+        split = _text_split(text, stretch.split, sizes)
+        offsets = split.offsets[stretch.first : stretch.last + 1].tolist()
+        content = split.tokens[offsets[0] : offsets[-1]].tobytes()
+        places = pairwise(offset - offsets[0] for offset in offsets)
+        _write_part(part, content, [content[start:end] for start, end in places])
+    return part
+
+
+def _write_part(part: Path, content: bytes, reviews: list[bytes]) -> None:
+    tokenizer = _tokenizer_of(part.parent)
+    encoded = [tokenizer.encode(review) for review in reviews]
+    tokens = np.concatenate(encoded)
+    assert tokenizer.decode(tokens) == content, f"{part}: the vocabulary loses text"
+    lengths = np.fromiter(map(len, encoded), "<i8", len(encoded))
+    little_endian = tokens.astype(tokenizer.dtype.newbyteorder("<"))
+    write_atomically(part, lambda path: path.write_bytes(little_endian.tobytes()))
+    write_atomically(_lengths_file(part), lambda path: path.write_bytes(lengths.tobytes()))
+
+
+def _lengths_file(part: Path) -> Path:
+    """Return the file of the symbols in each review, written last: with it, a part is finished."""
+    return part.with_suffix(".lengths")
+
+
+@cache
+def _tokenizer_of(parts: Path) -> Tokenizer:
+    path = parts / DESCRIPTION_FILE
+    return load_tokenizer(parts, read_json(path), path)

@@ -1,0 +1,179 @@
+"""The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
+
+import logging
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from model.errors import InputError
+from model.files.storage import read_json
+from model.text.subwords import FEWEST_SYMBOLS, SubwordTokenizer, sentencepiece, train_vocabulary
+from model.text.tokenizer import BYTES, MOST_SYMBOLS, SUBWORD_KINDS, Tokenizer, load_tokenizer
+
+from ..corpus import META_FILE, Split, map_split
+from .processes import CONTEXT, ignore_interrupts
+
+MODEL_CONFIG = "config.json"
+LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
+SECONDS_BETWEEN_LOOKS = 0.2
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """Which symbols a corpus is made of."""
+
+    tokenizer: str = BYTES.kind
+    """bytes; bpe or unigram, trained; or the folder of a corpus or a model: its vocabulary."""
+    size: int = 8192
+    """V, where it is trained."""
+    sample_bytes: int = 50_000_000
+    """Bytes of the train split that it is trained on, at most; unigram takes about 25 times as much
+    memory."""
+
+    def __post_init__(self) -> None:
+        if self.is_bytes:
+            return
+        if not self.is_trained:
+            borrowed_tokenizer(Path(self.tokenizer))
+            return
+        sentencepiece()
+        if not FEWEST_SYMBOLS <= self.size <= MOST_SYMBOLS:
+            raise InputError(
+                f"--vocabulary-size {self.size}: between {FEWEST_SYMBOLS}, since every byte has a "
+                f"symbol, and {MOST_SYMBOLS}"
+            )
+        if not 0 < self.sample_bytes <= LARGEST_SAMPLE:
+            raise InputError(
+                f"--tokenizer-sample {self.sample_bytes}: between 1 and {LARGEST_SAMPLE} bytes"
+            )
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether there is no vocabulary."""
+        return self.tokenizer == BYTES.kind
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is one to train."""
+        return self.tokenizer in SUBWORD_KINDS
+
+
+@dataclass(frozen=True)
+class TrainText:
+    """The train split as bytes, by its place: a process cannot be handed what is mapped."""
+
+    folder: Path
+    reviews: int
+    bytes: int
+
+    def map(self) -> Split:
+        """Map it into memory."""
+        return map_split(self.folder, "train", self.reviews, self.bytes)
+
+
+def make_tokenizer(
+    config: VocabularyConfig, text: TrainText, seed: int, log_file: Path
+) -> Tokenizer:
+    """Train or take the vocabulary; log_file is for what the trainer says."""
+    if not config.is_trained:
+        return borrowed_tokenizer(Path(config.tokenizer))
+    reviews = sample_reviews(text.map(), config.sample_bytes, seed)
+    log.info(
+        "training a %s vocabulary of %s on %s reviews of the train split",
+        config.tokenizer,
+        f"{config.size:,}",
+        f"{len(reviews):,}",
+    )
+    return SubwordTokenizer(config.tokenizer, _train_apart(config, text, reviews, log_file))
+
+
+def borrowed_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a corpus, a model or a run; InputError where there is none."""
+    for path in (folder / META_FILE, folder / MODEL_CONFIG, folder / "model" / MODEL_CONFIG):
+        if path.is_file():
+            tokenizer = load_tokenizer(path.parent, read_json(path), path)
+            if tokenizer.kind == BYTES.kind:
+                raise InputError(f"--tokenizer {folder}: it reads bytes; say --tokenizer bytes")
+            return tokenizer
+    raise InputError(
+        f"--tokenizer {folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder of a "
+        "corpus or a model"
+    )
+
+
+def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
+    """Choose reviews from all over a split: int64, rising, of at most so many bytes together.
+
+    One from each of so many equal stretches as may fit; memory grows with the sample alone.
+    """
+    if len(split.tokens) <= most_bytes:
+        return np.arange(split.reviews)
+    random = np.random.default_rng(seed)
+    count = max(1, split.reviews * most_bytes // len(split.tokens))
+    edges = np.linspace(0, split.reviews, count + 1).astype(np.int64)
+    drawn = random.permutation(random.integers(edges[:-1], edges[1:]))
+    lengths = split.offsets[drawn + 1] - split.offsets[drawn]
+    chosen, room = [], most_bytes
+    for review, length in zip(drawn.tolist(), lengths.tolist(), strict=True):
+        if length <= room:
+            chosen.append(review)
+            room -= length
+    if not chosen:
+        raise InputError(f"--tokenizer-sample {most_bytes}: not one whole review; give more bytes")
+    return np.sort(chosen)
+
+
+def _train_apart(
+    config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
+) -> bytes:
+    """Train in a process of its own: it can be stopped at any time, and says how far it is."""
+    receiver, sender = CONTEXT.Pipe(duplex=False)
+    arguments = (config, text, reviews, log_file, sender)
+    process = CONTEXT.Process(target=_train, args=arguments, daemon=True)
+    process.start()
+    sender.close()  # so that the end of the process is seen here
+    try:
+        with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
+            while not receiver.poll(SECONDS_BETWEEN_LOOKS):
+                bar.set_postfix_str(_last_line(log_file))
+        answer: bytes | InputError = receiver.recv()
+    except EOFError as error:
+        raise ChildProcessError(
+            "the process that trained the vocabulary was killed, perhaps for its memory; run the "
+            "same command with a smaller --tokenizer-sample: it goes on"
+        ) from error
+    finally:
+        process.terminate()
+        process.join()
+    if isinstance(answer, InputError):
+        raise answer
+    return answer
+
+
+def _train(
+    config: VocabularyConfig,
+    text: TrainText,
+    reviews: np.ndarray,
+    log_file: Path,
+    answer: Connection,
+) -> None:
+    ignore_interrupts()
+    train = text.map()
+    places = zip(train.offsets[reviews].tolist(), train.offsets[reviews + 1].tolist(), strict=True)
+    texts = (train.tokens[start:end].tobytes() for start, end in places)
+    try:
+        with open(log_file, "w", encoding="utf-8") as file:
+            answer.send(train_vocabulary(texts, config.tokenizer, config.size, file))
+    except InputError as error:
+        answer.send(error)
+
+
+def _last_line(log_file: Path) -> str:
+    """Return what the trainer said last, without its place in the source."""
+    lines = log_file.read_bytes().splitlines() if log_file.is_file() else []
+    return lines[-1].decode("utf-8", "replace").rpartition("] ")[2][:70] if lines else ""

@@ -1,0 +1,1 @@
+"""Files, pipes and addresses to records, and records to texts."""

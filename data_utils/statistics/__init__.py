@@ -1,0 +1,1 @@
+"""What a corpus is made of, as numbers, a table and a figure."""

@@ -1,0 +1,1 @@
+"""Labels from features: fitted classifiers, fine-tuned heads, where they lie."""

@@ -1,0 +1,216 @@
+"""A fitted classifier on a model's features: weights as safetensors, the rest as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from ..errors import InputError, checked_whole
+from ..features import FeatureKind, Pooling, check_poolings
+from ..files.storage import check_format_version, read_json, write_json
+from ..files.weights import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.weights import check_shapes, load_tensors, save_tensors
+
+FORMAT_VERSION = 4  # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states
+WEIGHTS_FILE = "classifier.safetensors"
+FOLDER = "classifier"  # inside a model directory: the one that travels with the model
+TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
+THRESHOLD = 0.5
+
+Link = Literal["one_vs_rest", "softmax"]
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Logistic regression between C classes, on F features of the last layer's cell state.
+
+    F = H times the poolings: where there are several, their features stand side by side.
+    """
+
+    coefficients: np.ndarray  # float32 [F]; of more than two classes [C, F]
+    intercept: float | np.ndarray  # of more than two classes float32 [C]
+    classes: tuple[str, ...]  # of two: the negative one, the positive one
+    neuron: int  # the unit of largest weight, 0 to H - 1
+    polarity: int  # 1 where a high value of the unit means the last class, else -1
+    model_digest: str  # of the model whose features it reads
+    threshold: float = THRESHOLD  # of the positive one of two classes
+    link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
+    pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
+    neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.classes) == 2
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a text may have any number of the classes: never, here."""
+        return False
+
+    @property
+    def kind(self) -> FeatureKind:
+        """The features that it reads."""
+        return FeatureKind(pooling=self.pooling)
+
+    @property
+    def neuron_column(self) -> int:
+        """Where the unit of largest weight stands among the features, 0 to F - 1."""
+        width = self.coefficients.shape[-1] // len(self.pooling)
+        return self.pooling.index(self.neuron_pooling) * width + self.neuron
+
+    def with_threshold(self, threshold: float) -> "Classifier":
+        """Return the same regression with another threshold."""
+        return replace(self, threshold=threshold)
+
+    def decide(self, features: np.ndarray) -> np.ndarray:
+        """Return a score per row of features [N, F], float64: log-odds [N], or [N, C]."""
+        return features.astype(np.float64) @ self.coefficients.T + self.intercept
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return float64 [N], of the positive one of two classes; of more [N, C], of each."""
+        return self.probabilities_of(self.decide(features))
+
+    def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return what `probabilities` does, of scores that are known already."""
+        if self.is_binary or self.link == "one_vs_rest":
+            odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
+            alone = 1 / (1 + np.exp(-odds))
+            return alone if self.is_binary else alone / alone.sum(1, keepdims=True)
+        powers = np.exp(scores - scores.max(1, keepdims=True))
+        return powers / powers.sum(1, keepdims=True)
+
+    def choose(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return int64 [N], the class that probabilities [N] or [N, C] stand for."""
+        if self.is_binary:
+            return (probabilities > self.threshold).astype(np.int64)
+        return probabilities.argmax(1)
+
+
+def save_classifier(
+    folder: Path, classifier: Classifier, origin: Mapping[str, Any] | None = None
+) -> None:
+    """Write a classifier; each file is replaced whole.
+
+    origin: from which data, by which command and code it was fitted; kept as it is.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
+        "intercept": torch.from_numpy(np.atleast_1d(classifier.intercept).astype(np.float32)),
+    }
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    description: dict[str, Any] = {
+        "format_version": 1 if classifier.is_binary else 2,
+        "classes": list(classifier.classes),
+        "state": "cell",
+        "model_digest": classifier.model_digest,
+        "neuron": {"index": classifier.neuron, "polarity": classifier.polarity},
+    }
+    if classifier.pooling != ("last",):
+        description["format_version"] = 4
+        description["pooling"] = list(classifier.pooling)
+        description["neuron"]["pooling"] = classifier.neuron_pooling
+    if not classifier.is_binary:
+        description["link"] = classifier.link
+    elif classifier.threshold != THRESHOLD:
+        description["threshold"] = classifier.threshold
+    if origin is not None:
+        description["origin"] = dict(origin)
+    write_json(folder / CONFIG_FILE, description)
+
+
+def load_classifier(folder: Path, hidden_size: int) -> Classifier:
+    """Read a classifier for features of `hidden_size`; InputError where it is none or damaged."""
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    try:
+        classes = _classes(description)
+        link = _link(description)
+        pooling, neuron_pooling = _poolings(description)
+        threshold = checked_threshold(description.get("threshold", THRESHOLD))
+        index = checked_whole("neuron", description["neuron"]["index"], 0, hidden_size - 1)
+        polarity = _polarity(description["neuron"])
+        digest = str(description["model_digest"])
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        kind = "two classes" if description["format_version"] == 1 else "classes"
+        raise InputError(f"{path}: not a description of {kind} ({error})") from error
+    size = hidden_size * len(pooling)
+    coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), size)
+    return Classifier(
+        *(coefficients, intercept, classes, index, polarity, digest, threshold),
+        link=link,
+        pooling=pooling,
+        neuron_pooling=neuron_pooling,
+    )
+
+
+def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]:
+    rows = () if classes == 2 else (classes,)
+    check_shapes(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
+    tensors = load_tensors(path)
+    intercept = tensors["intercept"].float().numpy()
+    return tensors["coefficients"].float().numpy(), intercept if rows else float(intercept[0])
+
+
+def checked_threshold(value: Any) -> float:
+    """Return a threshold of a probability; InputError where it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"threshold is {value!r}; it must be a number from 0 to 1")
+    return float(value)
+
+
+def checked_classes(given: Any) -> tuple[str, ...]:
+    """Return the names of classes; InputError where they are not a list of two or more."""
+    classes = tuple(map(str, given)) if isinstance(given, list) else ()
+    if not classes or len(set(classes)) != len(classes):
+        raise InputError("classes must be a list of different names")
+    if len(classes) < 2:
+        raise InputError(f"it has {len(classes)} of them")
+    return classes
+
+
+def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
+    classes = checked_classes(description["classes"])
+    if description["format_version"] != (1 if len(classes) == 2 else 2) and not _is_pooled(
+        description
+    ):
+        raise InputError(f"it has {len(classes)} of them")
+    return classes
+
+
+def _is_pooled(description: Mapping[str, Any]) -> bool:
+    return bool(description["format_version"] == FORMAT_VERSION)
+
+
+def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pooling]:
+    """Return the poolings that a classifier reads, and the one that its neuron belongs to."""
+    if not _is_pooled(description):
+        return ("last",), "last"
+    poolings, own = description["pooling"], description["neuron"]["pooling"]
+    if not isinstance(poolings, list):
+        raise InputError(f"pooling is {poolings!r}; it must be a list")
+    check_poolings(poolings)
+    if own not in poolings:
+        raise InputError(f"the neuron's pooling is {own!r}, none of {poolings}")
+    return tuple(poolings), own
+
+
+def _polarity(neuron: Mapping[str, Any]) -> int:
+    polarity = neuron["polarity"]
+    if isinstance(polarity, bool) or polarity not in (1, -1):
+        raise InputError(f"polarity is {polarity!r}; 1 or -1")
+    return int(polarity)
+
+
+def _link(description: Mapping[str, Any]) -> Link:
+    if description.get("state", "cell") != "cell":
+        raise InputError(f"state is {description['state']!r}; known: cell")
+    link = description.get("link", "one_vs_rest")
+    if link not in get_args(Link):
+        raise InputError(f"link is {link!r}; known: {', '.join(get_args(Link))}")
+    return link

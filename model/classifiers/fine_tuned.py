@@ -1,0 +1,138 @@
+"""Fine-tuned heads as a classifier: labels and probabilities from features, on disk and back.
+
+It lies in `classifier/` of the model that was fine-tuned with it: weights as safetensors, the rest
+as JSON, format version 3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..features import FeatureKind
+from ..files.storage import check_format_version, read_json, write_json
+from ..files.weights import check_shapes, load_tensors, save_tensors
+from .classifier import CONFIG_FILE, THRESHOLD, WEIGHTS_FILE, checked_classes, checked_threshold
+from .heads import Heads, HeadsConfig, class_probabilities
+
+FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
+KIND = "heads"
+SMALLEST_PROBABILITY = 1e-300  # whose log-odds are still finite
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """Heads between C classes, on the final cell state of the model they were tuned with."""
+
+    heads: Heads  # on the CPU
+    classes: tuple[str, ...]  # of two exclusive ones: the negative one, the positive one
+    exclusive: bool  # a text has exactly one of the classes; else any number of them
+    thresholds: tuple[float, ...]  # exclusive: of the positive one of two; else of every class
+    model_digest: str
+
+    neuron = neuron_column = None  # heads lean on no single unit
+    kind = FeatureKind()
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are two classes that exclude each other."""
+        return self.exclusive and len(self.classes) == 2
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a text may have any number of the classes."""
+        return not self.exclusive
+
+    def with_threshold(self, threshold: float) -> "FineTuned":
+        """Return the same heads with another threshold of the positive one of two classes."""
+        return replace(self, thresholds=(threshold,))
+
+    @torch.inference_mode()
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return float64 [N] of the positive one of two exclusive classes, else [N, C]."""
+        logits = self.heads.eval()(torch.from_numpy(features))
+        probabilities = class_probabilities(logits, exclusive=self.exclusive).numpy()
+        return probabilities[:, 1] if self.is_binary else probabilities
+
+    def decide(self, features: np.ndarray) -> np.ndarray:
+        """Return scores, float64: log-odds [N] or [N, C] of what `probabilities` returns."""
+        p = self.probabilities(features).clip(SMALLEST_PROBABILITY, 1 - np.finfo(float).epsneg)
+        return np.log(p) - np.log1p(-p)
+
+    def choose(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return int64 [N], the class; of classes that do not exclude each other [N, C], 0 or 1."""
+        if self.exclusive and len(self.classes) > 2:
+            return probabilities.argmax(1)
+        thresholds = self.thresholds[0] if self.is_binary else np.array(self.thresholds)
+        return (probabilities > thresholds).astype(np.int64)
+
+
+def untuned_thresholds(classes: int, *, exclusive: bool) -> tuple[float, ...]:
+    """Return a half for everything that has a threshold."""
+    if not exclusive:
+        return (THRESHOLD,) * classes
+    return (THRESHOLD,) if classes == 2 else ()
+
+
+def save_fine_tuned(folder: Path, tuned: FineTuned) -> None:
+    """Write heads; each file is replaced whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / WEIGHTS_FILE, tuned.heads.state_dict())
+    description = {
+        "format_version": FORMAT_VERSION,
+        "kind": KIND,
+        "classes": list(tuned.classes),
+        "exclusive": tuned.exclusive,
+        "thresholds": list(tuned.thresholds),
+        "heads": asdict(tuned.heads.config),
+        "state": "cell",
+        "model_digest": tuned.model_digest,
+    }
+    write_json(folder / CONFIG_FILE, description)
+
+
+def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
+    """Read heads for features of `hidden_size`; InputError where they are none or damaged."""
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    try:
+        classes, exclusive, thresholds, config = _read(description)
+        digest = str(description["model_digest"])
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        raise InputError(f"{path}: not a description of heads ({error})") from error
+    with torch.device("meta"):
+        heads = Heads(config, hidden_size, len(classes))
+    weights = folder / WEIGHTS_FILE
+    check_shapes(weights, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
+    tensors = load_tensors(weights)
+    if not bool((tensors["scale"] > 0).all()):
+        raise InputError(f"{weights}: scale, by which features are divided, is not above zero")
+    heads = heads.to_empty(device="cpu")
+    heads.load_state_dict(tensors)
+    return FineTuned(heads.eval(), classes, exclusive, thresholds, digest)
+
+
+def _read(
+    description: Mapping[str, Any],
+) -> tuple[tuple[str, ...], bool, tuple[float, ...], HeadsConfig]:
+    if description["kind"] != KIND or description["state"] != "cell":
+        raise InputError(f"kind {description['kind']!r} of state {description['state']!r}")
+    classes = checked_classes(description["classes"])
+    exclusive = description["exclusive"]
+    if not isinstance(exclusive, bool):
+        raise InputError(f"exclusive is {exclusive!r}; true or false")
+    thresholds = tuple(map(checked_threshold, description["thresholds"]))
+    if len(thresholds) != len(untuned_thresholds(len(classes), exclusive=exclusive)):
+        raise InputError(f"{len(thresholds)} thresholds for {len(classes)} classes")
+    given = dict(description["heads"])
+    return (
+        classes,
+        exclusive,
+        thresholds,
+        HeadsConfig(**given | {"hidden_layers": tuple(given["hidden_layers"])}),
+    )

@@ -1,0 +1,97 @@
+"""Heads on a model's features: hidden layers, then several linear heads for every class."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import InputError, check_finite, checked_whole
+
+# As in language_model.py: whatever a description asks for can be held against its file at once.
+MOST_UNITS = 1 << 20
+MOST_LAYERS = MOST_HEADS = 1 << 10
+SMALLEST_SCALE = 1e-2  # of the median scale: a unit that hardly moves is not blown up
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsConfig:
+    """What stands between a text's features and its classes."""
+
+    hidden_layers: tuple[int, ...] = ()
+    """Sizes of hidden layers between the features and the heads; absent, linear heads."""
+    heads_per_class: int = 1
+    """Heads for each class, whose probabilities are averaged."""
+    dropout: float = 0.1
+    """Share of the inputs of every linear layer that is left out in training; each head has a mask
+    of its own."""
+
+    def __post_init__(self) -> None:
+        check_finite(self)
+        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
+        for size in self.hidden_layers:
+            checked_whole("the size of a hidden layer", size, 1, MOST_UNITS)
+        checked_whole("the number of heads per class", self.heads_per_class, 1, MOST_HEADS)
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {self.dropout}; it is a share, 0 <= dropout < 1")
+
+
+class Heads(nn.Module):
+    """Features [B, F] to logits [B, K, C]: K heads for each of C classes.
+
+    Features are standardised by fixed statistics, since one rate learns from units of any spread.
+    Hidden layers end in a PReLU, as in Kant et al. 2018's code. The heads read the last layer each
+    under a dropout mask of its own (multi-sample dropout, Inoue 2019, arXiv 1905.09788): without
+    it they would differ by their starts alone.
+    """
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, config: HeadsConfig, features: int, classes: int):
+        super().__init__()
+        self.config, self.classes = config, classes
+        sizes = [features, *config.hidden_layers]
+        self.hidden = nn.ModuleList(nn.Linear(n, m) for n, m in pairwise(sizes))
+        self.activations = nn.ModuleList(nn.PReLU() for _ in config.hidden_layers)
+        self.heads = nn.Linear(sizes[-1], config.heads_per_class * classes)
+        self.register_buffer("center", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+
+    def standardize_by(self, features: Tensor) -> None:
+        """Take center and scale from features [N, F] of the training set."""
+        scale = features.std(0, correction=0)
+        scale = scale.clamp(min=SMALLEST_SCALE * float(scale.median()))
+        self.center.copy_(features.mean(0))
+        self.scale.copy_(scale.where(scale > 0, 1))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return logits [B, K, C] for features [B, F]."""
+        z = (features - self.center) / self.scale  # [B, F]
+        for layer, activation in zip(self.hidden, self.activations, strict=True):
+            z = activation(layer(self._dropped(z)))  # [B, Z]
+        K = self.config.heads_per_class
+        each = self._dropped(z.unsqueeze(1).expand(-1, K, -1))  # [B, K, Z]
+        weight = self.heads.weight.view(K, self.classes, -1)  # [K, C, Z]
+        return torch.einsum("bkz,kcz->bkc", each, weight) + self.heads.bias.view(K, -1)
+
+    def _dropped(self, z: Tensor) -> Tensor:
+        return F.dropout(z, self.config.dropout, self.training)
+
+
+def class_probabilities(logits: Tensor, *, exclusive: bool) -> Tensor:
+    """Return float64 [B, C], the mean of the heads' probabilities, for logits [B, K, C].
+
+    Classes that exclude each other share a softmax; others have a sigmoid each.
+    """
+    wide = logits.double()
+    each = wide.softmax(-1) if exclusive else wide.sigmoid()  # [B, K, C]
+    return each.mean(1)
+
+
+def build_heads(config: HeadsConfig, features: int, classes: int, seed: int) -> Heads:
+    """Build freshly initialised heads: the same seed, the same parameters."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Heads(config, features, classes)

@@ -1,0 +1,1 @@
+"""Models on disk: whole or absent, checked before they are used."""

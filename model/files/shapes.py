@@ -1,0 +1,67 @@
+"""Tensors in files, held against what they should be: shapes, dtypes, values."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+Shape = tuple[int, ...]
+LAYOUT = "the layout, by the sizes of its other tensors, has"
+
+
+def hold_shapes(
+    source: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, or of another shape.
+
+    authority: what says what is expected, with its verb, for the message.
+    """
+    for name in [*expected, *sorted(set(found) - set(expected))]:
+        if found.get(name) != expected.get(name):
+            raise InputError(
+                f"{source}: tensor {name} is {_text(found.get(name))} where {authority} "
+                f"{_text(expected.get(name))}"
+            )
+
+
+def hold_tensors(
+    source: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
+
+    bfloat16 is taken for float32: packed runs may have rounded to it. authority: as for
+    `hold_shapes`.
+    """
+    hold_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
+    for name, tensor in found.items():
+        wanted = expected[name].dtype
+        rounded = wanted == torch.float32 and tensor.dtype == torch.bfloat16
+        if tensor.dtype != wanted and not rounded:
+            raise InputError(
+                f"{source}: tensor {name} is {_word(tensor)} where {authority} "
+                f"{_word(expected[name])}"
+            )
+
+
+def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _word(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def hold_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise InputError for the first tensor that holds what fp32 has only as NaN or infinity."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
+            raise InputError(
+                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
+            )
+
+
+def _text(shape: Shape | None) -> str:
+    return "absent" if shape is None else str(list(shape))

@@ -1,0 +1,148 @@
+"""Files and folders that are either whole or absent."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+STEP_FOLDER = re.compile("step-[0-9]{8,}")
+PARTIAL = "partial"  # behind the name of what is not whole yet
+OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it over `path`.
+
+    A reader, and a process killed half-way, sees the old file or the new one, never a part.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file in it")
+    temporary = _beside(path, PARTIAL)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
+        flush_to_disk(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(final: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `final` to fill; it then takes the place of `final`.
+
+    Where filling it fails, nothing of it stays and `final` is as it was. A kill leaves the old
+    folder or the new one whole; between two renames the old one only under a name of ours, which
+    `recover_folders` gives back.
+    """
+    partial, old = _beside(final, PARTIAL), _beside(final, OLD)
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        _recover(old, final)
+        yield partial
+        if final.exists():
+            final.rename(old)
+        partial.rename(final)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        _recover(old, final)
+
+
+def recover_folders(parent: Path) -> None:
+    """Put right what a kill left in `parent`; for the one process that writes there.
+
+    Folders that `whole_folder` had set aside get their names back; what was half-written goes.
+    """
+    for old in parent.glob(f".*.{OLD}"):
+        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
+    for partial in parent.glob(f".*.{PARTIAL}"):
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        else:
+            partial.unlink()
+
+
+def step_folder(parent: Path, step: int) -> Path:
+    """Return where the checkpoint of a step lies."""
+    return parent / f"step-{step:08d}"
+
+
+def step_folders(parent: Path) -> list[Path]:
+    """Return the checkpoints in a folder, oldest first; whatever has another name is none."""
+    found = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
+    return sorted((path for path in found if path.is_dir()), key=step_of)
+
+
+def step_of(folder: Path) -> int:
+    """Return the step of a checkpoint."""
+    return int(folder.name.removeprefix("step-"))
+
+
+def _recover(old: Path, final: Path) -> None:
+    """Remove what has its successor; give its name back to what has none."""
+    if final.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(final)
+
+
+def _beside(path: Path, word: str) -> Path:
+    return path.with_name(f".{path.name}.{word}")
+
+
+def is_taken(folder: Path) -> bool:
+    """Return whether something is there that a new folder's content would mix with or replace."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's content is on the disk, so that a rename cannot overtake it."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as indented JSON, atomically."""
+    text = json.dumps(content, indent=2) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises InputError where the file is missing, unreadable, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, deep nesting
+        raise InputError(f"{path}: not JSON ({error}); is the file damaged?") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(content).__name__}")
+    return content
+
+
+def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
+    """Refuse, by name, a file of a format that this version does not know."""
+    version = content.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InputError(f"{path}: has no format_version; was it written by this project?")
+    if version > supported:
+        raise InputError(
+            f"{path}: format_version {version} is newer than {supported}, the newest this "
+            "version reads; update the project"
+        )

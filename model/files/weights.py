@@ -1,0 +1,263 @@
+"""A model on disk: `model.safetensors`, `config.json`, and `tokenizer.model` unless it reads bytes.
+
+Nothing is ever unpickled.
+"""
+
+import hashlib
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ..errors import InputError
+from ..language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
+from ..text.profiles import TextProfile, text_profile
+from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from .quantization import dequantize, is_quantized, quantize, quantized_shapes
+from .shapes import Shape, hold_finite, hold_shapes
+from .storage import check_format_version, read_json, step_folders, write_atomically, write_json
+
+# 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
+FORMAT_VERSION = 3
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
+CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
+ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
+FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
+INTEGER = "I8"  # for what is kept as 8-bit integers
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with what is needed to use it: how it reads text and where it comes from."""
+
+    model: LanguageModel
+    profile: TextProfile
+    folder: Path
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Tokenizer = BYTES
+
+    def tokens(self, text: str) -> np.ndarray:
+        """Return a text as the model reads it, framed by its profile: symbols [n]."""
+        return self.tokenizer.encode(self.profile.encode(text))
+
+
+def save_model(
+    folder: Path,
+    model: LanguageModel,
+    profile: TextProfile,
+    provenance: Mapping[str, Any],
+    *,
+    tokenizer: Tokenizer = BYTES,
+    quantized: bool = False,
+) -> None:
+    """Write weights, vocabulary and description; each file is replaced whole.
+
+    Raises InputError, with nothing written, where a weight is not finite.
+    """
+    assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
+    tensors = model.state_dict()
+    hold_finite(folder, tensors)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder)
+    save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
+    description = {
+        **_format(tokenizer, quantized),
+        "architecture": model.config.architecture(),
+        **tokenizer.describe(),
+        "text_profile": profile.name,
+        "provenance": dict(provenance),
+    }
+    write_json(folder / CONFIG_FILE, description)
+
+
+def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
+    """Return the oldest version that can say it, and what else tells how to read the tensors."""
+    if tokenizer.kind == BYTES.kind:
+        return {"format_version": 2 if quantized else 1}
+    return {"format_version": 3, "quantized": quantized}
+
+
+def load_model(
+    name_or_folder: str | Path,
+    *,
+    backend: str = "auto",
+    compute_dtype: torch.dtype | None = None,
+    device: str = "cpu",
+) -> LoadedModel:
+    """Load a model directory, a run directory, or a shipped model by its name, onto a device.
+
+    Shapes are held against the description before any memory is taken. Raises InputError for
+    whatever is missing, damaged, or of a newer format; never looks anywhere but on this disk.
+    """
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"device {device}: torch sees no GPU; use cpu")
+    folder = find_model(name_or_folder)
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    config = _read_architecture(description, backend, path)
+    tokenizer = load_tokenizer(folder, description, path)
+    profile, provenance, quantized = _read_rest(description, path)
+    if tokenizer.vocabulary_size != config.symbols:
+        raise InputError(
+            f"{path}: {config.symbols} symbols, and its tokenizer has {tokenizer.vocabulary_size}"
+        )
+    with torch.device("meta"), _LeftAsTheyAre():
+        expected = LanguageModel(config, compute_dtype)
+    tensors = _load_weights(folder / WEIGHTS_FILE, expected, quantized)
+    weights = {name: tensor.float() for name, tensor in tensors.items()}
+    expected.load_state_dict(weights, assign=True)
+    model = expected.to(device).eval()
+    return LoadedModel(model, profile, folder, provenance, tokenizer)
+
+
+class _LeftAsTheyAre(TorchFunctionMode):
+    """Makes torch.nn.init do nothing.
+
+    Numbers for tensors that have none would be drawn by Python code of torch's that imports its
+    compiler, which takes longer than all the rest of loading a model.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return given["tensor"] if "tensor" in given else args[0]
+        return func(*args, **given)
+
+
+def model_digest(model: LanguageModel) -> str:
+    """Return a digest of the weights and of what else decides the features."""
+    digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def find_model(name_or_folder: str | Path) -> Path:
+    """Resolve what `--model` was given to the folder that holds its two files."""
+    given = Path(name_or_folder)
+    places = [given, given / "model"]
+    if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
+        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
+    for folder in places:
+        if (folder / CONFIG_FILE).is_file():
+            return folder
+    folders = step_folders(given / "checkpoint")
+    if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
+        raise InputError(
+            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
+            f"checkpoint is a model: {checkpoints[-1]}"
+        )
+    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
+        raise InputError(
+            f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
+            "on, and give this folder to classify.py as --classifier"
+        )
+    shipped = sorted(path.name for path in SHIPPED_MODELS.glob("*/")) or ["none yet"]
+    raise InputError(
+        f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
+        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(shipped)})"
+    )
+
+
+def _read_architecture(description: Mapping[str, Any], backend: str, path: Path) -> ModelConfig:
+    architecture = description.get("architecture")
+    if not isinstance(architecture, dict):
+        raise InputError(f"{path}: has no architecture section")
+    known = {item.name for item in fields(ModelConfig)} - NOT_ARCHITECTURE
+    unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
+    if unknown or missing:
+        raise InputError(
+            f"{path}: architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
+        )
+    try:
+        return ModelConfig(**architecture, backend=backend)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _read_rest(
+    description: Mapping[str, Any], path: Path
+) -> tuple[TextProfile, Mapping[str, Any], bool]:
+    """Return the text profile, the provenance, and whether matrices are kept as integers."""
+    provenance = description.get("provenance", {})
+    if not isinstance(provenance, dict):
+        raise InputError(f"{path}: provenance is {provenance!r}; it must be a section")
+    quantized = description.get("quantized", description["format_version"] == 2)
+    if not isinstance(quantized, bool):
+        raise InputError(f"{path}: quantized is {quantized!r}; true or false")
+    try:
+        return text_profile(str(description.get("text_profile"))), provenance, quantized
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str, Tensor]:
+    """Return a model's weights from a file whose header fits it."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    integers = {name for name, shape in shapes.items() if quantized and is_quantized(shape)}
+    check_shapes(path, quantized_shapes(shapes) if quantized else shapes, integers)
+    tensors = load_tensors(path)
+    if quantized:
+        tensors = dequantize(tensors)
+        hold_finite(path, tensors)  # scales may be too large for their integers
+    return tensors
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors, whole or not at all.
+
+    Raises InputError, and leaves a file that is there as it is, where a value is not finite.
+    """
+    hold_finite(path, tensors)
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        write_atomically(path, lambda temporary: save_file(contiguous, temporary))
+    except SafetensorError as error:  # its word for a full disk, too
+        raise OSError(f"{path}: could not be written ({error})") from error
+
+
+def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """Read a safetensors file; InputError where it is missing, damaged or holds NaN."""
+    try:
+        tensors = load_file(path, device=device)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    hold_finite(path, tensors)
+    return tensors
+
+
+def check_shapes(
+    path: Path, expected: Mapping[str, Shape], integers: Set[str] = frozenset()
+) -> None:
+    """Compare a file's header with the expected shapes; no tensor is read.
+
+    integers: the names of tensors that are 8-bit integers; all others are floating-point numbers.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            found = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            dtypes = {name: part.get_dtype() for name, part in slices.items()}
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
+    for name, dtype in sorted(dtypes.items()):
+        if dtype not in ({INTEGER} if name in integers else FLOATS):
+            wanted = "8-bit integers" if name in integers else "floating-point numbers"
+            raise InputError(f"{path}: tensor {name} holds {dtype}, not {wanted}")

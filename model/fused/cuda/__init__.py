@@ -1,0 +1,1 @@
+"""The window on NVIDIA GPUs: Triton kernels, replayed as CUDA graphs."""

@@ -1,0 +1,97 @@
+"""The recurrence on CUDA behind the signature of the reference, with its gradient."""
+
+import logging
+from contextlib import nullcontext
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ...state import State
+from ..arguments import as_kernels_read_them
+from .graphs import graphed_mlstm, graphs_are_on
+from .triton_window import Activations, Inputs, in_order, run_backward, run_forward
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_log = logging.getLogger(__name__)
+
+
+def runs_in_triton(w_mh: Tensor) -> bool:
+    """Say whether this path can take the device and dtype."""
+    return w_mh.device.type == "cuda" and w_mh.dtype in DTYPES and _launches(w_mh.device)
+
+
+@cache
+def _launches(device: torch.device) -> bool:
+    """Try a kernel: Triton wants a C compiler at run time and a GPU that it knows."""
+    if find_spec("triton") is None:
+        return False
+    from .triton_kernels import multiply
+
+    x, r = torch.full((1, 5), 3.0, device=device), torch.full((1, 1), 2.0, device=device)
+    m = torch.zeros_like(r)
+    try:
+        with torch.cuda.device(device):
+            multiply(x, None, r, m)
+        return m.item() == 6.0
+    except Exception as error:  # whatever Triton, a compiler or a driver raise
+        _log.warning(
+            "Triton does not run on %s (%s); the recurrence is slower there", device, error
+        )
+        return False
+
+
+def triton_mlstm(
+    x_proj: Tensor,
+    state: State,
+    w_mh: Tensor,
+    w_h: Tensor,
+    b: Tensor,
+    rows: Tensor | None = None,
+) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_in_triton` says so."""
+    x, *rest = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
+    rows = None if rows is None else rows.long().contiguous()
+    inputs = Inputs(x, rows, *rest)
+    # The device of the tensors, which need not be the current one; autocast would cast anew.
+    device = x.device
+    on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with on_device, torch.autocast(device.type, enabled=False):
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *rest)):
+            h, last_h, last_c = _with_gradient(inputs)
+            return h, State(last_h, last_c)
+        made = run_forward(inputs, save=False)
+    return made.h, State(made.h[-1].clone(), made.c[-1].clone())
+
+
+def _with_gradient(inputs: Inputs) -> tuple[Tensor, ...]:
+    made: tuple[Tensor, ...] | None = None
+    if inputs.x.device.type == "cuda" and graphs_are_on():
+        made = graphed_mlstm(inputs)
+    if made is None:
+        x, rows, *rest = inputs
+        made = _TritonMlstm.apply(rows, x, *rest)
+    return made
+
+
+class _TritonMlstm(torch.autograd.Function):
+    """The same without graphs, what is saved in autograd's hands."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor | None, x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        inputs = Inputs(x, rows, *rest)
+        made = run_forward(inputs, save=True)
+        ctx.save_for_backward(*inputs, *made)
+        return made.h, made.h[-1].clone(), made.c[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        size = len(Inputs._fields)
+        inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
+        gradients, factors = run_backward(inputs, made, *(grad.contiguous() for grad in grads))
+        return (None, *in_order(gradients, inputs, factors))

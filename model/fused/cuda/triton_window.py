@@ -1,0 +1,110 @@
+"""A window on CUDA: products by cuBLAS, the arithmetic between them in Triton.
+
+`run_forward` and `run_backward` are the two passes over plain buffers. They run as they stand
+under Triton's interpreter, where the tests hold them against the reference; on a GPU each is
+captured once in a CUDA graph, per sizes, and replayed.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..weight_gradients import Factors, weight_gradients
+
+
+class Inputs(NamedTuple):
+    """What a window reads, as `reference_mlstm` takes it."""
+
+    x: Tensor  # [T, B, 5H], or [R, 5H] with rows
+    rows: Tensor | None  # [T, B]
+    h0: Tensor  # [B, H]
+    c0: Tensor  # [B, H] fp32
+    w_mh: Tensor  # [H, H]
+    w_h: Tensor  # [4H, H]
+    b: Tensor  # [4H] fp32
+
+    def at(self, t: int) -> tuple[Tensor, Tensor | None]:
+        """Return x and rows of one byte."""
+        return (self.x[t], None) if self.rows is None else (self.x, self.rows[t])
+
+
+class Activations(NamedTuple):
+    """What forward makes and backward reads. One byte's worth where nothing is saved, but for h."""
+
+    h: Tensor  # [T, B, H]
+    c: Tensor  # [T or 1, B, H] fp32
+    recurrent: Tensor  # [T or 1, B, H]: W_mh h, the other factor of m
+    gates: Tensor  # [T or 1, B, 4H], after their non-linearities
+
+
+class Gradients(NamedTuple):
+    """What backward makes: of the arguments in the order of `Inputs`, but for rows and weights."""
+
+    x: Tensor
+    h0: Tensor
+    c0: Tensor
+    b: Tensor
+
+
+def run_forward(inputs: Inputs, *, save: bool) -> Activations:
+    """Advance over the window."""
+    from .triton_kernels import advance, multiply
+
+    (B, H), T = inputs.h0.shape, len(inputs.x if inputs.rows is None else inputs.rows)
+    kept = T if save else 1
+    new = inputs.h0.new_empty
+    made = Activations(
+        new(T, B, H), new(kept, B, H, dtype=torch.float32), new(kept, B, H), new(kept, B, 4 * H)
+    )
+    m = new(B, H)
+    h, c = inputs.h0, inputs.c0
+    for t in range(T):
+        at = t if save else 0
+        torch.mm(h, inputs.w_mh.t(), out=made.recurrent[at])
+        multiply(*inputs.at(t), made.recurrent[at], m)
+        torch.mm(m, inputs.w_h.t(), out=made.gates[at])
+        advance(*inputs.at(t), made.gates[at], inputs.b, c, made.c[at], made.h[t])
+        h, c = made.h[t], made.c[at]
+    return made
+
+
+def run_backward(
+    inputs: Inputs, made: Activations, dh: Tensor, dh_last: Tensor, dc_last: Tensor
+) -> tuple[Gradients, Factors]:
+    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state."""
+    from .triton_kernels import retreat, unmultiply
+
+    T, B, H = made.h.shape
+    new = made.h.new_empty
+    dx, d_recurrent, m = new(T, B, 5 * H), new(T, B, H), new(T, B, H)
+    dm, dh_next, dc = new(B, H), dh_last.clone(), dc_last.clone()
+    for t in reversed(range(T)):
+        c_before = made.c[t - 1] if t > 0 else inputs.c0
+        retreat(dh[t], dh_next, made.gates[t], c_before, made.c[t], dc, dx[t])
+        torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
+        unmultiply(dm, *inputs.at(t), made.recurrent[t], dx[t], d_recurrent[t], m[t])
+        torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
+    dz = dx.view(T * B, 5 * H)[:, H:]
+    gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
+    return gradients, Factors(dz, m.view(T * B, H), d_recurrent, made.h, inputs.h0)
+
+
+def in_order(gradients: Gradients, inputs: Inputs, factors: Factors) -> tuple[Tensor | None, ...]:
+    """Return the gradients of all inputs but rows, those of the weights among them."""
+    d_w_mh, d_w_h = weight_gradients(inputs.w_mh, inputs.w_h, factors)
+    return gradients.x, gradients.h0, gradients.c0, d_w_mh, d_w_h, gradients.b
+
+
+def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:
+    """Add up the gradients of all bytes that read the same row.
+
+    As a product: exact in its sums, the same every time, and it can be captured; adding 256 rows
+    up atomically is none of these, and slower.
+    """
+    if inputs.rows is None:
+        return dx
+    flat = dx.view(-1, dx.shape[-1])
+    chosen = flat.new_zeros(len(flat), len(inputs.x))  # [T * B, R], a one in every row
+    chosen.scatter_(1, inputs.rows.reshape(-1, 1), 1)
+    return chosen.t() @ flat

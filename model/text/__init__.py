@@ -1,0 +1,1 @@
+"""Texts as symbols: profiles, tokenizers, batches of unequal lengths."""

@@ -1,0 +1,149 @@
+"""Text to bytes: how a review is cleaned and framed before the model reads it."""
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import InputError
+
+TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line where nothing closes it
+ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+HASHTAG = re.compile(r"#(\S+)")
+
+
+@dataclass(frozen=True)
+class TextProfile:
+    """A named way from a text to the bytes that the model is trained on and reads."""
+
+    name: str
+    prefix: str
+    suffix: str
+    clean: Callable[[str], str]
+
+    def encode(self, text: str) -> bytes:
+        """Return the UTF-8 bytes; lone surrogates, which UTF-8 cannot say, become `?`."""
+        framed = self.prefix + self.clean(text) + self.suffix
+        return framed.encode("utf-8", errors="replace")
+
+    def opening(self, text: str) -> bytes:
+        """Return the bytes of a text that is to go on: framed in front, open at its end."""
+        return (self.prefix + self.clean(text)).encode("utf-8", errors="replace")
+
+
+def _clean_openai(text: str) -> str:
+    return unescape(text).replace("\n", " ").strip()
+
+
+def _clean_nvidia(text: str) -> str:
+    text = to_ascii(TAG.sub(_space_for_tag, text))
+    return " ".join(unescape(text).split())
+
+
+def _clean_tweet(text: str) -> str:
+    text = unescape(ADDRESS.sub("xxxx", text))
+    text = HASHTAG.sub(r"\1!!", " ".join(text.split()))
+    pieces = (_printable(character) for character in _without_accents(text))
+    return " ".join("".join(pieces).split())
+
+
+def unescape(text: str) -> str:
+    """Return a text with HTML's references read; as it stands where one is unreadable."""
+    try:
+        return html.unescape(text) if "&" in text else text
+    except ValueError:
+        return text
+
+
+def has_unreadable_reference(text: str) -> bool:
+    """Return whether a reference has more digits than Python makes a number of (4300)."""
+    try:
+        html.unescape(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _space_for_tag(match: re.Match[str]) -> str:
+    """Keep what begins as a tag and is none.
+
+    A pattern that asks for the end would look for it again from every "<": in quadratic time.
+    """
+    return " " if match[0].endswith(">") else match[0]
+
+
+def _without_accents(text: str) -> str:
+    """Return a text decomposed (NFKD), without its combining characters.
+
+    One character at a time: of a whole text, Python first sorts every run of combining characters,
+    in quadratic time.
+    """
+    decomposed = (part for character in text for part in unicodedata.normalize("NFKD", character))
+    return "".join(part for part in decomposed if not unicodedata.combining(part))
+
+
+def _printable(character: str) -> str:
+    """Keep printable ASCII, name an emoji, drop the rest."""
+    if character.isascii():
+        return character if character.isprintable() else ""
+    named = to_ascii(character)
+    return f" {named} " if named.startswith(":") else ""
+
+
+def to_ascii(text: str) -> str:
+    """Transliterate to ASCII; an emoji becomes its `:name:`."""
+    return text if text.isascii() else _transliteration()(text)
+
+
+@cache
+def _transliteration() -> Callable[[str], str]:
+    try:
+        from anyascii import anyascii
+    except ImportError as error:
+        raise InputError(
+            "the text profiles nvidia and tweet need anyascii: pip install anyascii"
+        ) from error
+    transliterate: Callable[[str], str] = anyascii
+    return transliterate
+
+
+# "openai" is Radford et al. 2017, section 3, as their released utils.py does it. "nvidia" and
+# "tweet" are the steps of Puri et al.'s process_str and Kant et al.'s process_tweet, in their
+# order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
+# characters. A tweet has no pads: one in Chinese becomes nothing at all.
+TEXT_PROFILES = {
+    profile.name: profile
+    for profile in (
+        TextProfile("openai", "\n ", " ", _clean_openai),
+        TextProfile("nvidia", "\n ", " ", _clean_nvidia),
+        TextProfile("tweet", "", "", _clean_tweet),
+        TextProfile("raw", "", "", str),
+    )
+}
+
+
+def text_profile(name: str) -> TextProfile:
+    """Look a profile up by name; InputError names the known ones."""
+    if name not in TEXT_PROFILES:
+        raise InputError(f"text profile {name!r} is unknown; known: {', '.join(TEXT_PROFILES)}")
+    return TEXT_PROFILES[name]
+
+
+def checked_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts as a list; InputError where they are not a row of strings."""
+    if isinstance(texts, str):
+        raise InputError("a list of texts is needed; got a single string")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"a list of texts is needed; got {type(texts).__name__}")
+    if getattr(texts, "ndim", 1) != 1:  # the items of a table are the names of its columns
+        raise InputError(
+            f"a list of texts is needed; got {type(texts).__name__} of {texts.ndim} dimensions, "  # type: ignore[attr-defined]
+            "give one of its columns"
+        )
+    given = list(texts)
+    for text in given:
+        if not isinstance(text, str):
+            raise InputError(f"every text must be a string; got {type(text).__name__}")
+    return given

@@ -1,0 +1,156 @@
+"""SentencePiece's vocabularies as lossless tokenizers: trained here, read here."""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files.storage import write_atomically
+from .tokenizer import MOST_SYMBOLS, TOKENIZER_FILE, Tokenizer
+
+SPACE = "\u2581"  # how SentencePiece writes a space, so that it cannot say this character itself
+# What goes past SentencePiece, byte by byte: that character, and bytes that are not UTF-8, which
+# Python's surrogateescape turns into these.
+VERBATIM = re.compile(f"([{SPACE}\udc80-\udcff]+)")
+FEWEST_SYMBOLS = 258  # a symbol for the unknown, the bytes, and a piece
+THREADS = 8  # of the trainer: its sums depend on their number, so it is the same everywhere
+
+
+class SubwordTokenizer(Tokenizer):
+    """A SentencePiece vocabulary of either kind.
+
+    A character without a piece is spelled in bytes. Raises InputError for a vocabulary that
+    cannot say every byte or takes up more symbols than uint16 has.
+    """
+
+    def __init__(self, kind: str, content: bytes):
+        package = sentencepiece()
+        try:
+            if not content:  # which SentencePiece takes for none given
+                raise ValueError("it is empty")
+            self._processor = package.SentencePieceProcessor(model_proto=content)
+            spellings = [_spelling(self._processor, n) for n in range(len(self._processor))]
+            symbols = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+        except (RuntimeError, ValueError) as error:  # also pieces that are not UTF-8
+            raise InputError(f"{TOKENIZER_FILE}: not SentencePiece's ({error})") from error
+        known = dict(enumerate(spellings))
+        says_bytes = b"".join(known.get(symbol, b"") for symbol in symbols) == bytes(range(256))
+        if not says_bytes or len(spellings) > MOST_SYMBOLS:
+            raise InputError(
+                f"{TOKENIZER_FILE}: cannot say every byte, or has {len(spellings):,} symbols, more "
+                f"than {MOST_SYMBOLS:,}; make one with scripts/prepare_corpus.py"
+            )
+        super().__init__(kind, spellings, np.uint16)
+        self._bytes = np.array(symbols, np.uint16)  # [256], the symbol of each byte
+        self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
+        self.content = content
+        self.digest = hashlib.sha256(content).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SubwordTokenizer, (self.kind, self.content)
+
+    @property
+    def fingerprint(self) -> str:
+        """Kind, size and digest."""
+        return f"{self.kind} of {self.vocabulary_size:,} ({self.digest[:12]})"
+
+    def encode(self, text: bytes) -> np.ndarray:
+        """Return the symbols of a text, uint16 [n]; bytes that are not UTF-8 are kept as well."""
+        parts = VERBATIM.split(text.decode("utf-8", "surrogateescape"))
+        if len(parts) == 1:
+            return np.array(self._processor.encode(parts[0]), np.uint16)
+        symbols = [
+            self._verbatim(part) if number % 2 else np.array(self._processor.encode(part))
+            for number, part in enumerate(parts)
+        ]
+        return np.concatenate(symbols).astype(np.uint16)
+
+    def _verbatim(self, text: str) -> np.ndarray:
+        return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
+
+    def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
+        """Return the symbols of a text that is to go on, and how the next symbol must begin.
+
+        A piece carries the space before its word, so a space at the end belongs to the next one.
+        """
+        kept = text.removesuffix(b" ")
+        return self.encode(kept), text[len(kept) :]
+
+    def decode(self, tokens: np.ndarray) -> bytes:
+        """Return the bytes that symbols [n] stand for."""
+        return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
+
+    def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
+        """Return how many bytes of text each of the symbols [n] stands for, int32 [n]."""
+        lengths: np.ndarray = self._lengths[tokens]
+        return lengths
+
+    def describe(self) -> dict[str, str]:
+        """Return what `config.json` and `meta.json` say of it."""
+        return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary into a folder, whole or not at all."""
+        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(self.content))
+
+
+def _spelling(processor: Any, symbol: int) -> bytes:
+    """Return the bytes of text that a symbol stands for, none for the unknown."""
+    piece: str = processor.id_to_piece(symbol)
+    if processor.is_byte(symbol):
+        return bytes([int(piece[3:5], 16)])  # <0x41>
+    if any(getattr(processor, f"is_{what}")(symbol) for what in ("unknown", "control", "unused")):
+        return b""
+    return piece.replace(SPACE, " ").encode()
+
+
+def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:
+    """Train a vocabulary of `size` symbols; return SentencePiece's file.
+
+    kind: bpe or unigram. log: an open file for what the trainer says. The same texts give the
+    same bytes. Raises InputError for a size that the texts do not allow.
+    """
+    made = io.BytesIO()
+    try:
+        sentencepiece().SentencePieceTrainer.train(
+            sentence_iterator=(text.decode("utf-8", "replace") for text in texts),
+            model_writer=made,
+            logstream=log,
+            model_type=kind,
+            vocab_size=size,
+            # Lossless: text as it is, and bytes for what has no piece.
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            unk_id=0,
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            max_sentence_length=1 << 30,  # bytes; longer ones would be left out
+            num_threads=THREADS,
+            minloglevel=0,
+        )
+    except RuntimeError as error:  # what it says begins with its own source's place and condition
+        reason = str(error).rpartition("] ")[2]
+        raise InputError(
+            f"a {kind} vocabulary of {size:,} cannot be made: {reason.strip() or error}; give "
+            "another --vocabulary-size, or more text"
+        ) from error
+    return made.getvalue()
+
+
+def sentencepiece() -> Any:
+    """Import SentencePiece; InputError where it is not installed."""
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise InputError(
+            "tokenizers other than bytes need sentencepiece: pip install sentencepiece"
+        ) from error
+    return sentencepiece

@@ -1,0 +1,125 @@
+"""Text, as UTF-8 bytes, to the symbols that a model reads, and back: nothing is lost."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+TOKENIZER_FILE = "tokenizer.model"
+SUBWORD_KINDS = ("bpe", "unigram")  # SentencePiece's, Kudo & Richardson 2018
+MOST_SYMBOLS = 1 << 16  # what uint16 can say
+
+
+class Tokenizer:
+    """V symbols, each of which stands for some bytes of text.
+
+    Whatever the text, `decode(encode(text)) == text`, so that bits counted per byte of text are
+    comparable from one tokenizer to another.
+    """
+
+    def __init__(self, kind: str, spellings: Sequence[bytes], dtype: type[np.generic]):
+        self.kind = kind
+        self.spellings = spellings  # V, the bytes that each symbol stands for
+        self.dtype = np.dtype(dtype)  # of a corpus on disk
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V, the number of symbols."""
+        return len(self.spellings)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this tokenizer from any other."""
+        return self.kind
+
+    def encode(self, text: bytes) -> np.ndarray:
+        """Return the symbols of a text, `dtype` [n]."""
+        raise NotImplementedError
+
+    def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
+        """Return the symbols of a text that is to go on, and how the next symbol must begin."""
+        return self.encode(text), b""
+
+    def decode(self, tokens: np.ndarray) -> bytes:
+        """Return the bytes that symbols [n] stand for."""
+        raise NotImplementedError
+
+    def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
+        """Return how many bytes of text each of the symbols [n] stands for, integers [n]."""
+        raise NotImplementedError
+
+    def count_bytes(self, tokens: np.ndarray) -> int:
+        """Return how many bytes of text symbols [n] stand for together."""
+        return int(self.byte_lengths(tokens).sum(dtype=np.int64))
+
+    def describe(self) -> dict[str, str]:
+        """Return what `config.json` and `meta.json` say of it."""
+        return {"tokenizer": self.kind}
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary into a folder; nothing for bytes, which have none."""
+
+
+class ByteTokenizer(Tokenizer):
+    """Every byte is a symbol."""
+
+    def __init__(self) -> None:
+        super().__init__("bytes", [bytes([value]) for value in range(256)], np.uint8)
+
+    def encode(self, text: bytes) -> np.ndarray:
+        """Return the bytes, uint8 [n]."""
+        return np.frombuffer(text, np.uint8)
+
+    def decode(self, tokens: np.ndarray) -> bytes:
+        """Return the bytes."""
+        return tokens.astype(np.uint8).tobytes()
+
+    def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
+        """Return ones, [n]."""
+        return np.ones(len(tokens), np.uint8)
+
+    def count_bytes(self, tokens: np.ndarray) -> int:
+        """Return n."""
+        return len(tokens)
+
+
+BYTES = ByteTokenizer()
+
+
+def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
+    """Return the tokenizer that `path`, a JSON file in `folder`, describes.
+
+    Raises InputError where its vocabulary is missing or not the one described.
+    """
+    kind = description.get("tokenizer")
+    if kind == BYTES.kind:
+        return BYTES
+    if kind not in SUBWORD_KINDS:
+        raise InputError(f"{path}: tokenizer {kind!r} is unknown")
+    vocabulary = folder / TOKENIZER_FILE
+    if not vocabulary.is_file():
+        raise InputError(f"{vocabulary}: no such file, and {path.name} asks for it; get it again")
+    content = vocabulary.read_bytes()
+    if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
+        raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
+    from .subwords import SubwordTokenizer
+
+    return SubwordTokenizer(str(kind), content)
+
+
+def check_same_tokenizer(
+    place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
+) -> None:
+    """Raise InputError where what lies at `place` has another tokenizer than is wanted."""
+    if tokenizer.fingerprint != wanted.fingerprint:
+        raise InputError(
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "
+            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
+            if wanted.kind != BYTES.kind
+            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
+            "corpus with --tokenizer bytes"
+        )

@@ -1,0 +1,307 @@
+"""Downloads from a local server: whole, cut off, changed, wrong, missing, silent."""
+
+import hashlib
+import random
+import shutil
+import signal
+from email.message import Message
+from pathlib import Path
+from types import SimpleNamespace
+
+import filelock
+import pytest
+
+from data_utils.download.addresses import AMAZON, Dataset, RemoteFile, find_dataset
+from data_utils.download.downloads import Patience, download_dataset
+from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
+from model.errors import InputError
+from model.files.storage import read_json
+from tests.data_utils.web_server import served
+from tests.runs import assert_refused, run, start, wait_for
+from tests.test_architecture import ROOT, SOURCES, imports_of
+
+CONTENT = random.Random(1).randbytes(300_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+HASTY = Patience(timeout_seconds=5.0, attempts=3, pause_seconds=0.01)
+ONCE = Patience(timeout_seconds=5.0, attempts=1, pause_seconds=0.01)
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def download(site, folder, sha256=SHA256, patience=HASTY):
+    file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
+    dataset = Dataset("reviews", (file,), "https://example.org/page", "free")
+    return download_dataset(dataset, folder, patience)
+
+
+def test_a_size_of_too_many_digits_is_no_size(tmp_path):
+    """Python makes no number of 5,000 digits."""
+    headers = Message()
+    headers["Content-Length"] = "1" * 5000
+    answer = SimpleNamespace(status=200, headers=headers)
+    assert _prepare_part(answer, PartialFile(tmp_path / "reviews.gz")) is None
+    assert CONTENT_RANGE.fullmatch(f"bytes 0-1/{'1' * 5000}") is None
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("sha256", [SHA256, None])
+def test_a_whole_file_is_checked_and_recorded(tmp_path, sha256):
+    with served(CONTENT) as site:
+        (path,) = download(site, tmp_path, sha256)
+    assert path.read_bytes() == CONTENT
+    assert names(tmp_path) == ["reviews.gz", "reviews.gz.source.json"]
+    record = read_json(tmp_path / "reviews.gz.source.json")
+    assert record["sha256"] == SHA256
+    assert record["sha256_was_known"] is (sha256 is not None)
+    assert (record["bytes"], record["etag"]) == (len(CONTENT), '"v1"')
+
+
+def test_a_file_that_is_there_is_checked_and_not_asked_for(tmp_path):
+    with served(CONTENT) as site:
+        (tmp_path / "reviews.gz").write_bytes(CONTENT)
+        download(site, tmp_path)
+        (tmp_path / "reviews.gz").write_bytes(CONTENT[:-1])
+        with pytest.raises(InputError, match="not the published file"):
+            download(site, tmp_path)
+    assert site.asked == []
+
+
+def test_a_file_cut_off_goes_on_where_it_ended(tmp_path):
+    with served(CONTENT, cuts=[100_000, 50_000]) as site:
+        (path,) = download(site, tmp_path)
+    assert site.sent == [(0, 100_000), (100_000, 150_000), (150_000, 300_000)]
+    assert site.asked[1]["Range"] == "bytes=100000-"
+    assert site.asked[1]["If-Range"] == '"v1"'
+    assert path.read_bytes() == CONTENT
+
+
+def test_the_next_call_goes_on_where_the_last_one_ended(tmp_path):
+    with served(CONTENT, cuts=[100_000]) as site:
+        with pytest.raises(InputError, match=r"100,000 bytes are kept.*--mirror"):
+            download(site, tmp_path, patience=ONCE)
+        assert names(tmp_path) == ["reviews.gz.part", "reviews.gz.part.json"]
+        (path,) = download(site, tmp_path, patience=ONCE)
+    assert site.sent == [(0, 100_000), (100_000, 300_000)]
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("version", "validator"),
+    [
+        ({"etag": 'W/"v1"', "last_modified": "Mon, 01 Jan 2024 00:00:00 GMT"}, "Mon, 01 Jan"),
+        ({"etag": None, "last_modified": None}, None),
+    ],
+)
+def test_resuming_without_a_strong_etag(tmp_path, version, validator):
+    with served(CONTENT, cuts=[1000], **version) as site:
+        (path,) = download(site, tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert site.sent[1] == (1000, 300_000)
+    assert (site.asked[1].get("If-Range") or "").startswith(validator or "")
+
+
+def test_without_version_and_digest_nothing_is_resumed(tmp_path):
+    with served(CONTENT, cuts=[1000], etag=None) as site:
+        (path,) = download(site, tmp_path, sha256=None)
+    assert site.sent == [(0, 1000), (0, 300_000)]
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_server_that_cannot_resume_starts_again(tmp_path):
+    with served(CONTENT, cuts=[100_000], resumes=False) as site:
+        (path,) = download(site, tmp_path)
+    assert site.sent == [(0, 100_000), (0, 300_000)]
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_server_that_always_cuts_and_cannot_resume_is_given_up(tmp_path):
+    with (
+        served(CONTENT, cuts=[1000] * 9, resumes=False) as site,
+        pytest.raises(InputError, match="cut off after 1,000 of 300,000 bytes"),
+    ):
+        download(site, tmp_path)
+    assert len(site.asked) == HASTY.attempts
+
+
+def test_a_file_that_changed_between_two_requests_starts_again(tmp_path):
+    with served(CONTENT, cuts=[100_000]) as site:
+        with pytest.raises(InputError, match="cut off"):
+            download(site, tmp_path, sha256=None, patience=ONCE)
+        site.content, site.etag = CONTENT[::-1], '"v2"'
+        (path,) = download(site, tmp_path, sha256=None, patience=ONCE)
+    assert site.sent[1] == (0, 300_000)
+    assert path.read_bytes() == CONTENT[::-1]
+    assert read_json(tmp_path / "reviews.gz.source.json")["etag"] == '"v2"'
+
+
+def test_a_part_that_is_whole_already_needs_no_more_bytes(tmp_path):
+    (tmp_path / "reviews.gz.part").write_bytes(CONTENT)
+    with served(CONTENT) as site:
+        (path,) = download(site, tmp_path)
+    assert site.sent == []
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_part_longer_than_the_file_is_dropped(tmp_path):
+    (tmp_path / "reviews.gz.part").write_bytes(CONTENT + b"more")
+    with served(CONTENT) as site:
+        (path,) = download(site, tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_wrong_file_is_refused_and_not_kept(tmp_path):
+    with (
+        served(CONTENT[::-1]) as site,
+        pytest.raises(InputError, match="not the published file") as caught,
+    ):
+        download(site, tmp_path)
+    assert SHA256 in str(caught.value)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_a_dead_address_is_said_at_once(tmp_path, status):
+    with (
+        served(CONTENT, statuses=[status] * 9) as site,
+        pytest.raises(InputError, match=f"answers {status}.*https://example.org/page.*--mirror"),
+    ):
+        download(site, tmp_path)
+    assert len(site.asked) == 1
+    assert names(tmp_path) == []
+
+
+def test_a_web_page_in_place_of_the_file_is_a_dead_address(tmp_path):
+    with (
+        served(b"<html>moved</html>", kind="text/html; charset=utf-8") as site,
+        pytest.raises(InputError, match="a web page, not the file"),
+    ):
+        download(site, tmp_path, sha256=None)
+    assert len(site.asked) == 1
+    assert names(tmp_path) == []
+
+
+def test_a_server_that_is_busy_is_asked_again(tmp_path):
+    with served(CONTENT, statuses=[503, 429]) as site:
+        (path,) = download(site, tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert len(site.asked) == 3
+
+
+def test_a_server_that_falls_silent_is_left_and_what_came_is_kept(tmp_path):
+    silent = Patience(timeout_seconds=0.2, attempts=1, pause_seconds=0.01)
+    with (
+        served(CONTENT, cuts=[100_000], stalls=True) as site,
+        pytest.raises(InputError, match="timed out; 100,000 bytes are kept"),
+    ):
+        download(site, tmp_path, patience=silent)
+    assert (tmp_path / "reviews.gz.part").read_bytes() == CONTENT[:100_000]
+
+
+def test_no_server_at_all(tmp_path):
+    with served(CONTENT) as site:
+        pass
+    with pytest.raises(InputError, match=r"refused.*--mirror"):
+        download(site, tmp_path)
+
+
+def test_too_little_room_is_said_before_it_is_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with served(CONTENT) as site, pytest.raises(InputError, match="300,000 bytes are to come"):
+        download(site, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_one_line_and_no_second_attempt(tmp_path, monkeypatch):
+    from data_utils.download.partial_files import PartialFile
+
+    # The part cannot be the device itself: a part that is there without notes is replaced.
+    monkeypatch.setattr(PartialFile, "drop", lambda self: None)
+    (tmp_path / "reviews.gz.part").symlink_to("/dev/full")
+    with served(CONTENT) as site, pytest.raises(InputError, match="No space left on device; mend"):
+        download(site, tmp_path)
+    assert len(site.asked) == 1
+
+
+def test_two_processes_do_not_write_one_file(tmp_path):
+    with (
+        served(CONTENT) as site,
+        filelock.FileLock(tmp_path / ".reviews.gz.lock"),
+        pytest.raises(InputError, match="another process"),
+    ):
+        download(site, tmp_path)
+    assert site.asked == []
+
+
+def test_interrupted_by_the_user_and_run_again(tmp_path):
+    command = ("scripts/download_data.py", "amazon:Baby", "--output", tmp_path)
+    part = tmp_path / "amazon_2014" / "reviews_Baby.json.gz.part"
+    with served(CONTENT, cuts=[100_000], stalls=True) as site:
+        mirror = ("--mirror", site.address)
+        process = start(*command, *mirror)
+        wait_for(part.with_name("reviews_Baby.json.gz.part.json"), bool)
+        while not part.exists() or part.stat().st_size < 100_000:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=30)[0]
+        assert process.returncode == 130, output
+        assert "100,000 bytes kept" in output
+        again = run(*command, *mirror)
+    assert again.returncode == 0, again.stderr
+    assert site.sent == [(0, 100_000), (100_000, 300_000)]
+    assert (tmp_path / "amazon_2014" / "reviews_Baby.json.gz").read_bytes() == CONTENT
+    assert "to be cited" in again.stdout
+    assert SHA256 in again.stderr
+
+
+def test_the_script_refuses_in_one_line(tmp_path):
+    command = ("scripts/download_data.py", "sst", "--output", tmp_path / "data")
+    with served(CONTENT) as site:
+        process = run(*command, "--mirror", site.address)
+    assert_refused(process, "not the published file", "train_binary_sent.csv")
+    assert names(tmp_path / "data" / "sst") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("yelp", "'yelp' is unknown; known: sst, imdb, amazon:<category>"),
+        ("amazon", "no such category; known: Amazon_Instant"),
+        ("amazon:Toys", "no such category; did you mean amazon:Toys_and_Games"),
+    ],
+)
+def test_unknown_names_are_refused_before_anybody_is_asked(name, words):
+    with pytest.raises(InputError, match=words):
+        find_dataset(name)
+
+
+@pytest.mark.parametrize("mirror", ["file:///etc", "http://[::1", "http://host:port", "host/data"])
+def test_a_mirror_is_an_address(mirror):
+    with pytest.raises(InputError, match="--mirror"):
+        find_dataset("sst", mirror=mirror)
+
+
+def test_names_and_addresses():
+    assert find_dataset("amazon:Books", "2018").files[0].url.endswith("/Books.json.gz")
+    assert find_dataset("imdb").files[0].sha256 is not None
+    files = find_dataset("sst", mirror="http://localhost/sst/").files
+    assert [file.name for file in files] == ["train.csv", "val.csv", "test.csv"]
+    assert files[1].url == "http://localhost/sst/dev_binary_sent.csv"
+    assert [len(set(AMAZON[year].categories)) for year in AMAZON] == [24, 29, 34]
+
+
+def test_nothing_else_talks_to_a_server():
+    talking = {"urllib", "http", "requests", "httpx", "ftplib"}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in SOURCES
+        if {name.split(".")[0] for name in imports_of(path)} & talking
+    }
+    assert found == {  # inputs: only where an input is named by its address
+        f"data_utils/{name}.py" for name in ("addresses", "downloads", "inputs", "partial_files")
+    }

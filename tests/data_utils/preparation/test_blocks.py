@@ -1,0 +1,129 @@
+"""Blocks hold every line once, whatever their size, and name the line that is wrong."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from data_utils.preparation import blocks
+from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.reading.inputs import as_input
+from data_utils.reading.texts import ReadingReport, read_texts
+from model.errors import InputError
+from model.text.profiles import text_profile
+
+REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
+
+# What files hold: records, blanks, broken bytes, notation that only the slow parser reads.
+LINES = st.lists(
+    st.one_of(
+        st.builds(lambda text: json.dumps({"text": text}).encode(), st.text(max_size=12)),
+        st.builds(
+            lambda text: json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace"),
+            st.text(max_size=12),
+        ),
+        st.sampled_from(
+            [
+                b"",
+                b"  ",
+                b'{"text": "caf\xe9"}',
+                b'{"text": "\\ud800"}',
+                b'{"text": NaN}',
+                b'{"text": null}',
+                b'{"text": 5}',
+                b'{"text": true}',
+                b'{"text": 12345678901234567890123}',
+                b"{'text': 'single'}",
+                b'{"other": 1}',
+                b'{"other": "caf\xe9"}',
+                b'{"text": ["a"]}',
+                b'{"text": "a\\u0000"}',
+            ]
+        ),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def through_blocks(path, request=REQUEST):
+    encoded, rows, report, found = [], [], ReadingReport(), 0
+    for block in cut(0, as_input(path), request):
+        for reviews in read_block(block, request):
+            encoded += reviews.encoded
+            rows += [(block.index, row) for row in reviews.rows]
+            report += reviews.report
+            found += reviews.found_key
+    return encoded, rows, report, found
+
+
+@settings(max_examples=150, deadline=None)
+@for_all(LINES, st.integers(1, 120), st.booleans(), st.booleans())
+def test_blocks_read_what_one_reader_reads(tmp_path_factory, lines, size, compress, ends):
+    folder = tmp_path_factory.mktemp("blocks")
+    content = b"\n".join(lines) + (b"\n" if ends else b"")
+    path = folder / ("a.jsonl.gz" if compress else "a.jsonl")
+    path.write_bytes(gzip.compress(content) if compress else content)
+    expected, report = [], ReadingReport()
+    try:
+        for text in read_texts([path], None, report, strict=False):
+            expected.append(text_profile("raw").encode(text))
+    except InputError:  # at the end: no records, or none with a text
+        if not content and not compress:
+            return  # an empty file is refused before it is cut
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", size)
+        encoded, rows, found, _ = through_blocks(path)
+    assert encoded == expected
+    assert found == report
+    assert rows == sorted(set(rows))
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 1000])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_wrong_line_is_named(tmp_path, monkeypatch, size, suffix):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    content = b'{"text": "a"}\n\n' * 9 + b"{wrong}\n" + b'{"text": "b"}\n'
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    with pytest.raises(InputError, match=r"line 19: not JSON"):
+        through_blocks(path)
+
+
+def test_strictness_names_the_line_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 30)
+    strict = Request(None, "raw", strict=True, documents=False, digests=False)
+    for wrong, message in ((b"caf\xe9", "not UTF-8"), (b"\\ud800", "a lone surrogate")):
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(b'{"text": "a"}\n' * 5 + b'{"text": "' + wrong + b'"}\n')
+        with pytest.raises(InputError, match=f"line 6: {message}"):
+            through_blocks(path, strict)
+
+
+def test_an_array_and_a_table_come_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
+    texts = [f"number {i}" for i in range(12)]
+    (tmp_path / "a.json").write_text(json.dumps([{"text": text} for text in texts]))
+    (tmp_path / "a.csv").write_text("\n".join(["text", *texts]))
+    for name in ("a.json", "a.csv"):
+        (block,) = cut(0, as_input(tmp_path / name), REQUEST)
+        parts = list(read_block(block, REQUEST))
+        assert [review.decode() for part in parts for review in part.encoded] == texts
+        assert len(parts) == 4
+        assert all(part.rows == list(range(len(part.rows))) for part in parts)
+
+
+def test_a_surrogate_in_a_table_is_named_by_its_row(tmp_path):
+    strict = Request(None, "raw", strict=True, documents=False, digests=False)
+    (tmp_path / "a.json").write_text('[{"text": "a"}, {"text": "\\ud800"}]')
+    with pytest.raises(InputError):
+        through_blocks(tmp_path / "a.json", strict)
+
+
+def test_documents_are_whole_files(tmp_path):
+    request = Request(None, "openai", strict=False, documents=True, digests=False)
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    assert through_blocks(tmp_path / "a.txt", request)[0] == [b"\n one two "]

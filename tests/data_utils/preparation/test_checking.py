@@ -1,0 +1,69 @@
+"""A corpus held against its description: whatever changed is named."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data_utils.preparation import checking
+from data_utils.preparation.checking import check_corpus
+from data_utils.preparation.preparation import Preparation, prepare_corpus
+from model.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = (json.dumps({"text": f"review number {i}"}) for i in range(50))
+    (tmp_path / "in.jsonl").write_text("\n".join(rows))
+    prepare_corpus([tmp_path / "in.jsonl"], tmp_path / "out", Preparation(split=(8, 1, 1)))
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_an_untouched_corpus_passes(folder, monkeypatch, piece):
+    monkeypatch.setattr(checking, "PIECE", piece)
+    assert check_corpus(folder)["train"]["reviews"] == 40
+
+
+@pytest.mark.parametrize("name", ["train.bin", "valid.offsets", "test.bin"])
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_changed_bit_is_named(folder, name, place):
+    content = bytearray((folder / name).read_bytes())
+    content[place] ^= 4
+    (folder / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}: has changed since it was prepared"):
+        check_corpus(folder)
+
+
+def rewrite_offsets(folder, change):
+    """Change the offsets of a corpus of the first release, which had no digest of them."""
+    offsets = np.fromfile(folder / "train.offsets", "<i8")
+    change(offsets)
+    offsets.tofile(folder / "train.offsets")
+    meta = json.loads((folder / "meta.json").read_text())
+    for split in meta["splits"].values():
+        del split["offsets_sha256"]
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (0, 1, "does not run from zero"),
+        (-1, 5, "does not run from zero"),
+        (3, 1, "does not rise"),
+        (3, None, "a review does not begin where it says"),
+    ],
+)
+def test_offsets_that_cannot_be_are_named(folder, place, value, message):
+    def change(offsets):
+        offsets[place] = offsets[place] + 1 if value is None else value
+
+    rewrite_offsets(folder, change)
+    with pytest.raises(InputError, match=message):
+        check_corpus(folder)
+
+
+def test_a_corpus_of_the_first_release_passes(folder):
+    rewrite_offsets(folder, lambda offsets: None)
+    assert check_corpus(folder)["test"]["reviews"] == 5

@@ -1,0 +1,355 @@
+"""Preparation loses nothing, depends on nothing but its inputs, and leaves no half corpus."""
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_utils.corpus import SPLITS, open_corpus
+from data_utils.preparation import blocks, encoding, merging, preparation
+from data_utils.preparation.preparation import Preparation, split_counts
+from data_utils.preparation.vocabulary import VocabularyConfig
+from model.errors import InputError
+from model.text.profiles import text_profile
+
+
+def prepare_corpus(inputs, output, workers=1, **settings):
+    return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
+
+
+def write_texts(path, texts):
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def reviews_of(split):
+    return [
+        bytes(split.tokens[a:b]) for a, b in zip(split.offsets[:-1], split.offsets[1:], strict=True)
+    ]
+
+
+TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return write_texts(tmp_path / "in.jsonl", TEXTS)
+
+
+def test_every_review_lands_whole_in_one_split(tmp_path, source):
+    prepare_corpus([source], tmp_path / "out", split=(8, 1, 1))
+    corpus = open_corpus(tmp_path / "out")
+    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    expected = [text_profile("openai").encode(text) for text in TEXTS]
+    assert Counter(found) == Counter(expected)
+    assert found != expected  # shuffled
+    assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_size_of_the_stretches_changes_nothing(tmp_path, source, monkeypatch):
+    prepare_corpus([source], tmp_path / "one")
+    monkeypatch.setattr(merging, "STRETCH_BYTES", 500)
+    prepare_corpus([source], tmp_path / "many")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_the_number_of_processes_changes_nothing(tmp_path, source, monkeypatch, compress):
+    """Processes of their own have the real block size; the thread that cuts has this one."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    if compress:
+        path = tmp_path / "in.jsonl.gz"
+        path.write_bytes(gzip.compress(source.read_bytes()))
+        source = path
+    prepare_corpus([source], tmp_path / "one")
+    prepare_corpus([source], tmp_path / "three", workers=3)
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "three")
+
+
+def test_the_seed_decides_the_order(tmp_path, source):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        prepare_corpus([source], tmp_path / name, seed=seed)
+    a, b, c = ((tmp_path / name / "train.bin").read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_shuffled_positions_are_uniform(tmp_path):
+    source = write_texts(tmp_path / "in.jsonl", [f"{i:05d}" for i in range(4000)])
+    prepare_corpus([source], tmp_path / "out", split=(1, 0, 0), profile="raw")
+    order = np.array(
+        [int(review) for review in reviews_of(open_corpus(tmp_path / "out").splits["train"])]
+    )
+    correlation = np.corrcoef(order, np.arange(4000))[0, 1]
+    assert abs(correlation) < 4 / 4000**0.5  # four standard errors
+
+
+@given(
+    st.integers(3, 500),
+    st.tuples(st.floats(0.5, 1000), st.floats(0, 10), st.floats(0, 10)),
+)
+def test_split_counts_share_out_everything(reviews, parts):
+    counts = split_counts(reviews, parts)
+    assert sum(counts) == reviews
+    for count, part in zip(counts, parts, strict=True):
+        assert count > 0 or part == 0
+        # One may go to each of two empty parts; the share itself is rounded in its last bits.
+        assert abs(count - reviews * part / sum(parts)) <= 2 + reviews * 1e-15
+
+
+def test_meta_describes_the_corpus(tmp_path, source):
+    meta = prepare_corpus([source], tmp_path / "out", seed=4)
+    assert meta == json.loads((tmp_path / "out" / "meta.json").read_text())
+    assert meta["format_version"] == 1
+    assert meta["text_profile"] == "openai"
+    assert meta["seed"] == 4
+    assert meta["sources"] == ["in.jsonl"]
+    assert meta["reading"]["records"] == 200
+    train = (tmp_path / "out" / "train.offsets").read_bytes()
+    assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
+
+
+def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    prepare_corpus([source], tmp_path / "whole")
+    original, encoded = encoding.write_spill, []
+
+    def count_and_fail(spill, *arguments):
+        if len(encoded) == 4:
+            raise OSError(28, "No space left on device")
+        encoded.append(spill)
+        original(spill, *arguments)
+
+    monkeypatch.setattr(encoding, "write_spill", count_and_fail)
+    with pytest.raises(OSError, match="No space"):
+        prepare_corpus([source], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(encoding, "write_spill", original)
+    again = []
+    monkeypatch.setattr(
+        encoding, "write_spill", lambda *args: (again.append(args[0]), original(*args))
+    )
+    prepare_corpus([source], tmp_path / "out")
+    assert not {spill.base for spill in encoded} & {spill.base for spill in again}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def interrupt_while_sorting(monkeypatch, source, output, **settings):
+    monkeypatch.setattr(preparation, "gather", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], output, **settings)
+    monkeypatch.undo()
+
+
+def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    monkeypatch.setattr(encoding, "write_spill", interrupt)
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
+
+
+def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, monkeypatch):
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out", profile="raw")
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
+
+
+def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    write_texts(source, TEXTS[:50])
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
+
+
+@pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
+def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, monkeypatch, vocabulary):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    source = write_texts(folder / "in.jsonl", TEXTS)
+    (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
+    settings = {"vocabulary": VocabularyConfig(tokenizer=vocabulary, size=320)}
+    interrupt_while_sorting(monkeypatch, folder, folder / "a", **settings)
+    prepare_corpus([folder], folder / "a", **settings)
+    for argument in (folder, f"{folder}/**/*.json*"):
+        meta = prepare_corpus([argument], folder / "b")
+        assert meta["sources"] == [source.name]
+        shutil.rmtree(folder / "b")
+
+
+UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
+
+
+def test_an_unreadable_reference_is_counted_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS[:50], f"&lt; {UNREADABLE}", *TEXTS[50:]])
+    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0))
+    assert meta["reading"]["unreadable_references"] == 1
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert len(found) == 201
+    assert f"\n &lt; {UNREADABLE} ".encode() in found
+
+
+@pytest.fixture
+def spilled(monkeypatch):
+    """The names of the blocks that were encoded."""
+    names, original = [], encoding.write_spill
+    monkeypatch.setattr(
+        encoding, "write_spill", lambda *args: (names.append(args[0].base.name), original(*args))
+    )
+    return names
+
+
+def test_what_strictness_refused_goes_on_without_it(tmp_path, monkeypatch, spilled):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
+        prepare_corpus([source], tmp_path / "out", strict=True)
+    assert len(spilled) > 5
+    assert not (tmp_path / "out").exists()
+    prepare_corpus([source], tmp_path / "out")
+    assert len(spilled) == len(set(spilled))
+    prepare_corpus([source], tmp_path / "whole")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source, spilled):
+    other = tmp_path / "other.jsonl"
+    other.write_text("not JSON\n")
+    with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
+        prepare_corpus([source, other], tmp_path / "out")
+    write_texts(other, ["mended"])
+    prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
+    assert spilled == ["block-00000-0000000", "block-00001-0000000"]
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 201
+
+
+def test_what_was_not_read_strictly_is_read_again(tmp_path, monkeypatch):
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    with pytest.raises(InputError, match="line 201"):
+        prepare_corpus([source], tmp_path / "out", strict=True)
+
+
+def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
+    (tmp_path / "out.partial").mkdir()
+    (tmp_path / "out.partial" / "bucket-000").write_bytes(b"half a record")
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
+
+
+def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
+    (tmp_path / "out.partial").mkdir()
+    (tmp_path / "out.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"out\.partial: is to be worked in, but holds something"):
+        prepare_corpus([source], tmp_path / "out")
+    assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
+
+
+def test_duplicates_leave_the_first_of_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", 7)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)
+    texts = [f"text {i % 23}" for i in range(60)] + ["  text 3 "]  # equal once it is cleaned
+    source = write_texts(tmp_path / "in.jsonl", texts)
+    meta = prepare_corpus([source], tmp_path / "out", deduplicate=True, split=(1, 0, 0))
+    assert meta["reading"]["duplicates"] == 61 - 23
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
+
+
+def test_of_duplicates_the_first_stays_where_it_is(tmp_path, monkeypatch):
+    """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 60)
+    sources = [
+        write_texts(tmp_path / "in1.jsonl", ["a", "b", "a", "c", "b", "d", "c"]),
+        write_texts(tmp_path / "in2.jsonl", ["d", "e", "a", "f", "e"]),
+    ]
+    for at_once in (1, 1000):
+        monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", at_once)
+        output = tmp_path / f"out{at_once}"
+        prepare_corpus(
+            sources, output, deduplicate=True, shuffle=False, split=(1, 0, 0), profile="raw"
+        )
+        assert bytes(open_corpus(output).splits["train"].tokens) == b"abcdef"
+
+
+def test_the_order_of_the_input_can_be_kept(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(merging, "STRETCH_BYTES", 900)
+    prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1))
+    corpus = open_corpus(tmp_path / "out")
+    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    assert found == [text_profile("openai").encode(text) for text in TEXTS]
+
+
+def test_equal_files_are_shuffled_apart(tmp_path):
+    """A review's place decides, not its words."""
+    for name in ("a", "b"):
+        write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
+    prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert sum(a == b for a, b in pairwise(found)) < 10
+
+
+def test_an_existing_folder_is_refused(tmp_path, source):
+    prepare_corpus([source], tmp_path / "out")
+    with pytest.raises(InputError, match="exists already"):
+        prepare_corpus([source], tmp_path / "out")
+
+
+@pytest.mark.parametrize("split", [(0, 1, 1), (1, -1, 1), (1, 1), (float("nan"), 1, 1)])
+def test_bad_splits_are_refused(tmp_path, source, split):
+    with pytest.raises(InputError, match="--split"):
+        prepare_corpus([source], tmp_path / "out", split=split)
+
+
+def test_too_few_reviews_for_the_splits(tmp_path):
+    source = write_texts(tmp_path / "in.jsonl", ["a", "b"])
+    with pytest.raises(InputError, match="2 reviews cannot fill 3 splits"):
+        prepare_corpus([source], tmp_path / "out")
+
+
+def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
+    prepare_corpus([source], tmp_path / "out")
+    train = tmp_path / "out" / "train.bin"
+    train.write_bytes(train.read_bytes()[:-7])
+    with pytest.raises(InputError, match=r"train\.bin: has .* bytes were prepared"):
+        open_corpus(tmp_path / "out")
+    train.unlink()
+    with pytest.raises(InputError, match="is missing"):
+        open_corpus(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 3}, "format_version 3 is newer"),
+        ({"format_version": None}, "has no format_version"),
+        ({"splits": {}}, "does not describe"),
+        ({"text_profile": None}, "has no text_profile"),
+    ],
+)
+def test_meta_of_another_kind_is_refused(tmp_path, source, change, message):
+    meta = prepare_corpus([source], tmp_path / "out")
+    (tmp_path / "out" / "meta.json").write_text(json.dumps(meta | change))
+    with pytest.raises(InputError, match=message):
+        open_corpus(tmp_path / "out")
+
+
+def test_a_folder_that_is_no_corpus(tmp_path):
+    with pytest.raises(InputError, match="not a prepared corpus"):
+        open_corpus(tmp_path)

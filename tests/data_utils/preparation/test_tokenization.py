@@ -1,0 +1,268 @@
+"""A corpus of a vocabulary's symbols holds the text of the corpus of bytes, whatever interrupts."""
+
+import json
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from data_utils.corpus import SPLITS, open_corpus
+from data_utils.preparation import encoding, preparation, tokenization, vocabulary
+from data_utils.preparation.checking import check_corpus
+from data_utils.preparation.preparation import Preparation
+from data_utils.preparation.vocabulary import VocabularyConfig, sample_reviews
+from data_utils.statistics.counts import describe_corpus
+from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
+from model.text.tokenizer import TOKENIZER_FILE
+from tests.data_utils.test_lanes import make_split
+
+EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]
+TEXTS = [review.text for review in synthetic_reviews(300, seed=8)] + EXTRA
+
+
+def prepare_corpus(inputs, output, workers=1, tokenizer="bpe", size=330, sample=20_000, **settings):
+    config = VocabularyConfig(tokenizer=tokenizer, size=size, sample_bytes=sample)
+    settings = {"split": (8, 1, 1), "vocabulary": config, **settings}
+    return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+@pytest.fixture
+def whole(tmp_path, source):
+    prepare_corpus([source], tmp_path / "whole")
+    return tmp_path / "whole"
+
+
+def reviews_of(split):
+    return [split.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets)]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
+    meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)
+    of_bytes = prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
+    found, expected = (open_corpus(tmp_path / name) for name in ("out", "bytes"))
+    assert (found.tokenizer.kind, found.tokenizer.vocabulary_size) == (kind, 330)
+    for name in SPLITS:
+        assert reviews_of(found.splits[name]) == reviews_of(expected.splits[name])
+        size = meta["splits"][name]
+        assert size["bytes"] == of_bytes["splits"][name]["bytes"]
+        assert size["tokens"] == len(found.splits[name].tokens) < size["bytes"]
+    assert found.splits["train"].tokens.dtype == np.uint16
+    assert meta["format_version"] == 2
+    assert check_corpus(tmp_path / "out") == meta["splits"]
+
+
+def test_a_corpus_of_bytes_says_nothing_of_vocabularies(tmp_path, source):
+    meta = prepare_corpus([source], tmp_path / "out", tokenizer="bytes")
+    assert (meta["format_version"], meta["tokenizer"]) == (1, "bytes")
+    assert "tokenizer_sha256" not in meta
+    assert set(meta["splits"]["train"]) == {"reviews", "bytes", "sha256", "offsets_sha256"}
+    expected = {f"{name}.{end}" for name in SPLITS for end in ("bin", "offsets")} | {"meta.json"}
+    assert set(files_of(tmp_path / "out")) == expected
+
+
+def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole, monkeypatch):
+    monkeypatch.setattr(tokenization, "STRETCH_BYTES", 3000)
+    prepare_corpus([source], tmp_path / "two", workers=2)
+    assert files_of(tmp_path / "two") == files_of(whole)
+    assert TOKENIZER_FILE in files_of(whole)
+
+
+def interrupt(*arguments, **options):
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whole, monkeypatch):
+    monkeypatch.setattr(tokenization, "STRETCH_BYTES", 3000)
+    original, encoded = tokenization._write_part, []
+
+    def stop_after_four(part, *arguments):
+        if len(encoded) == 4:
+            raise KeyboardInterrupt
+        encoded.append(part.name)
+        original(part, *arguments)
+
+    monkeypatch.setattr(tokenization, "_write_part", stop_after_four)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    again = []
+
+    def note(part, *arguments):
+        again.append(part.name)
+        original(part, *arguments)
+
+    monkeypatch.setattr(tokenization, "_write_part", note)
+    monkeypatch.setattr(vocabulary, "_train_apart", interrupt)
+    monkeypatch.setattr(encoding, "spill_block", interrupt)  # nothing is read again
+    prepare_corpus([source], tmp_path / "out")
+    assert again
+    assert not set(again) & set(encoded)
+    assert files_of(tmp_path / "out") == files_of(whole)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
+
+
+def test_a_torn_part_is_encoded_again(tmp_path, source, whole, monkeypatch):
+    monkeypatch.setattr(preparation, "_describe", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out")
+    monkeypatch.undo()
+    parts = tmp_path / "out.partial" / "tokens"
+    (part,) = parts.glob("train-*.bin")
+    part.write_bytes(b"torn")
+    part.with_suffix(".lengths").unlink()
+    prepare_corpus([source], tmp_path / "out")
+    assert files_of(tmp_path / "out") == files_of(whole)
+
+
+def test_a_vocabulary_that_cannot_be_keeps_the_text(tmp_path, source, whole, monkeypatch):
+    with pytest.raises(InputError, match=r"30,000 cannot be made: .* another --vocabulary-size"):
+        prepare_corpus([source], tmp_path / "out", size=30_000)
+    monkeypatch.setattr(encoding, "spill_block", interrupt)
+    prepare_corpus([source], tmp_path / "out")
+    assert files_of(tmp_path / "out") == files_of(whole)
+
+
+def test_another_seed_is_another_text(tmp_path, source, whole, monkeypatch):
+    monkeypatch.setattr(preparation, "_encode", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_corpus([source], tmp_path / "out", seed=1)
+    monkeypatch.undo()
+    prepare_corpus([source], tmp_path / "out")
+    assert files_of(tmp_path / "out") == files_of(whole)
+
+
+def test_a_killed_trainer_is_told_and_the_text_stays(tmp_path, source, monkeypatch):
+    processes = []
+    original = vocabulary.CONTEXT.Process.start
+
+    def start(process):
+        original(process)
+        processes.append(process)
+        threading.Thread(target=kill, args=(process.pid,)).start()
+
+    def kill(pid):
+        time.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(vocabulary.CONTEXT.Process, "start", start)
+    with pytest.raises(ChildProcessError, match="a smaller --tokenizer-sample: it goes on"):
+        prepare_corpus([source], tmp_path / "out")
+    assert len(processes) == 1
+    assert (tmp_path / "out.partial" / "text" / "text.json").is_file()
+
+
+@pytest.mark.parametrize("place", ["", "train.bin"])
+def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"text": "quite another text"}) + "\n")
+    if place:
+        with pytest.raises(InputError, match="nor the folder of a corpus or a model"):
+            prepare_corpus([other], tmp_path / "out", tokenizer=str(whole / place))
+        return
+    prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
+    found = open_corpus(tmp_path / "out")
+    assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
+    assert reviews_of(found.splits["train"]) == [b"\n quite another text "]
+
+
+def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
+    prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
+    with pytest.raises(InputError, match="it reads bytes; say --tokenizer bytes"):
+        VocabularyConfig(tokenizer=str(tmp_path / "bytes"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"size": 257}, "--vocabulary-size 257"),
+        ({"size": 65_537}, "--vocabulary-size 65537"),
+        ({"sample_bytes": 0}, "--tokenizer-sample 0"),
+        ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
+    ],
+)
+def test_impossible_vocabularies_are_refused_at_once(wrong, message):
+    with pytest.raises(InputError, match=message):
+        VocabularyConfig(**{"tokenizer": "bpe", **wrong})
+
+
+def test_a_sample_is_bounded_and_from_all_over():
+    split = make_split(np.random.default_rng(0).integers(20, 400, 5000))
+    lengths = np.diff(split.offsets)
+    chosen = sample_reviews(split, 50_000, seed=1)
+    assert 40_000 < lengths[chosen].sum() <= 50_000
+    assert (np.diff(chosen) > 0).all()
+    # As many from each tenth of the file as from any other, give or take four standard deviations.
+    tenths = np.bincount(chosen // 500, minlength=10)
+    assert abs(tenths - len(chosen) / 10).max() < 4 * (len(chosen) / 10) ** 0.5
+    assert chosen.tolist() == sample_reviews(split, 50_000, seed=1).tolist()
+    assert chosen.tolist() != sample_reviews(split, 50_000, seed=2).tolist()
+
+
+def test_a_sample_of_everything_and_of_nothing():
+    split = make_split([30] * 50)
+    assert sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
+    assert len(sample_reviews(split, 1499, seed=0)) == 49
+    with pytest.raises(InputError, match="not one whole review"):
+        sample_reviews(split, 29, seed=0)
+
+
+def test_a_long_review_does_not_use_the_sample_up():
+    split = make_split([100_000] + [30] * 1000)
+    assert len(sample_reviews(split, 20_000, seed=0)) > 100
+
+
+@pytest.mark.parametrize("name", ["train.bin", "test.offsets"])
+def test_a_changed_bit_is_named(whole, name):
+    content = bytearray((whole / name).read_bytes())
+    content[-1] ^= 1
+    (whole / name).write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}: has changed since it was prepared"):
+        check_corpus(whole)
+
+
+def test_another_vocabulary_beside_the_corpus_is_named(whole):
+    content = (whole / TOKENIZER_FILE).read_bytes()
+    (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
+    with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
+        open_corpus(whole)
+
+
+def change_meta(folder, **changes):
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["splits"]["train"] |= changes
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def test_a_wrong_count_of_bytes_is_named(whole):
+    change_meta(whole, bytes=1)
+    with pytest.raises(InputError, match="bytes of text"):
+        check_corpus(whole)
+
+
+def test_a_split_of_another_size_is_named(whole):
+    change_meta(whole, tokens=7)
+    with pytest.raises(InputError, match="14 bytes were prepared"):
+        open_corpus(whole)
+
+
+def test_statistics_are_those_of_the_text(tmp_path, source, whole, monkeypatch):
+    prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
+    monkeypatch.setattr("data_utils.statistics.counts.BLOCK_BYTES", 1000)
+    assert describe_corpus(whole) == describe_corpus(tmp_path / "bytes")

@@ -1,0 +1,191 @@
+"""Fine-tuned heads: their arithmetic, on disk and back, and in the classifier that reads texts."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model import SentimentClassifier, save_model
+from model.classifiers.classifier import CONFIG_FILE, WEIGHTS_FILE
+from model.classifiers.fine_tuned import FineTuned, load_fine_tuned, save_fine_tuned
+from model.classifiers.fitted import load_fitted, own_classifier
+from model.classifiers.heads import HeadsConfig, build_heads
+from model.errors import InputError
+from model.files.weights import load_model, model_digest
+from model.text.profiles import text_profile
+
+FEATURES = np.random.default_rng(0).normal(2.0, 3.0, size=(9, 12)).astype(np.float32)
+CONFIG = HeadsConfig(hidden_layers=(7, 5), heads_per_class=3, dropout=0.4)
+TEXTS = ["good", "", "An awful thing. " * 30, "bad\nnews"]
+
+
+def make(classes=("joy", "fear", "love"), exclusive=False, digest="d", config=CONFIG):
+    heads = build_heads(config, 12, len(classes), seed=1)
+    heads.standardize_by(torch.from_numpy(FEATURES))
+    thresholds = (0.5,) if exclusive and len(classes) == 2 else (0.4, 0.5, 0.6)
+    if exclusive and len(classes) > 2:
+        thresholds = ()
+    return FineTuned(heads.eval(), classes, exclusive, thresholds, digest)
+
+
+def by_hand(tuned, features):
+    """The heads' logits [N, K, C] in NumPy, fp64."""
+    state = {name: t.numpy().astype(np.float64) for name, t in tuned.heads.state_dict().items()}
+    z = (features - state["center"]) / state["scale"]
+    for index in range(len(tuned.heads.config.hidden_layers)):
+        z = z @ state[f"hidden.{index}.weight"].T + state[f"hidden.{index}.bias"]
+        z = np.where(z > 0, z, state[f"activations.{index}.weight"] * z)
+    logits = z @ state["heads.weight"].T + state["heads.bias"]
+    return logits.reshape(len(features), tuned.heads.config.heads_per_class, -1)
+
+
+def test_classes_that_are_told_one_by_one():
+    tuned = make()
+    expected = (1 / (1 + np.exp(-by_hand(tuned, FEATURES)))).mean(1)
+    probabilities = tuned.probabilities(FEATURES)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        tuned.decide(FEATURES), np.log(expected / (1 - expected)), rtol=1e-4, atol=1e-5
+    )
+    assert (tuned.choose(probabilities) == (expected > [0.4, 0.5, 0.6])).all()
+    assert tuned.is_multilabel
+    assert not tuned.is_binary
+
+
+@pytest.mark.parametrize("classes", [("bad", "good"), ("1", "2", "3")])
+def test_classes_that_exclude_each_other(classes):
+    tuned = make(classes, exclusive=True)
+    powers = np.exp(by_hand(tuned, FEATURES))
+    expected = (powers / powers.sum(-1, keepdims=True)).mean(1)
+    probabilities = tuned.probabilities(FEATURES)
+    np.testing.assert_allclose(
+        probabilities, expected[:, 1] if len(classes) == 2 else expected, atol=1e-6
+    )
+    assert (tuned.choose(probabilities) == expected.argmax(1)).all()
+    if len(classes) == 2:
+        strict = tuned.with_threshold(0.9)
+        assert (strict.choose(probabilities) == (expected[:, 1] > 0.9)).all()
+
+
+def test_certain_probabilities_have_finite_odds():
+    tuned = make(config=HeadsConfig())
+    odds = tuned.decide(FEATURES * 1e6)
+    assert np.isfinite(odds).all()
+
+
+def test_heads_have_masks_of_their_own_in_training_only():
+    alike = make(config=HeadsConfig(heads_per_class=2, dropout=0.5)).heads
+    with torch.no_grad():
+        for part in (alike.heads.weight, alike.heads.bias):
+            part[3:] = part[:3]
+    features = torch.from_numpy(FEATURES)
+    first, second = alike(features).unbind(1)
+    torch.testing.assert_close(first, second)
+    first, second = alike.train()(features).unbind(1)
+    assert (first != second).any()
+
+
+def test_a_unit_that_never_moves_is_no_division_by_zero():
+    heads = build_heads(HeadsConfig(), 3, 2, seed=0)
+    heads.standardize_by(torch.tensor([[1.0, 5.0, 0.0], [3.0, 5.0, 4.0]]))
+    assert heads.scale.tolist() == pytest.approx([1.0, 0.01, 2.0])
+    heads.standardize_by(torch.ones(3, 3))
+    assert heads.scale.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_what_was_saved_comes_back(tmp_path):
+    tuned = make()
+    save_fine_tuned(tmp_path, tuned)
+    loaded = load_fine_tuned(tmp_path, hidden_size=12)
+    assert replace(loaded, heads=tuned.heads) == tuned
+    assert loaded.heads.config == CONFIG
+    assert (loaded.probabilities(FEATURES) == tuned.probabilities(FEATURES)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format_version": 4}, "format_version 4 is newer"),
+        ({"kind": "trees"}, "kind 'trees'"),
+        ({"state": "hidden"}, "state 'hidden'"),
+        ({"classes": ["a"]}, "it has 1 of them"),
+        ({"classes": ["a", "b", "a"]}, "different names"),
+        ({"exclusive": "no"}, "exclusive is 'no'"),
+        ({"thresholds": [0.5]}, "1 thresholds for 3 classes"),
+        ({"thresholds": [0.5, 0.5, 7]}, "threshold is 7"),
+        ({"heads": None}, "not a description of heads"),
+        ({"heads": {"hidden_layers": [7]}}, "tensor"),
+        ({"heads": {"hidden_layers": [2**62]}}, "size of a hidden layer is 4611686018427387904"),
+        ({"heads": {"hidden_layers": [1] * 100_000}}, "number of hidden layers is 100000"),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 2**40}}, "heads per class is 10995"),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 1.5}}, "heads per class is 1.5"),
+        ({"heads": {"hidden_layers": [], "dropout": "x"}}, "not a description of heads"),
+        ({"classes": 3}, "different names"),
+        ({"heads": {"hidden_layers": [7, 5], "width": 3}}, "not a description of heads"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(tmp_path, change, message):
+    save_fine_tuned(tmp_path, make())
+    path = tmp_path / CONFIG_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=message):
+        load_fine_tuned(tmp_path, hidden_size=12)
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    save_fine_tuned(tmp_path, make())
+    with pytest.raises(InputError, match="tensor"):
+        load_fine_tuned(tmp_path, hidden_size=13)
+    whole = load_file(tmp_path / WEIGHTS_FILE)
+    for name, value, message in (
+        ("heads.bias", torch.nan, r"heads\.bias holds NaN"),
+        ("scale", 0.0, "scale, by which features are divided"),
+    ):
+        tensors = {key: tensor.clone() for key, tensor in whole.items()}
+        tensors[name][0] = value
+        save_file(tensors, tmp_path / WEIGHTS_FILE)
+        with pytest.raises(InputError, match=message):
+            load_fine_tuned(tmp_path, hidden_size=12)
+    (tmp_path / WEIGHTS_FILE).write_bytes(b"no weights")
+    with pytest.raises(InputError, match="damaged or cut short"):
+        load_fine_tuned(tmp_path, hidden_size=12)
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model directory with heads inside."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    digest = model_digest(load_model(tmp_path / "model").model)
+    save_fine_tuned(tmp_path / "model/classifier", make(digest=digest))
+    return tmp_path / "model"
+
+
+def test_texts_may_have_several_labels(folder):
+    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2)
+    probabilities = classifier.predict_proba(TEXTS)
+    assert probabilities.shape == (4, 3)
+    assert (classifier.predict(TEXTS) == (probabilities > [0.4, 0.5, 0.6])).all()
+    assert classifier.decision_function(TEXTS).shape == (4, 3)
+    with pytest.raises(InputError, match=r"each has its own; a threshold is for two"):
+        SentimentClassifier.from_pretrained(folder, threshold=0.3)
+
+
+def test_heads_have_no_neuron(folder):
+    with pytest.raises(InputError, match="no single unit"):
+        SentimentClassifier.from_pretrained(folder).neuron_values(TEXTS)
+    with pytest.raises(InputError, match="no single unit; name one with --neuron"):
+        own_classifier(load_model(folder))
+
+
+def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
+    loaded = load_model(folder)
+    save_fine_tuned(folder / "classifier", make(digest="another"))
+    with pytest.raises(InputError, match=r"another model than .*; mend it so"):
+        load_fitted(loaded, folder / "classifier", "mend it so")
+    path = folder / "classifier" / CONFIG_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 5}))
+    with pytest.raises(InputError, match="format_version 5 is newer"):
+        load_fitted(loaded, folder / "classifier", "")

@@ -1,0 +1,105 @@
+"""The classifier in Python: what it says of texts, and when it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model.classifiers.classifier import Classifier, save_classifier
+from model.errors import InputError
+from model.files.weights import load_model, model_digest
+from model.text.profiles import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model directory with a classifier inside, whose log-odds are both signs on TEXTS."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
+    return tmp_path / "model"
+
+
+def fitted(folder, classes=("bad", "good")):
+    loaded = load_model(folder)
+    rows = () if len(classes) == 2 else (len(classes),)
+    weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
+    features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
+    centre = -np.median(features @ weights.T, axis=0)
+    return Classifier(weights, centre, classes, 4, 1, model_digest(loaded.model))
+
+
+def test_two_classes(folder):
+    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2)
+    features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
+    known = fitted(folder)
+    odds = features.astype(np.float64) @ known.coefficients + known.intercept
+    np.testing.assert_allclose(classifier.decision_function(TEXTS), odds, atol=1e-5)
+    probabilities = classifier.predict_proba(TEXTS)
+    assert probabilities.shape == (5, 2)
+    np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-5)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    labels = classifier.predict(TEXTS)
+    assert labels.tolist() == ["good" if p > 0.5 else "bad" for p in probabilities[:, 1]]
+    assert set(labels) == {"bad", "good"}
+    np.testing.assert_allclose(classifier.neuron_values(TEXTS), features[:, 4], atol=1e-6)
+
+
+def test_more_classes(folder, tmp_path):
+    known = fitted(folder, ("1", "2", "3"))
+    save_classifier(tmp_path / "stars" / "classifier", known)
+    classifier = SentimentClassifier.from_pretrained(folder, tmp_path / "stars")
+    probabilities = classifier.predict_proba(TEXTS)
+    assert probabilities.shape == (5, 3)
+    labels = classifier.predict(TEXTS)
+    assert labels.tolist() == [classifier.classes[i] for i in probabilities.argmax(1)]
+    with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
+        SentimentClassifier.from_pretrained(folder, tmp_path / "stars", threshold=0.3)
+
+
+def test_the_threshold_given_goes_over_the_classifiers_own(folder, tmp_path):
+    save_classifier(tmp_path / "strict", replace(fitted(folder), threshold=1.0))
+    own = SentimentClassifier.from_pretrained(folder, tmp_path / "strict")
+    assert set(own.predict(TEXTS)) == {"bad"}
+    given = SentimentClassifier.from_pretrained(folder, tmp_path / "strict", threshold=0)
+    assert set(given.predict(TEXTS)) == {"good"}
+    with pytest.raises(InputError, match="threshold is 2"):
+        SentimentClassifier.from_pretrained(folder, threshold=2)
+
+
+def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
+    save_classifier(tmp_path / "other", replace(fitted(folder), model_digest="0" * 64))
+    with pytest.raises(InputError, match=r"other: was fitted on another model.*transfer\.py"):
+        SentimentClassifier.from_pretrained(folder, tmp_path / "other")
+
+
+def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
+    known = fitted(folder)
+    longer = replace(known, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
+    save_classifier(tmp_path / "longer", longer)
+    with pytest.raises(InputError, match=r"longer: was fitted on another model.*transfer\.py"):
+        SentimentClassifier.from_pretrained(folder, tmp_path / "longer")
+
+
+def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
+    save_model(tmp_path / "run" / "model", small_model, text_profile("openai"), {})
+    strict = replace(fitted(folder), threshold=1.0)
+    save_classifier(tmp_path / "run" / "transfer" / "classifier", strict)
+    found = SentimentClassifier.from_pretrained(tmp_path / "run")
+    assert found.classifier.threshold == 1.0
+    named = SentimentClassifier.from_pretrained(folder, tmp_path / "run")
+    assert named.classifier.threshold == 1.0
+    with pytest.raises(InputError, match=r"transfer': holds a classifier; .*--classifier"):
+        load_model(tmp_path / "run" / "transfer")
+    save_classifier(tmp_path / "run" / "model" / "classifier", fitted(folder))
+    nearer = SentimentClassifier.from_pretrained(tmp_path / "run")
+    assert nearer.classifier.threshold == 0.5
+
+
+@pytest.mark.parametrize("given", [None, "nowhere"])
+def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, given):
+    save_model(tmp_path / "bare", small_model, text_profile("openai"), {})
+    with pytest.raises(InputError, match=r"no classifier in it.*transfer\.py --model .*bare"):
+        SentimentClassifier.from_pretrained(tmp_path / "bare", given)

@@ -1,0 +1,143 @@
+"""Files are whole or absent."""
+
+from pathlib import Path
+
+import pytest
+
+from model.errors import InputError
+from model.files import storage
+from model.files.storage import (
+    read_json,
+    recover_folders,
+    whole_folder,
+    write_atomically,
+    write_json,
+)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+
+    def fail(temporary):
+        temporary.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert read_json(path) == {"a": 1}
+    assert [item.name for item in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_files_are_as_readable_as_any_other(tmp_path):
+    (tmp_path / "plain").touch()
+
+    def write_private(temporary):
+        temporary.touch(mode=0o600)
+
+    write_atomically(tmp_path / "a", write_private)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_json_must_be_an_object(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[1]")
+    with pytest.raises(InputError, match="expected a JSON object"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b'{"a": ' + b"[" * 200_000, b'{"a":' * 200_000, b'{"a": %s}' % (b"1" * 5000)],
+    ids=["cut", "no UTF-8", "lists", "objects", "digits"],
+)
+def test_what_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.json: not JSON \(.*\); is the file damaged\?"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    final = tmp_path / "step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+
+    def fail():
+        with whole_folder(final) as partial:
+            (partial / "one").write_text("second")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert (final / "one").read_text() == "first"
+    with whole_folder(final) as partial:
+        (partial / "two").write_text("third")
+    assert [path.name for path in final.iterdir()] == ["two"]
+    assert list(tmp_path.iterdir()) == [final]
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL: see `killed_at`."""
+
+
+def killed_at(number, final, monkeypatch):
+    """Replace `final`, cut short before its rename number `number`; nothing is tidied after it."""
+    rename, count = Path.rename, 0
+
+    def rename_or_die(self, target):
+        nonlocal count
+        count += 1
+        if count >= number:
+            raise Killed
+        return rename(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(Path, "rename", rename_or_die)
+        patch.setattr(storage, "_recover", lambda old, final: None)
+        with whole_folder(final) as partial:
+            (partial / "one").write_text("second")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_between_the_renames_loses_no_folder(tmp_path, monkeypatch, number):
+    final = tmp_path / "a.step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+    killed_at(number, final, monkeypatch)
+    recover_folders(tmp_path)
+    assert (final / "one").read_text() == "first"
+    killed_at(number, final, monkeypatch)
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("third")
+    assert (final / "one").read_text() == "third"
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_a_rename_that_fails_leaves_the_old_folder(tmp_path, monkeypatch):
+    final = tmp_path / "step"
+    with whole_folder(final) as partial:
+        (partial / "one").write_text("first")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError("stale handle")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="stale handle"), whole_folder(final) as partial:
+        (partial / "one").write_text("second")
+    assert (final / "one").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
+    (tmp_path / ".step-00000012.partial").mkdir()
+    (tmp_path / ".step-00000012.partial/model.safetensors").write_text("half")
+    (tmp_path / ".config.json.partial").write_text("{")
+    for name in (".hidden", "a.partial", "step-00000006"):
+        (tmp_path / name).write_text("kept")
+    recover_folders(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *(".hidden", "a.partial", "step-00000006")
+    ]

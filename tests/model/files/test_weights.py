@@ -1,0 +1,215 @@
+"""Models on disk: exact, self-describing, and refused with one clear line where they are not."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.errors import InputError
+from model.files.weights import find_model, load_model, save_model
+from model.language_model import ModelConfig
+from model.text.profiles import text_profile
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    save_model(tmp_path / "run" / "model", small_model, text_profile("openai"), {"step": 7})
+    return tmp_path / "run" / "model"
+
+
+def test_round_trip_is_exact(folder, small_model):
+    loaded = load_model(folder)
+    assert loaded.model.config.architecture() == small_model.config.architecture()
+    assert loaded.provenance == {"step": 7}
+    assert loaded.profile.name == "openai"
+    assert not loaded.model.training
+    for key, value in small_model.state_dict().items():
+        assert torch.equal(value, loaded.model.state_dict()[key])
+
+
+def test_a_run_directory_stands_for_its_model(folder):
+    assert find_model(folder.parent) == folder
+
+
+def test_of_a_run_that_was_not_evaluated_the_newest_checkpoint_is_named(folder):
+    run = folder.parent
+    for name in ("step-00000004", "step-00000012", ".step-00000016.partial"):
+        shutil.copytree(folder, run / "checkpoint" / name)
+    (run / "checkpoint" / "step-00000020").mkdir()  # of a fine-tuning: no model
+    shutil.rmtree(folder)
+    with pytest.raises(InputError, match=r"not evaluated yet; its newest.*step-00000012$"):
+        find_model(run)
+    assert find_model(run / "checkpoint" / "step-00000012")
+
+
+def test_a_name_that_does_not_exist_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="neither a model directory"):
+        load_model(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="nor a shipped model"):
+        load_model("no-such-model")
+
+
+def test_shipped_models_go_by_their_bare_name(folder, monkeypatch):
+    monkeypatch.setattr("model.files.weights.SHIPPED_MODELS", folder.parent)
+    monkeypatch.setattr("model.files.weights.ALIASES", {"default": "small"})
+    folder.rename(folder.parent / "small")
+    for name in ("small", "default"):
+        assert load_model(name).provenance == {"step": 7}
+    with pytest.raises(InputError, match="neither a model directory"):
+        load_model("/nowhere/default")
+
+
+def test_weights_cut_short(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="damaged or cut short"):
+        load_model(folder)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="damaged or cut short"):
+        load_model(folder)
+    path.unlink()
+    with pytest.raises(InputError, match="no such file"):
+        load_model(folder)
+
+
+def change(folder, **updates):
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    content["architecture"] |= updates.pop("architecture", {})
+    path.write_text(json.dumps(content | updates))
+
+
+@pytest.mark.parametrize(
+    ("updates", "message"),
+    [
+        ({"format_version": 4}, "format_version 4 is newer"),
+        ({"format_version": "1"}, "has no format_version"),
+        ({"tokenizer": "words"}, "tokenizer 'words'"),
+        ({"text_profile": "shouting"}, "text profile 'shouting'"),
+        ({"architecture": {"hidden_size": 13}}, "where the description asks for"),
+        ({"format_version": True}, "has no format_version"),
+        ({"quantized": "no"}, "quantized is 'no'; true or false"),
+        ({"provenance": ["me"]}, r"provenance is \['me'\]"),
+        ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
+        ({"architecture": {"hidden_size": "12"}}, "model.hidden_size is '12'"),
+        ({"architecture": {"hidden_size": 12.0}}, "model.hidden_size is 12.0"),
+        ({"architecture": {"hidden_size": 2**31}}, "hidden_size is 2147483648; .* to 1,048,576"),
+        ({"architecture": {"vocabulary_size": 2**64}}, "model.vocabulary_size is 18446744073"),
+        ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* from 1 to 1,024"),
+        ({"architecture": {"layers": True}}, "model.layers is True"),
+        ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
+        ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
+        ({"architecture": {"cell": "gru"}}, "model.cell"),
+        ({"architecture": {"colour": "red"}}, "unknown keys"),
+    ],
+)
+def test_descriptions_that_do_not_fit(folder, updates, message):
+    change(folder, **updates)
+    with pytest.raises(InputError, match=message) as caught:
+        load_model(folder)
+    assert str(caught.value).startswith(str(folder))
+
+
+def test_shapes_are_checked_before_memory_is_taken(folder):
+    # 36 PB of parameters.
+    change(folder, architecture={"hidden_size": 1 << 20, "layers": 1 << 10})
+    with pytest.raises(InputError, match="where the description asks for"):
+        load_model(folder)
+
+
+def test_an_extra_tensor_is_refused(folder):
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "payload": torch.zeros(2)}, path)
+    with pytest.raises(InputError, match="payload"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
+def test_numbers_that_are_no_weights_are_refused(folder, dtype):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    save_file(tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)}, path)
+    with pytest.raises(InputError, match=r"decoder\.bias holds .*, not floating-point numbers"):
+        load_model(folder)
+
+
+def test_quantized_matrices_must_be_integers(folder, small_model):
+    save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
+    load_model(folder)
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "decoder.weight": torch.zeros(256, 12)}, path)
+    with pytest.raises(InputError, match=r"decoder\.weight holds F32, not 8-bit integers"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized):
+    save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.bias"][7] = torch.nan
+    save_file(tensors, path)
+    with pytest.raises(InputError, match=r"model\.safetensors: decoder\.bias holds NaN or inf"):
+        load_model(folder)
+
+
+def test_numpys_whole_numbers_describe_a_model_as_pythons_do():
+    config = ModelConfig(hidden_size=np.int64(12), layers=np.uint8(2))
+    assert json.dumps(config.architecture()) == json.dumps(
+        ModelConfig(hidden_size=12, layers=2).architecture()
+    )
+
+
+def test_a_pickle_is_never_loaded(folder, small_model):
+    torch.save(small_model.state_dict(), folder / "model.safetensors")
+    with pytest.raises(InputError, match="damaged or cut short"):
+        load_model(folder)
+
+
+def test_config_that_is_not_json(folder):
+    (folder / "config.json").write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        load_model(folder)
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="device cuda: torch sees no GPU; use cpu"):
+        load_model(tmp_path, device="cuda")
+
+
+def test_a_model_loads_without_torchs_compiler():
+    """Its import takes seconds, and so would that of sympy."""
+    script = (
+        "import sys; from model.files.weights import load_model; load_model('default');"
+        "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.stdout == "set()\n", process.stderr
+
+
+def test_weights_of_16_bits_are_widened(small_model, tmp_path):
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    path = tmp_path / "model.safetensors"
+    narrow = {name: tensor.bfloat16() for name, tensor in load_file(path).items()}
+    save_file(narrow, path)
+    loaded = load_model(tmp_path).model
+    for name, tensor in loaded.state_dict().items():
+        assert torch.equal(tensor, narrow[name].float())
+
+
+@pytest.mark.parametrize("value", [torch.nan, -torch.inf])
+def test_weights_that_are_not_finite_are_not_written_over_finite_ones(folder, small_model, value):
+    path = folder / "model.safetensors"
+    before = path.read_bytes()
+    with torch.no_grad():
+        small_model.decoder.weight[2, 1] = value
+    for quantized in (False, True):
+        with pytest.raises(InputError, match=r"decoder\.weight holds NaN or infinity"):
+            save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
+    assert path.read_bytes() == before

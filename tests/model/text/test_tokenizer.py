@@ -1,0 +1,138 @@
+"""Tokenizers lose nothing, agree with SentencePiece, and are read back as they were written."""
+
+import hashlib
+import os
+import pickle
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
+from model.text.subwords import SubwordTokenizer, train_vocabulary
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, check_same_tokenizer, load_tokenizer
+from tests.conftest import small_vocabulary
+
+REVIEWS = [f"\n {review.text} " for review in synthetic_reviews(50, seed=21)]
+NASTY = (
+    *("", " ", "   ", "\n ", "\r\n\t", "a\0b", "\0", "\u2581", "x\u2581\u2581 y", "\u2585", "<s>"),
+    *("<unk></s>", "<0x41>", "\ufeffbom", "\ufffd?", "\u2028", "e\u0301", "\ufb01", "\uff21"),
+    *("\U0001f600", "\U0010ffff", "\uffff", "\u65e5\u672c", "z" * 300, "  two  spaces  "),
+)
+pieces = st.one_of(
+    st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace")),
+    st.binary(max_size=8),
+    st.sampled_from([text.encode() for text in (*NASTY, *REVIEWS[:5])]),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(parts=st.lists(pieces, max_size=5))
+def test_nothing_is_lost(tokenizer, parts):
+    text = b"".join(parts)
+    tokens = tokenizer.encode(text)
+    assert tokens.dtype == tokenizer.dtype
+    assert tokenizer.decode(tokens) == text
+    assert tokenizer.byte_lengths(tokens).sum() == tokenizer.count_bytes(tokens) == len(text)
+    assert tokens.max(initial=0) < tokenizer.vocabulary_size
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_every_nasty_text_comes_back(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text.encode())) == text.encode()
+
+
+def test_bytes_are_their_own_symbols():
+    tokens = BYTES.encode(bytes(range(256)))
+    assert tokens.dtype == np.uint8
+    assert tokens.tolist() == list(range(256))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_symbols_are_those_of_sentencepiece(kind):
+    tokenizer = small_vocabulary(kind, 350)
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
+    for text in REVIEWS:
+        tokens = tokenizer.encode(text.encode())
+        assert tokens.tolist() == theirs.encode(text)
+        assert len(tokens) < 0.8 * len(text)  # pieces, not bytes
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_same_texts_give_the_same_vocabulary(kind):
+    assert small_vocabulary(kind, 350).content == small_vocabulary(kind, 350).content
+    assert small_vocabulary(kind, 350).fingerprint != small_vocabulary(kind, 360).fingerprint
+
+
+@pytest.mark.parametrize("size", [260, 40_000])
+def test_a_size_that_the_texts_do_not_allow(size):
+    texts = (text.encode() for text in REVIEWS)
+    with open(os.devnull, "w") as log, pytest.raises(InputError, match="another --vocabulary-size"):
+        train_vocabulary(texts, "bpe", size, log)
+
+
+def test_it_travels_to_another_process(subwords):
+    other = pickle.loads(pickle.dumps(subwords))
+    assert other.fingerprint == subwords.fingerprint
+    assert other.spellings == subwords.spellings
+
+
+def test_an_opening_leaves_its_space_to_the_next_symbol(subwords):
+    tokens, owed = subwords.opening(b"\n I thought ")
+    assert (subwords.decode(tokens), owed) == (b"\n I thought", b" ")
+    tokens, owed = BYTES.opening(b"\n I thought ")
+    assert (BYTES.decode(tokens), owed) == (b"\n I thought ", b"")
+
+
+def load(folder, **description):
+    return load_tokenizer(folder, description, folder / "meta.json")
+
+
+def test_what_was_written_is_read(tmp_path, subwords):
+    subwords.save(tmp_path)
+    assert load(tmp_path, **subwords.describe()).fingerprint == subwords.fingerprint
+    assert load(tmp_path, **BYTES.describe()) is BYTES
+
+
+def test_what_is_not_as_described_is_refused(tmp_path, subwords):
+    described = subwords.describe()
+    with pytest.raises(InputError, match=f"{TOKENIZER_FILE}: no such file"):
+        load(tmp_path, **described)
+    content = bytearray(subwords.content)
+    content[-1] ^= 1
+    (tmp_path / TOKENIZER_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
+        load(tmp_path, **described)
+    with pytest.raises(InputError, match="tokenizer 'words' is unknown"):
+        load(tmp_path, tokenizer="words")
+
+
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, subwords, capfd):
+    piece = max(subwords.spellings, key=len).replace(b" ", "\u2581".encode())
+    no_utf8 = subwords.content.replace(piece, b"\xff" * len(piece))
+    for content in (b"words", b"", no_utf8):
+        (tmp_path / TOKENIZER_FILE).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        with pytest.raises(InputError, match="not SentencePiece's"):
+            load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
+    assert len(capfd.readouterr().err.splitlines()) < 3  # the library's own words, once each
+
+
+def test_a_vocabulary_that_cannot_say_every_byte_is_refused(tmp_path):
+    prefix = tmp_path / "v"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(REVIEWS), model_prefix=str(prefix), vocab_size=60, minloglevel=2
+    )
+    with pytest.raises(InputError, match="cannot say every byte"):
+        SubwordTokenizer("unigram", prefix.with_suffix(".model").read_bytes())
+
+
+def test_different_tokenizers_are_told_apart(subwords):
+    check_same_tokenizer("corpus", subwords, subwords, "the model's")
+    with pytest.raises(InputError, match=r"its tokenizer is bytes, the model's bpe of 400"):
+        check_same_tokenizer("corpus", BYTES, subwords, "the model's")
+    with pytest.raises(InputError, match=r"the model's bytes; prepare .* --tokenizer bytes"):
+        check_same_tokenizer("corpus", subwords, BYTES, "the model's")

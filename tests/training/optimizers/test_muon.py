@@ -1,0 +1,66 @@
+"""Our Muon against torch's, whose iterations multiply the whole matrix, and against the SVD."""
+
+import pytest
+import torch
+from torch.optim._muon import _zeropower_via_newtonschulz as torch_iterations
+
+from training.optimizers.muon import ITERATIONS, A, B, C, Muon, orthogonalized
+
+SHAPES = [(24, 24), (96, 24), (24, 96), (96, 8)]
+
+
+def as_written(matrix):
+    """The iteration as Jordan et al. write it, in float64."""
+    x = matrix.double() / matrix.double().norm()
+    for _ in range(ITERATIONS):
+        gram = x @ x.t()
+        x = A * x + (B * gram + C * gram @ gram) @ x
+    return x
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_gram_form_is_the_iteration_as_written(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    # fp32, some 15 products of up to 96 terms, each iteration magnifying by at most A
+    torch.testing.assert_close(
+        orthogonalized(matrix).double(), as_written(matrix), rtol=0, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_directions_stay_and_singular_values_go_near_one(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+    u, _, v = torch.linalg.svd(matrix, full_matrices=False)
+    inner = u.t() @ orthogonalized(matrix) @ v.t()
+    off_diagonal = inner - inner.diagonal().diag()
+    assert off_diagonal.abs().max() < 1e-3
+    assert 0.65 < inner.diagonal().min() <= inner.diagonal().max() < 1.25
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_torch_does_the_same_in_bfloat16(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    theirs = torch_iterations(matrix, (A, B, C), ITERATIONS, 1e-7).float()
+    ours = orthogonalized(matrix)
+    assert (ours - theirs).norm() < 0.05 * ours.norm()  # bfloat16 has 8 bits
+
+
+def test_an_update_is_torchs_own():
+    settings = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}
+    start = torch.randn(24, 12, generator=torch.Generator().manual_seed(4))
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    pair = (
+        Muon([ours], **settings),
+        torch.optim.Muon([theirs], **settings, adjust_lr_fn="match_rms_adamw"),
+    )
+    for seed in range(3):
+        gradient = torch.randn(24, 12, generator=torch.Generator().manual_seed(10 + seed))
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        for optimizer in pair:
+            optimizer.step()
+    # bfloat16 in theirs: one part in 256 of three updates
+    assert (ours - theirs).norm() < 0.02 * (theirs - start).norm()
+
+
+def test_a_gradient_of_zeros_moves_nothing():
+    assert not orthogonalized(torch.zeros(6, 3)).any()

@@ -1,0 +1,194 @@
+"""NVIDIA's apex, from stand-ins in a folder: what it is asked for, and what is told from it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from training.optimizers import nvidia_apex
+from training.optimizers.optim import OptimConfig, make_optimizers
+from training.optimizers.state import flatten_optimizers, load_optimizers
+
+APPLIER = """
+class multi_tensor_applier:
+    available = {available}
+"""
+# Signatures and state as in NVIDIA/apex's fused_adam.py and fused_lamb.py; the update is simpler.
+OPTIMIZERS = """
+import torch
+
+class Fused(torch.optim.Optimizer):
+    def step(self):
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            correction = 1 - group["betas"][0] ** group["step"]
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["exp_avg"] = torch.zeros_like(p.data)
+                    state["exp_avg_sq"] = torch.zeros_like(p.data)
+                state["exp_avg"].lerp_(p.grad, 1 - group["betas"][0])
+                p.data.sub_(state["exp_avg"] / correction, alpha=group["lr"])
+
+class FusedAdam(Fused):
+    def __init__(self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8,
+                 adam_w_mode=True, weight_decay=0.0, amsgrad=False, set_grad_none=True,
+                 capturable=False, master_weights=False):
+        super().__init__(params, dict(
+            lr=lr, bias_correction=bias_correction, betas=betas, eps=eps, weight_decay=weight_decay
+        ))
+        self.adam_w_mode = adam_w_mode
+
+class FusedLAMB(Fused):
+    def __init__(self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-6,
+                 weight_decay=0.01, amsgrad=False, adam_w_mode=True, grad_averaging=True,
+                 set_grad_none=True, max_grad_norm=1.0, use_nvlamb=False):
+        super().__init__(params, dict(
+            lr=lr, bias_correction=bias_correction, betas=betas, eps=eps,
+            weight_decay=weight_decay, grad_averaging=grad_averaging, max_grad_norm=max_grad_norm,
+        ))
+        self.adam_w_mode, self.use_nvlamb = adam_w_mode, use_nvlamb
+"""
+IMPOSTOR = "from pyramid.session import that_is_not_here"
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that puts a package `apex` of such files on the path."""
+    _forget(monkeypatch)
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / "apex" / f"{name.replace('__init__', '')}" / "__init__.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        return tmp_path / "apex"
+
+    yield write
+    _forget(monkeypatch)
+
+
+def _forget(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "apex"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def nvidia(available=True, optimizers=OPTIMIZERS):
+    applier = APPLIER.format(available=available)
+    return {"__init__": "", "multi_tensor_apply": applier, "optimizers": optimizers}
+
+
+@pytest.fixture
+def model(monkeypatch):
+    monkeypatch.setattr(nvidia_apex, "DEVICE", "cpu")  # where the stand-ins run
+    return build_model(ModelConfig(hidden_size=8), seed=1)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "lamb"])
+def test_apex_updates_where_it_is_asked_for(install, model, name):
+    install(**nvidia())
+    config = OptimConfig(name=name, fused="apex", beta1=0.8, beta2=0.9, weight_decay=0.3)
+    (optimizer,) = make_optimizers(model, config)
+    assert type(optimizer).__module__ == "apex.optimizers"
+    (group,) = optimizer.param_groups
+    assert group["betas"] == (0.8, 0.9)
+    assert group["weight_decay"] == 0.3
+    assert len(group["params"]) == len(list(model.parameters()))
+    if name == "lamb":  # what training/optimizers/lamb.py has
+        assert type(optimizer).__name__ == "FusedLAMB"
+        assert (group["bias_correction"], group["eps"]) == (False, 1e-6)
+        assert group["max_grad_norm"] == float("inf")
+        assert optimizer.use_nvlamb
+        assert optimizer.adam_w_mode
+    else:  # as torch's: bias corrected, epsilon of 1e-8; only adamw decays apart from the gradient
+        assert type(optimizer).__name__ == "FusedAdam"
+        assert (group["bias_correction"], group["eps"]) == (True, 1e-8)
+        assert optimizer.adam_w_mode == (name == "adamw")
+
+
+@pytest.mark.parametrize("fused", ["auto", "torch"])
+def test_apex_is_left_alone_where_it_is_not_asked_for(install, model, fused):
+    install(**nvidia())
+    (optimizer,) = make_optimizers(model, OptimConfig(fused=fused))
+    assert type(optimizer) is torch.optim.Adam
+    assert "apex" not in sys.modules
+
+
+def test_its_count_of_steps_is_saved(install, model):
+    install(**nvidia())
+    config = OptimConfig(fused="apex")
+    first, again = make_optimizers(model, config), make_optimizers(model, config)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for _ in range(3):
+        first[0].step()
+    load_optimizers(again, flatten_optimizers(first), Path("optimizer.safetensors"))
+    assert again[0].param_groups[0]["step"] == 3
+    for mine, theirs in zip(first[0].state.values(), again[0].state.values(), strict=True):
+        assert torch.equal(mine["exp_avg"], theirs["exp_avg"])
+
+
+def refusal():
+    with pytest.raises(InputError) as error:
+        nvidia_apex.load_optimizers_of_apex()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_the_impostor_is_recognised_and_named(install):
+    folder = install(__init__=IMPOSTOR)
+    message = refusal()
+    assert str(folder) in message
+    assert "is not NVIDIA's" in message
+    assert "PyPI" in message
+    assert "pip uninstall apex" in message
+    assert "github.com/NVIDIA/apex" in message
+
+
+def test_an_impostor_that_imports_is_one_too(install, monkeypatch):
+    install(__init__="")
+    assert "is not NVIDIA's" in refusal()
+    monkeypatch.setitem(sys.modules, "apex", type(sys)("apex"))
+    assert "is not NVIDIA's" in refusal()
+
+
+def test_a_folder_that_happens_to_be_called_apex_is_nothing(install, tmp_path):
+    install()
+    (tmp_path / "apex").mkdir()
+    assert "is not installed" in refusal()
+
+
+def test_without_apex_the_error_says_how_to_get_it(install):
+    message = refusal()
+    assert "not installed" in message
+    assert "github.com/NVIDIA/apex" in message
+    assert "not pip install apex" in message
+
+
+def test_apex_without_kernels_is_refused(install):
+    install(**nvidia(available=False))
+    assert "without its kernels" in refusal()
+
+
+def test_nvidias_apex_that_does_not_import_says_why(install):
+    install(**nvidia(optimizers="raise ImportError('undefined symbol')"))
+    message = refusal()
+    assert "does not import (undefined symbol)" in message
+    assert "PyPI" not in message
+
+
+def test_apex_needs_a_gpu(install):
+    install(**nvidia())
+    model = build_model(ModelConfig(hidden_size=8), seed=1)
+    with pytest.raises(InputError, match="needs a GPU, the model is on cpu"):
+        make_optimizers(model, OptimConfig(fused="apex"))
+
+
+@pytest.mark.parametrize("name", ["sgd", "muon"])
+def test_what_apex_does_not_have_is_refused(name):
+    with pytest.raises(InputError, match=f"adam, adamw and lamb, not {name}"):
+        OptimConfig(name=name, fused="apex")

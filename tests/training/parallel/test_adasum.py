@@ -1,0 +1,213 @@
+"""Adasum against a tree in float64, its limits, and ranks that train against one process."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from tests.runs import assert_refused, run, run_ranks, small_run
+from tests.training.adasum_oracle import pairwise_tree
+from tests.training.test_trainer import make_trainer
+from training.parallel import adasum
+from training.parallel.adasum import combined
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
+from training.parallel.groups import Groups
+
+CPU = torch.device("cpu")
+EPS = torch.finfo(torch.float32).eps
+LENGTHS = [5, 1, 40, 300]
+MAGNITUDES = [1.0, 1e-20, 1e15, 1e-4]  # of the tensors; squares of the second are nothing to fp32
+
+
+def vectors(groups, seed=0):
+    """Return what the groups hold, float32 [groups, n], with something in common."""
+    random = np.random.default_rng(seed)
+    common = random.standard_normal(sum(LENGTHS))
+    own = random.standard_normal((groups, sum(LENGTHS)))
+    scale = np.repeat(MAGNITUDES, LENGTHS)
+    return torch.from_numpy((common + own) * scale).float()
+
+
+def tensors(vector):
+    return list(vector.split(LENGTHS))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
+def test_it_is_the_tree_of_pairs_in_float64(groups):
+    given = vectors(groups)
+    expected = pairwise_tree([[t.numpy() for t in tensors(vector)] for vector in given])
+    for found, tensor in zip(tensors(combined(given, LENGTHS)), expected, strict=True):
+        # one rounding to fp32 a level, none of them above the sum of the norms
+        limit = groups.bit_length() * EPS * sum(np.linalg.norm(tensor) for _ in range(2))
+        assert np.abs(found.double().numpy() - tensor).max() <= limit
+
+
+def test_the_order_of_the_pairs_matters_and_is_that_of_the_ranks():
+    given = vectors(4)
+    swapped = combined(given[[0, 2, 1, 3]], LENGTHS)
+    assert not torch.allclose(combined(given, LENGTHS), swapped, rtol=1e-3, atol=0)
+    assert torch.equal(combined(given[[0, 1]], LENGTHS), combined(given[[1, 0]], LENGTHS))
+
+
+def test_orthogonal_vectors_are_added():
+    given = torch.diag(torch.tensor([3.0, -2.0, 0.5, 7.0]))
+    assert torch.equal(combined(given, [4]), torch.tensor([3.0, -2.0, 0.5, 7.0]))
+
+
+def test_equal_vectors_are_averaged_and_parallel_ones_too():
+    vector = vectors(1)[0]
+    # coefficients of one half exactly: |a|^2 is a.b
+    assert torch.equal(combined(vector.repeat(8, 1), LENGTHS), vector)
+    scaled = torch.outer(torch.tensor([1.0, 2.0, 3.0, 4.0]), vector)
+    torch.testing.assert_close(combined(scaled, LENGTHS), 2.5 * vector, rtol=4 * EPS, atol=0)
+
+
+def test_nothing_passes_what_is_something():
+    given = torch.zeros(4, sum(LENGTHS))
+    given[2] = vectors(1)[0]
+    assert torch.equal(combined(given, LENGTHS), given[2])
+    assert not combined(torch.zeros(4, 3), [3]).any()
+
+
+def test_below_horovods_threshold_a_vector_passes_whole():
+    tiny = torch.full((2, 1), 1e-78, dtype=torch.float64)  # squared, below sqrt(2.2e-308)
+    assert torch.equal(combined(tiny, [1]), tiny.sum(0))
+    larger = torch.full((2, 1), 1e-76, dtype=torch.float64)
+    assert torch.equal(combined(larger, [1]), larger[0])
+
+
+def test_each_tensor_is_on_its_own():
+    given = vectors(4)
+    whole = tensors(combined(given, LENGTHS))
+    for found, part in zip(whole, given.split(LENGTHS, 1), strict=True):
+        assert torch.equal(found, combined(part, [part.shape[1]]))
+    joined = combined(given[:, :6], [6])
+    assert not torch.allclose(joined[5:], whole[1], rtol=1e-3, atol=0)
+
+
+def test_a_power_of_two_goes_through():
+    given = vectors(4)
+    assert torch.equal(combined(given * 2.0**-10, LENGTHS), combined(given, LENGTHS) * 2.0**-10)
+
+
+def test_long_tensors_are_taken_piece_by_piece(monkeypatch):
+    given = vectors(4)
+    expected = combined(given, LENGTHS)
+    monkeypatch.setattr(adasum, "PIECE", 14)
+    # dot products of float64 in another order
+    torch.testing.assert_close(combined(given, LENGTHS), expected, rtol=2 * EPS, atol=0)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_what_is_not_finite_in_one_group_is_so_in_all(place):
+    given = vectors(4)
+    given[place, 7] = torch.inf
+    found = tensors(combined(given, LENGTHS))
+    assert not found[2].isfinite().any()
+    assert found[3].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "words"),
+    [
+        (6, 1, ("6 processes in groups of 1", "6 groups", "adasum_group 3")),
+        (12, 2, ("12 processes in groups of 2", "6 groups", "adasum_group 6")),
+        (3, 1, ("parallel.combine adasum", "3 groups")),
+        (8, 3, ("parallel.adasum_group is 3", "8 processes")),
+    ],
+)
+def test_groups_that_make_no_pairs_are_refused(ranks, size, words):
+    with pytest.raises(InputError) as refusal:
+        Groups.of(World(0, ranks, CPU), size)
+    for word in words:
+        assert word in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [
+        ({"compression": "fp16"}, "compression fp16"),
+        ({"compression": "powersgd"}, "compression powersgd"),
+        ({"flat": True}, "flat True"),
+        ({"adasum_group": 0}, "adasum_group"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_by_both_names(keys, word):
+    with pytest.raises(InputError, match=f"parallel.{word}") as refusal:
+        ParallelConfig(combine="adasum", **keys)
+    assert "adasum" in str(refusal.value)
+
+
+def test_groups_are_adasums_alone():
+    with pytest.raises(InputError, match=r"adasum_group goes with parallel\.combine adasum"):
+        ParallelConfig(adasum_group=2)
+
+
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
+def ranks(request, tmp_path_factory):
+    """What ranks that train with Adasum found: their number, and a result for each way."""
+    folder = tmp_path_factory.mktemp("ranks")
+    for process in run_ranks(request.param, "-m", "tests.combining_ranks", folder):
+        assert process.returncode == 0, process.stderr
+    return request.param, json.loads((folder / "results.json").read_text())
+
+
+def test_ranks_train_what_the_tree_over_one_process_per_group_trains(ranks):
+    count, results = ranks
+    for way, result in results["trained"].items():
+        assert result["same"], way
+        # Weights of up to 4 in fp32 that moved by 0.03 and more; Adam divides by small gradients,
+        # which are sums in another order where lanes are dealt otherwise.
+        assert result["difference"] <= 5e-5, (way, result)
+        assert result["from_mean"] > 0.1, way
+    assert len(results["trained"]) == (9 if count == 2 else 13)
+
+
+def test_what_adasum_sends(ranks):
+    count, results = ranks
+    for way, result in results["trained"].items():
+        vector = 4 * result["parameters"]
+        mean, groups = result["group"], count // result["group"]
+        expected = 2 * (mean - 1) / mean * vector  # a ring of gradients in the group
+        expected += (2 * (groups - 1) / groups + mean - 1) * vector / mean
+        # and dot products and padding: little
+        assert expected <= result["sent_bytes"] <= 1.1 * expected, (way, result)
+
+
+def test_a_rank_that_overflows_keeps_all_from_stepping(ranks):
+    for way, result in ranks[1]["overflow"].items():
+        expected = {"moved": False, "scale": 0.5, "moved_next": True, "finite": True}
+        assert result == expected, way
+    assert "muon, clipped" in ranks[1]["overflow"]
+
+
+def test_every_groups_state_is_saved_and_goes_on_bit_for_bit(ranks):
+    count, results = ranks
+    for way, result in results["resumed"].items():
+        assert result["equal"], way
+        assert result["files"] == (1 if way == "sgd" else count // result["group"]), way
+        assert result["distinct"] == result["files"], way
+
+
+def test_main_refuses_another_number_of_groups(tmp_path):
+    folder = tmp_path / "run"
+    keys = {"parallel.combine": "adasum", "evaluate.every_steps": 100}
+    for process in run_ranks(2, *small_run(folder, 3, **keys)):
+        assert process.returncode == 0, process.stderr
+    assert (
+        '"optimizer_states": 2'
+        in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()
+    )
+    process = run("main.py", "--resume", folder, "--train.steps", "4")
+    assert_refused(process, "optimiser's state of its own", "there were 2, now 1", "start 2")
+
+
+def test_the_papers_rule_goes_by_the_lanes_of_one_group():
+    trainer = make_trainer(lanes=64, lr=None)
+    whole = trainer.rate_at(0)
+    trainer.exchange.groups = Groups(size=1, count=4, index=0, place=0)
+    assert trainer.rate_at(0) == whole / 4
+    assert make_trainer(lanes=16, lr=None).rate_at(0) == whole / 4

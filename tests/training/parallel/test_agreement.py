@@ -1,0 +1,83 @@
+"""What ranks settle together, and how the one that differs is found."""
+
+import pytest
+import torch
+
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from training import precision
+from training.parallel import agreement
+from training.parallel.agreement import (
+    agreed_precision,
+    check_same,
+    check_same_weights,
+    through_main,
+)
+from training.parallel.distributed import World
+
+CPU = torch.device("cpu")
+
+
+class Among(World):
+    """A rank whose peers answer with what is in `others`."""
+
+    others: list[torch.Tensor]
+
+    def gather(self, tensor):
+        rows = [other.to(tensor.dtype) for other in self.others]
+        rows.insert(self.rank, tensor)
+        return torch.stack(rows)
+
+
+def among(rank, *others):
+    world = Among(rank, len(others) + 1, CPU)
+    object.__setattr__(world, "others", [torch.as_tensor(other) for other in others])
+    return world
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        (True, [True, True], "bf16"),
+        (True, [False, True], "fp32"),
+        (False, [True, True], "fp32"),
+        (False, [False, False], "fp32"),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_bf16_is_taken_where_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
+    assert agreed_precision(among(rank, *others), "auto") == expected
+    assert agreed_precision(among(rank, *others), "fp16") == "fp16"
+    unlike = len({own, *others}) > 1
+    assert ("fp32 for all" in caplog.text) == (unlike and rank == 0)
+
+
+def digests_of(facts):
+    world = among(0)
+    seen = []
+    object.__setattr__(world, "gather", lambda tensor: seen.append(tensor) or tensor.unsqueeze(0))
+    check_same(world, facts)
+    return seen[0]
+
+
+def test_ranks_with_other_settings_are_named_with_the_settings():
+    facts = {"seed": 0, "optim.lr": 0.1, "data.corpus": "abc"}
+    other = digests_of(facts | {"optim.lr": 0.2, "data.corpus": "abd"})
+    check_same(among(1, digests_of(facts)), facts)
+    with pytest.raises(InputError, match=r"^ranks 1, 2 and .* same optim.lr, data.corpus;"):
+        check_same(among(0, other, other), facts)
+    with pytest.raises(InputError, match=r"^rank 1 and the main"):
+        check_same(among(1, other), facts)
+
+
+def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
+    model = build_model(ModelConfig(hidden_size=8), seed=1)
+    with pytest.raises(InputError, match=r"rank 1 and the main rank do not have the same weights"):
+        check_same_weights(among(0, [7]), model)
+    monkeypatch.setattr(agreement, "model_digest", None)  # nobody to compare with: no time for it
+    check_same_weights(World(0, 1, CPU), model)
+
+
+def test_alone_the_main_rank_acts():
+    assert through_main(World(0, 1, CPU), lambda: "done") == "done"

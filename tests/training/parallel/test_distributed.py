@@ -1,0 +1,198 @@
+"""Which device a process gets; on a GPU, what waits for whom, with stand-ins for CUDA and NCCL."""
+
+import os
+from contextlib import contextmanager
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from model.errors import InputError
+from training.parallel import distributed
+from training.parallel.distributed import Ballot, World, choose_device, launched
+from training.parallel.groups import Groups
+
+GPU = torch.device("cuda", 0)
+
+
+@pytest.fixture
+def show_gpus(monkeypatch):
+    """Return a function that lets this process see some GPUs, by their uuids."""
+
+    def show(*uuids):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(uuids))
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(uuids))
+        monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+        monkeypatch.setattr(
+            torch.cuda,
+            "get_device_properties",
+            lambda device: SimpleNamespace(uuid=uuids[device.index]),
+        )
+
+    return show
+
+
+def meet(show_gpus, ranks, device="auto"):
+    """Let ranks meet, each the GPUs visible to it; return their devices and what each is told."""
+    store, devices, told = dist.HashStore(), [], []
+    for rank, uuids in enumerate(ranks):
+        show_gpus(*uuids)
+        devices.append(choose_device(device, local_rank=rank))
+        store.set(f"here/{rank}", distributed._name_of(devices[-1]))
+    for rank, uuids in enumerate(ranks):
+        show_gpus(*uuids)
+        try:
+            distributed._meet(store, rank, len(ranks), devices[rank])
+            told.append("")
+        except InputError as error:
+            told.append(str(error))
+    return devices, told
+
+
+@pytest.mark.parametrize(
+    ("ranks", "indices"),
+    [
+        ([["a", "b"]] * 2, [0, 1]),  # all see all
+        ([["a"], ["b"]], [0, 0]),  # Slurm's --gpus-per-task 1, or CUDA_VISIBLE_DEVICES a rank
+        ([["a", "b"], ["c", "d"], ["e", "f"]], [0, 1, 0]),  # two a task
+    ],
+)
+def test_every_rank_takes_a_gpu_of_its_own(show_gpus, ranks, indices):
+    devices, told = meet(show_gpus, ranks)
+    assert devices == [torch.device("cuda", index) for index in indices]
+    assert not any(told)
+    assert meet(show_gpus, ranks, "cpu") == ([torch.device("cpu")] * len(ranks), told)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([["a", "b"]] * 3, "ranks 0 and 2 are both on GPU a of"),
+        ([["a"], ["a"]], "ranks 0 and 1 are both on GPU a of"),
+        ([["a"], []], "rank 1 sees no GPU, rank 0 has one; set train.device cpu"),
+    ],
+)
+def test_devices_that_do_not_go_together_are_refused_on_every_rank(show_gpus, ranks, message):
+    _, told = meet(show_gpus, ranks)
+    assert len(set(told)) == 1
+    assert message in told[0]
+
+
+def test_a_gpu_asked_for_where_there_is_none_is_refused(show_gpus):
+    show_gpus()
+    with pytest.raises(InputError, match="torch sees no GPU"):
+        choose_device("cuda")
+
+
+class LostWork:
+    """An exchange with a peer that is gone, on NCCL: only a wait with a time limit notices."""
+
+    def wait(self, timeout=None):
+        if timeout is not None:
+            assert timeout == timedelta(seconds=7)
+            raise dist.DistBackendError("NCCL timed out")
+
+
+def in_two_groups(world):
+    groups = Groups(1, 2, world.rank, 0)
+    moment = torch.zeros(2)
+    groups.send_to_main({"moment": SimpleNamespace(to=lambda device: moment)}, world)
+    list(groups.receive({"moment": moment}, world))
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        lambda world: world.sum(torch.zeros(2)),
+        lambda world: world.gather(torch.zeros(2)),
+        lambda world: world.gather_rows(torch.zeros(1, 1, 3), 2),
+        in_two_groups,
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_lost_peer_on_a_gpu_ends_the_process_as_one_on_a_cpu_does(
+    exchange, rank, monkeypatch, capsys
+):
+    for name in ("all_reduce", "all_gather", "broadcast", "isend", "irecv", "send", "recv"):
+        monkeypatch.setattr(dist, name, lambda *args, **kwargs: LostWork())
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *args, device, **kwargs: empty(*args, **kwargs))
+    monkeypatch.setattr(distributed, "choose_device", lambda *args: GPU)
+    monkeypatch.setattr(distributed, "_join", lambda *args: None)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    for name, value in (("WORLD_SIZE", 2), ("RANK", rank)):
+        monkeypatch.setenv(name, str(value))
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises(SystemExit) as end, launched("auto", timeout=7.0) as world:
+        exchange(world)
+    assert end.value.code == os.EX_TEMPFAIL
+    said = capsys.readouterr().err
+    assert said == f"[rank {rank}] error: lost a peer: NCCL timed out\n"
+
+
+class Stream:
+    """What a CUDA stream has still to do when the host comes to wait for it."""
+
+    def __init__(self, device=None):
+        self.ahead = set()
+
+    def wait_stream(self, other):
+        self.ahead |= other.ahead
+
+
+class StandInGpu:
+    """Streams, an all-reduce behind the current one, and what the host waited for."""
+
+    def __init__(self, monkeypatch):
+        self.stream, self.waited, self.tallies = Stream(), [], []
+        monkeypatch.setattr(torch.cuda, "Stream", Stream)
+        monkeypatch.setattr(torch.cuda, "stream", self.on)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.stream)
+        monkeypatch.setattr(torch, "full", lambda size, value, device: Votes(self, value))
+        monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
+
+    @contextmanager
+    def on(self, stream):
+        before, self.stream = self.stream, stream
+        yield
+        self.stream = before
+
+    def all_reduce(self, votes, async_op):
+        assert async_op
+        ahead = set(self.stream.ahead)
+
+        def wait(timeout=None):
+            self.stream.ahead |= ahead
+            if timeout is not None:
+                self.waited.append(ahead)
+
+        return SimpleNamespace(wait=wait)
+
+
+class Votes:
+    """A number on the GPU; to read it is to wait for all that lies before it."""
+
+    def __init__(self, gpu, value):
+        self.gpu, self.value = gpu, value
+
+    def __gt__(self, limit):
+        self.gpu.waited.append(set(self.gpu.stream.ahead))
+        return self.value > limit
+
+
+def test_a_vote_on_a_gpu_does_not_wait_for_its_step(monkeypatch):
+    gpu = StandInGpu(monkeypatch)
+    ballot = Ballot(World(0, 2, GPU))
+    flags, answers = [False, True, False, False], []
+    for step, flag in enumerate(flags):
+        gpu.stream.ahead.add(step)  # its kernels and exchanges, queued
+        answers.append(ballot.cast(flag))
+        assert all(step not in waited for waited in gpu.waited)
+    assert answers == [False, False, True, False]
+    assert max(map(max, gpu.waited)) == len(flags) - 2  # for the step before it does

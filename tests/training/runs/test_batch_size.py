@@ -1,0 +1,72 @@
+"""The largest batch: by a device that is a formula, and once by a real one."""
+
+import pytest
+
+from model.errors import InputError
+from model.language_model import ModelConfig
+from tests.runs import assert_refused, run
+from training.runs.batch_size import (Job, describe, largest_batch, measured_peak)
+from training.parallel.exchange import ParallelConfig
+from training.optimizers.optim import OptimConfig
+from training.trainer import TrainConfig
+
+
+def device(base, per_lane, total):
+    """A memory: peaks by lanes, None beyond the total; and what was asked."""
+    asked = []
+
+    def peak_of(lanes):
+        asked.append(lanes)
+        peak = base + per_lane * lanes
+        return peak if peak <= total else None
+
+    return peak_of, asked
+
+
+@pytest.mark.parametrize("per_lane", [1, 7, 90, 4000])
+def test_the_most_lanes_that_leave_the_headroom(per_lane):
+    total = 100_000
+    peak_of, asked = device(1_000, per_lane, total)
+    fit = largest_batch(peak_of, total, headroom=0.1, limit=4096)
+    assert fit.peak_bytes <= 90_000
+    assert fit.headroom >= 0.1
+    most = min((90_000 - 1_000) // per_lane, 4096)
+    assert most - 8 < fit.lanes <= most  # the answer is a multiple of 8
+    assert len(asked) <= 12
+    assert fit.measured[fit.lanes] == fit.peak_bytes
+
+
+def test_memory_that_grows_faster_than_foretold_is_not_exceeded():
+    def peak_of(lanes):
+        return 1000 + lanes**2
+
+    fit = largest_batch(peak_of, 50_000, headroom=0.0, limit=4096)
+    assert peak_of(fit.lanes) == fit.peak_bytes <= 50_000
+
+
+def test_nothing_fits():
+    with pytest.raises(InputError, match="not even 8 lanes"):
+        largest_batch(lambda lanes: None, 1000, headroom=0.1, limit=64)
+
+
+def test_the_published_rule_goes_with_all_ranks():
+    peak_of, _ = device(0, 1, 10**6)
+    fit = largest_batch(peak_of, 10**6, headroom=0.0, limit=256)
+    assert describe(fit, OptimConfig(), ranks=1)["learning_rate"] == 1e-3
+    assert describe(fit, OptimConfig(), ranks=8)["learning_rate"] == 3e-3  # the cap
+    assert describe(fit, OptimConfig(lr=0.5), ranks=8)["learning_rate"] == 0.5
+
+
+def test_more_lanes_take_more_memory():
+    job = Job(
+        ModelConfig(hidden_size=256), OptimConfig(), TrainConfig(), ParallelConfig(), window=128
+    )
+    few, many = measured_peak(job, 8), measured_peak(job, 256)
+    # h, c, W_mh h, four gates and their like in backward: at least 14 fp32 numbers a unit and byte
+    assert many - few > 14 * 4 * 256 * 128 * (256 - 8) / 2
+
+
+def test_the_command_refuses_nonsense():
+    config = ("scripts/largest_batch.py", "--config", "configs/cpu_512.toml")
+    assert_refused(run(*config, "--headroom", "1.5"), "--headroom")
+    assert_refused(run(*config, "--limit", "4"), "--limit 4: it must be 8 or above")

@@ -1,0 +1,81 @@
+"""One process at a time holds a folder; what a killed one leaves is no lock."""
+
+import errno
+import fcntl
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from model.errors import InputError
+from tests.runs import ROOT
+from training.runs.folder_lock import hold_folder
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from training.runs.folder_lock import hold_folder
+with hold_folder(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_who_holds_it_is_said_and_a_kill_frees_it(tmp_path):
+    folder = tmp_path / "a" / "run"
+    command = [sys.executable, "-c", HOLDS, folder]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        who = f"{folder}: process {process.pid} on {socket.gethostname()} has held it since 2"
+        with pytest.raises(InputError) as caught, hold_folder(folder):
+            pass
+        assert str(caught.value).startswith(who)
+        process.kill()
+        process.wait()
+        with hold_folder(folder):
+            (folder / "kept").touch()
+    assert [path.name for path in folder.iterdir()] == ["kept"]
+
+
+def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
+    held, over = Event(), Event()
+
+    def hold():
+        with hold_folder(tmp_path / "run"):
+            held.set()
+            over.wait()
+
+    Thread(target=hold).start()
+    held.wait()
+    Thread(target=over.set).start()
+    with hold_folder(tmp_path / "run", patience=60):
+        assert over.is_set()
+
+
+def test_a_folder_that_nothing_was_written_to_goes(tmp_path):
+    with hold_folder(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_files_have_no_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, caplog):
+    def fail(*call):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    for _ in range(2):  # nor does the first one leave anything that the second takes for a lock
+        with hold_folder(tmp_path):
+            (tmp_path / "kept").touch()
+        assert "no locks here (Function not implemented)" in caplog.text
+        assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    path = Path(tmp_path / "run")
+    path.write_text("kept")
+    with pytest.raises(InputError, match="is a file"), hold_folder(path):
+        pass
+    assert path.read_text() == "kept"

@@ -1,0 +1,88 @@
+"""A run in one file: what comes out of it goes on."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from model.errors import InputError
+from tests.damage import damaged_bytes
+from tests.runs import rows_of, run
+from training.runs.packing import (pack_run, unpack_run)
+
+RUN = Path("tests/fixtures/v1/run")
+STEP = Path("checkpoint/step-00000010")
+FILES = ["config.toml", "metrics.jsonl"]
+FILES += [str(STEP / name) for name in ("config.json", "lanes.safetensors", "training.json")]
+TENSORS = ("model.safetensors", "optimizer.safetensors")
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """The frozen run as it is packed unless told otherwise."""
+    pack_run(RUN, tmp_path / "run.tar.zst", weights="fp32", moments="bf16")
+    return tmp_path / "run.tar.zst"
+
+
+def tensors_of(folder, name):
+    return load_file(folder / STEP / name)
+
+
+def test_without_rounding_every_tensor_comes_back(tmp_path):
+    told = pack_run(RUN, tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
+    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
+    assert (told.step, told.rounding) == (10, {})
+    for name in [*FILES, *(str(STEP / name) for name in TENSORS)]:
+        assert (tmp_path / "back" / name).read_bytes() == (RUN / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("weights", ["fp32", "bf16"])
+def test_rounded_tensors_are_the_nearest_in_bfloat16(tmp_path, weights):
+    told = pack_run(RUN, tmp_path / "run.tar.zst", weights=weights, moments="bf16")
+    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
+    rounded = TENSORS if weights == "bf16" else TENSORS[1:]
+    assert told.rounding.keys() == set(rounded)
+    assert all(0 < change < 2**-8 for change in told.rounding.values())  # 8 bits, half of the last
+    for name in TENSORS:
+        after = tensors_of(tmp_path / "back", name)
+        for key, tensor in tensors_of(RUN, name).items():
+            expected = tensor.bfloat16() if name in rounded and tensor.ndim else tensor
+            assert torch.equal(after[key], expected), key
+
+
+def test_what_is_unpacked_goes_on(packed, tmp_path):
+    process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
+    assert process.returncode == 0, process.stderr
+    process = run("main.py", "--resume", tmp_path / "back", "--train.steps", 12)
+    assert process.returncode == 0, process.stderr
+    assert [row["step"] for row in rows_of(tmp_path / "back")] == [5, 10, 12]
+    assert (tmp_path / "back/model/model.safetensors").is_file()
+
+
+def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
+    with pytest.raises(InputError, match="not a run directory"):
+        pack_run(tmp_path, tmp_path / "x", weights="fp32", moments="bf16")
+    with pytest.raises(InputError, match="no checkpoint y; there are: step-00000010"):
+        pack_run(RUN, tmp_path / "x", "y", weights="fp32", moments="bf16")
+    with pytest.raises(InputError, match="exists already"):
+        unpack_run(packed, tmp_path)
+
+
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_damaged_file_is_refused(packed, tmp_path, data):
+    whole = packed.read_bytes()
+    content = data.draw(damaged_bytes(whole))
+    (tmp_path / "damaged").write_bytes(content)
+    with contextlib.suppress(InputError):
+        unpack_run(tmp_path / "damaged", tmp_path / "back")
+        assert content == whole
+    assert not list(tmp_path.glob(".back*"))
+    if (tmp_path / "back").exists():
+        (tmp_path / "back").rename(tmp_path / f"whole-{len(list(tmp_path.iterdir()))}")

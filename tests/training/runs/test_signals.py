@@ -1,0 +1,43 @@
+"""The first signal is a request, the second one is final."""
+
+import os
+import signal
+
+import pytest
+
+from training.runs.signals import StopRequest
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_is_noted_and_names_the_exit_code(number, code):
+    with StopRequest() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        assert stop.exit_code == code
+
+
+def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
+    with StopRequest() as stop:
+        assert stop.exit_code == os.EX_TEMPFAIL
+
+
+def test_a_signal_that_arrives_twice_is_one_request():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested
+
+
+def test_a_second_request_ends_the_process(monkeypatch):
+    monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest():
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,67 @@
+"""Few units, and all but one, on features whose answer is known."""
+
+import numpy as np
+import pytest
+
+from tests.transfer.test_regression import make_examples
+from transfer.neuron.ablation import accuracy_by_units, round_counts, without_unit
+from transfer.regression import Examples, fit_regression
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return tuple(make_examples(300, seed) for seed in range(3))
+
+
+def test_counts_are_round_and_end_with_all():
+    assert round_counts(64) == [1, 2, 5, 10, 20, 50, 64]
+    assert round_counts(100, first=10) == [10, 20, 50, 100]
+    assert round_counts(3, first=10) == [3]
+    assert round_counts(1) == [1]
+
+
+def test_one_unit_is_enough_where_one_tells(sets):
+    whole = fit_regression(sets[0], sets[1])
+    orders = {"best": np.array([3, *(set(range(8)) - {3})]), "worst": np.array([0, 1, 2, 4, 5])}
+    orders["worst"] = np.array([*orders["worst"], 6, 7, 3])
+    curves = accuracy_by_units(orders, sets, whole)
+    assert [row["kept"] for row in curves["best"]] == [1, 2, 5, 8]
+    assert curves["best"][0]["test_accuracy"] > 0.95
+    assert curves["worst"][2]["test_accuracy"] < 0.65  # five units of noise
+    for rows in curves.values():
+        assert rows[-1]["test_accuracy"] == whole.accuracy(sets[2])
+        low, high = rows[0]["test_interval"]
+        assert low < rows[0]["test_accuracy"] < high
+
+
+def test_without_the_unit_that_tells_the_rest_guesses(sets):
+    whole = fit_regression(sets[0], sets[1])
+    found = without_unit(3, sets, whole)
+    assert found["refitted"]["test_accuracy"] < 0.65
+    low, high = found["refitted"]["lost_interval"]
+    assert 0.25 < low < found["refitted"]["lost"] < high
+    lost = whole.accuracy(sets[2]) - found["refitted"]["test_accuracy"]
+    assert found["refitted"]["lost"] == pytest.approx(lost)
+
+
+def test_a_unit_held_at_its_mean_moves_the_intercept(sets):
+    whole = fit_regression(sets[0], sets[1])
+    test = sets[2]
+    found = without_unit(3, sets, whole)["held"]
+    rest = np.delete(np.arange(8), 3)
+    intercept = whole.intercept + whole.coefficients[3] * sets[0].features[:, 3].mean()
+    scores = test.features[:, rest] @ whole.coefficients[rest] + intercept
+    assert found["test_accuracy"] == ((scores > 0) == test.labels).mean()
+
+
+def test_a_unit_of_noise_is_not_missed(sets):
+    whole = fit_regression(sets[0], sets[1])
+    low, high = without_unit(0, sets, whole)["refitted"]["lost_interval"]
+    assert low <= 0 <= high
+
+
+def test_examples_are_left_as_they_were(sets):
+    copies = [Examples(part.features.copy(), part.labels) for part in sets]
+    without_unit(3, sets, fit_regression(sets[0], sets[1]))
+    for part, copy in zip(sets, copies, strict=True):
+        np.testing.assert_array_equal(part.features, copy.features)

@@ -1,0 +1,117 @@
+"""Units by themselves: cuts, areas and their intervals against slower definitions."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import transfer.neuron.ranking as ranking_module
+from tests.transfer.test_regression import make_examples
+from transfer.neuron.ranking import (
+    Cuts,
+    area_interval,
+    areas_under_curve,
+    describe_ranking,
+    fit_cuts,
+    rank_units,
+)
+from transfer.regression import Examples, fit_regression
+
+
+@pytest.fixture(autouse=True)
+def _several_blocks(monkeypatch):
+    monkeypatch.setattr(ranking_module, "COLUMNS", 3)
+
+
+def coarse_examples(seed, count=41):
+    """Values with many ties, one column constant."""
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-3, 4, (count, 7)).astype(np.float32) / 4
+    features[:, 4] = 0.25
+    labels = rng.integers(0, 2, count)
+    features[:, 1] += labels
+    features[:, 5] -= labels
+    return Examples(features, labels)
+
+
+def best_by_trying(values, labels):
+    """The highest accuracy over every cut that can be made, both ways round."""
+    found = np.unique(values)
+    cuts = [found[0] - 1, *((found[:-1] + found[1:]) / 2)]
+    shares = [((values > cut) == labels).mean() for cut in cuts]
+    return max(*shares, *(1 - share for share in shares))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_cut_is_better(seed):
+    train = coarse_examples(seed, count=40 + seed)
+    cuts = fit_cuts(train)
+    accuracies = cuts.accuracies(train)
+    for unit in range(7):
+        expected = best_by_trying(train.features[:, unit], train.labels)
+        assert accuracies[unit] == pytest.approx(expected, abs=1e-12)
+    majority = max(train.labels.mean(), 1 - train.labels.mean())
+    assert accuracies[4] == pytest.approx(majority)  # of the constant unit
+    assert cuts.polarity[1] == 1
+    assert cuts.polarity[5] == -1
+
+
+def test_values_that_differ_by_the_last_bit_are_cut_apart():
+    low = np.float32(1)
+    values = np.array([low, np.nextafter(low, np.float32(2))])[:, None]
+    examples = Examples(values, np.array([1, 0]))
+    cuts = fit_cuts(examples)
+    assert cuts.polarity.tolist() == [-1]
+    assert cuts.accuracies(examples).tolist() == [1.0]
+
+
+def test_a_cut_keeps_to_its_side_on_other_texts():
+    cuts = Cuts(np.array([0.0, 0.0]), np.array([1, -1]))
+    test = Examples(np.array([[1, 1], [0, 0], [-1, -1]], np.float32), np.array([1, 1, 0]))
+    np.testing.assert_allclose(cuts.accuracies(test), [2 / 3, 1 / 3])
+
+
+def test_areas_are_those_of_scikit_learn():
+    examples = coarse_examples(3)
+    expected = [roc_auc_score(examples.labels, column) for column in examples.features.T]
+    np.testing.assert_allclose(areas_under_curve(examples), expected, atol=1e-12)
+
+
+def test_the_interval_of_an_area_is_delongs():
+    """From all pairs, as DeLong et al. 1988 define the two components of the variance."""
+    examples = coarse_examples(3)
+    values, labels = examples.features[:, 1], examples.labels
+    high, low = values[labels == 1][:, None], values[labels == 0][None]
+    kernel = (high > low) + 0.5 * (high == low)  # [positives, negatives]
+    variance = sum(kernel.mean(axis).var(ddof=1) / kernel.shape[1 - axis] for axis in (0, 1))
+    margin = 1.959964 * np.sqrt(variance)
+    expected = np.clip([kernel.mean() - margin, kernel.mean() + margin], 0, 1)
+    np.testing.assert_allclose(area_interval(values, labels), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("polarity", [1, -1])
+def test_the_unit_that_tells_is_first_in_every_order(polarity):
+    train, val, test = (make_examples(300, seed, polarity) for seed in range(3))
+    ranking = rank_units(train, fit_regression(train, val))
+    for order in ranking.orders().values():
+        assert order[0] == 3
+        assert sorted(order) == list(range(8))
+    described = describe_ranking(ranking, val, test, top=2)
+    first = described["units"][0]
+    assert (first["unit"], first["polarity"]) == (3, polarity)
+    assert first["rank"] == {"accuracy": 1, "area": 1, "weight": 1}
+    low, high = first["test_interval"]
+    assert low < first["test_accuracy"] < high
+    assert (first["test_area"] > 0.9) == (polarity > 0)
+    assert len(described["weight"]) == len(described["train_area"]) == 8
+
+
+def test_units_without_weight_follow_by_accuracy():
+    train = coarse_examples(2)
+    ranking = rank_units(train, fit_regression(train, train))
+    weights = np.array([0, 0, 0, 0.1, 0, 0, -0.2])
+    orders = ranking_module.Ranking(
+        ranking.cuts, ranking.accuracies, ranking.areas, weights
+    ).orders()
+    assert orders["weight"][:2].tolist() == [6, 3]
+    rest = [unit for unit in orders["accuracy"] if unit not in (3, 6)]
+    assert orders["weight"][2:].tolist() == rest

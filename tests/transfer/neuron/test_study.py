@@ -1,0 +1,224 @@
+"""One unit studied from texts to page: everything is there, nothing of a text acts."""
+
+import copy
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.labelled import LabelledSet, against_rest
+from model import save_model
+from model.errors import InputError
+from model.files.weights import load_model
+from model.text.profiles import text_profile
+from tests.transfer.pages.test_heatmap import NASTY
+from tests.transfer.pages.test_page import BROWSER, browse, messages
+from tests.transfer.test_experiment import make_set, with_questions
+from transfer.neuron import study as neuron_study
+from transfer.neuron.report import DRAWN, as_html, write_report
+from transfer.neuron.study import StudyOptions, run_study
+from transfer.plots import as_svg
+
+OPTIONS = StudyOptions(labels=(8, 60), draws=2, untrained=2)
+NASTY_CLASS = '<b>"yes" & no</b>'
+
+
+@pytest.fixture(scope="module")
+def sets():
+    """Synthetic reviews, some of them hostile, under a hostile label."""
+    parts = [make_set(60, 1), make_set(40, 2), make_set(50, 3)]
+    return [
+        LabelledSet(part.texts[: -len(NASTY)] + NASTY, part.labels, ("0", NASTY_CLASS))
+        for part in parts
+    ]
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory, sets):
+    """A study of a small model: its results and its folder."""
+    from model.language_model import ModelConfig, build_model
+    from tests.conftest import emphatic
+
+    folder = tmp_path_factory.mktemp("study")
+    model = emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3))
+    save_model(folder / "m", model, text_profile("openai"), {"characters": 1234567})
+    loaded = load_model(folder / "m", compute_dtype=torch.float32)
+    results = run_study(loaded, sets, folder, OPTIONS)
+    write_report(results, folder)
+    return results, folder, loaded
+
+
+def test_the_numbers_are_in_the_file_with_their_intervals(studied):
+    results, folder, _ = studied
+    kept = json.loads((folder / "neuron.json").read_text())
+    assert kept == results
+    assert kept["examples"] == {"train": 60, "val": 40, "test": 50}
+    assert kept["by_labels"]["counts"] == [8, 60]
+    assert len(kept["baselines"]["untrained"]["accuracies"]) == 2
+    assert {"git_revision", "command"} <= set(kept["origin"])
+    assert sum(map(sum, list(kept["histogram"].values())[1:])) == 50
+    accurate = [
+        kept["all_units"],
+        kept["alone"],
+        kept["without"]["held"],
+        *kept["by_units"]["weight"],
+    ]
+    accurate += [*kept["baselines"].values(), *kept["by_labels"]["curves"]["tfidf"]]
+    accurate += kept["ranking"]["units"]
+    for row in accurate:
+        low, high = row["test_interval"]
+        assert 0 <= low <= row["test_accuracy"] <= high <= 1
+
+
+def test_the_unit_is_that_of_largest_weight(studied):
+    results = studied[0]
+    weights = np.abs(results["ranking"]["weight"])
+    assert weights.any()
+    assert results["neuron"]["index"] == weights.argmax()
+    assert results["neuron"]["rank"]["weight"] == 1
+    assert (
+        results["by_units"]["weight"][-1]["test_accuracy"] == results["all_units"]["test_accuracy"]
+    )
+
+
+def test_the_page_is_drawn_from_the_file_alone(studied):
+    results, folder, _ = studied
+    kept = json.loads((folder / "neuron.json").read_text())
+    page = (folder / "neuron.html").read_text()
+    assert as_html(kept, {name: as_svg(draw(kept)) for name, draw in DRAWN.items()}) == page
+    for name in ("histogram", "ranking", "by_units", "by_labels"):
+        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert page.count("data:image/svg+xml;base64,") == 4
+    for number in (results["alone"]["test_accuracy"], results["without"]["held"]["lost"]):
+        assert f"{number:.4f}" in page
+
+
+def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
+    results, folder, _ = studied
+    page = (folder / "neuron.html").read_text()
+    whole = results["by_labels"]["curves"]["all_units"][-1]
+    low, high = whole["draw_interval"]
+    assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
+    assert f"<td>{whole['test_accuracy']:.3f}</td><td>{low:.3f} to {high:.3f}</td>" in page
+    axes = DRAWN["by_labels"](results).axes[0]
+    shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
+    for edge in (low, high):
+        assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
+
+
+def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied):
+    results, folder, _ = studied
+    read_only = results, (folder / "neuron.html").read_text()
+    tuned = copy.deepcopy(results)
+    tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
+    has_labels = tuned, as_html(tuned, {})
+    for (found, page), has_seen_labels in ((read_only, False), (has_labels, True)):
+        labels = {
+            name: DRAWN[name](found).axes[0].get_xlabel() for name in ("by_units", "by_labels")
+        }
+        assert all("shaded: 95 %" in label for label in labels.values())
+        assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
+        assert "Shaded, and beside the means: 95 % intervals" in page
+        assert ("fine-tuned on labels before" in page) == has_seen_labels
+        assert "whose 40 labels are used in addition" in page
+        assert "usual" not in page
+
+
+def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, monkeypatch, caplog):
+    def unable(found):
+        raise RuntimeError("no font")
+
+    monkeypatch.setitem(DRAWN, "by_units", unable)
+    page = write_report(studied[0], tmp_path).read_text()
+    assert page.count("data:image/svg+xml;base64,") == 3
+    assert "the numbers are in neuron.json: could not be drawn." in page
+    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
+        "by_labels",
+        "histogram",
+        "ranking",
+    ]
+    (record,) = caplog.records
+    assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
+
+
+def test_nothing_of_a_text_or_a_label_acts(studied):
+    page = (studied[1] / "neuron.html").read_text()
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "{{" not in re.sub(r"<div class=\"text\".*?</div>", "", page)
+    for character in "\u202e\u2066\x1b\x07\x00":
+        assert character not in page
+    assert not re.search(r"(src|href)=\"(?!data:)", page)
+
+
+def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets, monkeypatch):
+    """And what it had measured lies beside it, until the next one is whole."""
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    folder = shutil.copytree(studied[1], tmp_path / "study")  # with the features
+    earlier = (folder / "neuron.json").read_bytes()
+    assert not (folder / "neuron.partial.json").exists()
+    monkeypatch.setattr(neuron_study, "measure_baselines", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(studied[2], sets, folder, OPTIONS)
+    assert (folder / "neuron.json").read_bytes() == earlier
+    kept = json.loads((folder / "neuron.partial.json").read_text())
+    for name in ("ranking", "histogram", "without", "by_units", "extremes", "alone"):
+        assert kept[name] == studied[0][name]
+    assert "baselines" not in kept
+    monkeypatch.undo()
+    for part in ("measure_baselines", "label_efficiency", "find_extremes", "without_unit"):
+        monkeypatch.setattr(neuron_study, part, lambda *arguments, **options: {})
+    monkeypatch.setattr(neuron_study, "regress_on_unit", interrupted)  # the transfer has done it
+    assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]
+    assert not (folder / "neuron.partial.json").exists()
+    assert json.loads((folder / "neuron.json").read_text())["baselines"] == {}
+
+
+def test_one_class_is_told_from_the_rest(sets):
+    three = [with_questions(part, 5) for part in (make_set(20, 1), make_set(20, 2))]
+    first, second = against_rest(three, "question")
+    assert first.classes == second.classes == ("not question", "question")
+    assert first.labels.tolist() == [0] * 20 + [1] * 5
+    with pytest.raises(InputError, match="class 'x' is none of '0', '1', 'question'"):
+        against_rest(three, "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda part: with_questions(part, 5), {}, "classes 0, 1, question; .* --positive"),
+        (None, {"neuron": 12}, "unit 12: the model has units 0 to 11"),
+        (None, {"labels": (10, 61)}, "--labels must lie between 2 and 60"),
+        (None, {"draws": 0}, "must be 1 or above"),
+        (None, {"seed": 2**32 - 1, "draws": 1}, "--seed 4294967295: with 3 draws, .* 4294967293"),
+        (None, {"seed": 2**32 - 9, "untrained": 1}, "with 10 draws"),
+        (lambda part: LabelledSet(part.texts, part.labels * 0, ("0", "1")), {}, "single class"),
+        (lambda part: LabelledSet([" "] * 60, part.labels[:60], ("0", "1")), {}, "is empty"),
+    ],
+)
+def test_refusals_come_before_any_work(tmp_path, studied, sets, change, options, words):
+    changed = [change(make_set(60, seed)) for seed in range(3)] if change else sets
+    with pytest.raises(InputError, match=words):
+        run_study(studied[2], changed, tmp_path / "none", StudyOptions(**options))
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on the path")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_shown_under_its_policy(studied, tmp_path, scheme):
+    """Nothing is refused, no figure is missing, and letters keep their contrast in the dark."""
+    from matplotlib.image import imread
+
+    flags = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    page = (studied[1] / "neuron.html").read_text()
+    process = browse(page, tmp_path, f"--screenshot={tmp_path / 'page.png'}", *flags)
+    assert messages(process) == []
+    pixels = imread(tmp_path / "page.png")[..., :3]
+    dark = pixels[2, 2].mean() < 0.2
+    assert dark == (scheme == "dark")

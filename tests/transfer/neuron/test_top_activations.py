@@ -1,0 +1,106 @@
+"""Which texts and words a unit answers to most."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.labelled import LabelledSet
+from model import save_model
+from model.files.weights import load_model
+from model.text.profiles import text_profile
+from model.trace import trace
+from transfer.neuron import top_activations as extremes
+from transfer.neuron.top_activations import average_words, choose_texts, find_extremes, jumps_of
+from transfer.neuron.unit_traces import Reading, read_texts
+
+
+@pytest.fixture
+def loaded(small_model, tmp_path):
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
+    return load_model(tmp_path / "m", compute_dtype=torch.float32)
+
+
+def test_texts_are_the_ends_and_the_surprises():
+    values = np.array([0.5, -2.0, 3.0, -0.1, 0.2, 1.0, -1.0])
+    labels = np.array([0, 0, 1, 1, 0, 0, 1])
+    kinds = {kind: rows[:2].tolist() for kind, rows in choose_texts(values, labels, 1).items()}
+    assert kinds == {
+        "highest": [2, 5],
+        "lowest": [1, 6],
+        "positive_though_negative": [5, 0],
+        "negative_though_positive": [6, 3],
+    }
+    turned = choose_texts(values, labels, -1)
+    assert turned["highest"][0] == 2
+    assert turned["positive_though_negative"][:2].tolist() == [1, 4]
+    assert turned["negative_though_positive"][:2].tolist() == [2, 3]
+
+
+def test_jumps_add_up_to_what_happened_since_the_frame():
+    values = np.arange(11, dtype=np.float32)[:, None] ** 2
+    reading = Reading("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
+    jumps = jumps_of(reading)
+    assert [(jump.start, jump.stop) for jump in jumps] == [(0, 4), (4, 7), (7, 11)]
+    assert [jump.change for jump in jumps] == [9 + 3, 36 - 9, 100 - 36]
+
+
+@pytest.mark.parametrize("profile", ["openai", "raw"])
+def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
+    save_model(tmp_path / "m", small_model, text_profile(profile), {})
+    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    (reading,) = read_texts(loaded, ["so so"], [4]).readings
+    frame = len(loaded.profile.prefix)
+    if frame:
+        (values,) = trace(small_model, [loaded.tokens("anything else")], [4])
+        np.testing.assert_allclose(reading.before, values[frame - 1], atol=1e-6)
+    else:
+        np.testing.assert_array_equal(reading.before, [0.0])
+
+
+def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
+    monkeypatch.setattr(extremes, "RARE", 3)
+    texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
+    changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
+    jumps = []
+    for row, text in texts.items():
+        values = np.zeros((len(text), 1), np.float32)
+        reading = Reading(text, np.arange(len(text) + 1), values, np.zeros(1, np.float32))
+        jumps += [
+            extremes.Jump(row, jump.start, jump.stop, change)
+            for jump, change in zip(jumps_of(reading), changes[row], strict=True)
+        ]
+    words = average_words(jumps, texts)
+    (up,), (down,) = words["raise"], words["lower"]
+    assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
+    assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
+    assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
+
+
+def test_a_long_word_takes_time_in_proportion():
+    """Milliseconds; where its end is looked for from every sign, 10 s."""
+    word = "a" + "!" * 60_000 + "b"
+    began = time.process_time()
+    average_words([extremes.Jump(0, 0, len(word), 1.0)], {0: word})
+    assert time.process_time() - began < 1
+
+
+def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):
+    monkeypatch.setattr(extremes, "MOST_CHARACTERS", 60)
+    monkeypatch.setattr(extremes, "TEXT_WINDOW", 12)
+    texts = ["It works and it lasts.", " ", "It broke at once!", "So so, this one."]
+    test = LabelledSet(texts, np.array([1, 0, 0, 1]), ("no", "yes"))
+    found = find_extremes(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, seed=0)
+    assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
+    shown = found["texts"]["highest"][0]
+    (reading,) = read_texts(loaded, texts[:1], [4]).readings
+    assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-12:], "yes", True)
+    np.testing.assert_allclose(shown["values"], reading.values[-12:, 0], rtol=1e-3)
+    assert found["searched"]["texts"] < 4
+    for kind, sign in (("rises", 1), ("falls", -1)):
+        for moment in found["moments"][kind]:
+            assert moment["change"] * sign > 0
+            start, stop = moment["mark"]
+            assert moment["text"][start:stop] == moment["word"]
+            assert len(moment["text"]) == len(moment["values"])

@@ -1,0 +1,88 @@
+"""What optimisers remember, as named tensors and back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.files.shapes import hold_tensors
+
+GROUP_STEP = "group_step"
+# Numbers of a step that pytorch-optimizer's LAMB leaves for people to look at.
+OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
+
+
+def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Return the optimisers' tensors by name: parameter index, dot, what it is.
+
+    The parameters of a second optimiser are counted on from the first's. A step that is counted
+    once for all parameters, as in LAMB and apex, is with the first of them. All tensors are there
+    before the first step too.
+    """
+    for optimizer in optimizers:
+        _begin(optimizer)
+    # A number may be a view of many; safetensors wants memory of its own.
+    tensors = {
+        name: value if value.ndim else value.clone() for name, value in _remembered(optimizers)
+    }
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        group = optimizer.param_groups[0]
+        if "step" in group:
+            tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(group["step"])
+    return tensors
+
+
+def load_optimizers(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], source: Path
+) -> None:
+    """Put tensors back that `flatten_optimizers` returned; the settings stay the optimisers'.
+
+    Raises InputError, naming the file `source`, where they are not those of these optimisers: a
+    kernel would read and write beyond a tensor that is too small.
+    """
+    kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in OF_ONE_STEP}
+    hold_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
+    for name, tensor in _remembered(optimizers):
+        tensor.copy_(kept[name])
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        if "step" in optimizer.param_groups[0]:
+            optimizer.param_groups[0]["step"] = int(kept[f"{first}.{GROUP_STEP}"])
+
+
+def _remembered(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        for index, entries in optimizer.state_dict()["state"].items():
+            for name, value in entries.items():
+                if isinstance(value, Tensor) and name not in OF_ONE_STEP:
+                    yield f"{first + index}.{name}", value
+
+
+def _begin(optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimiser that has not stepped yet have all that it will remember, as zeros.
+
+    As in torch.distributed.checkpoint: it takes a step that moves nothing.
+    """
+    learning = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    if optimizer.state or not learning:
+        return
+    gradients, rates = [p.grad for p in learning], [g["lr"] for g in optimizer.param_groups]
+    for parameter in learning:
+        parameter.grad = torch.zeros_like(parameter)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    optimizer.step()
+    for _, tensor in _remembered([optimizer]):
+        tensor.zero_()
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+        if "step" in group:
+            group["step"] = 0
+    for parameter, gradient in zip(learning, gradients, strict=True):
+        parameter.grad = gradient
+
+
+def _first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
+    counts = [sum(len(group["params"]) for group in o.param_groups) for o in optimizers]
+    return [0, *accumulate(counts[:-1])]

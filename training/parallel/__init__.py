@@ -1,0 +1,1 @@
+"""Several processes as one: ranks, agreement, and the exchange of gradients."""

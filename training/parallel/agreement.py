@@ -1,0 +1,85 @@
+"""What ranks settle together, so that none decides for itself."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+
+import torch
+import torch.distributed as dist
+
+from model.errors import InputError
+from model.files.weights import model_digest
+from model.language_model import LanguageModel
+
+from ..precision import Precision, resolve_precision
+from .distributed import World
+
+log = logging.getLogger(__name__)
+
+
+def through_main(world: World, act: Callable[[], str]) -> str:
+    """Let the main rank act, and return what it returns on every rank.
+
+    Its InputError is every rank's, so that none waits for one that has ended.
+    """
+    if world.size == 1:
+        return act()
+    answer = {}
+    if world.is_main:
+        try:
+            answer = {"result": act()}
+        except InputError as error:
+            answer = {"refusal": str(error)}
+    answer = json.loads(_text_from_main(world, json.dumps(answer)))
+    if "refusal" in answer:
+        raise InputError(answer["refusal"])
+    return str(answer["result"])
+
+
+def _text_from_main(world: World, text: str) -> str:
+    """Return the main rank's text, which is ASCII and not empty."""
+    content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
+    size = world.from_main(len(content))
+    buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
+    dist.broadcast(buffer, src=0)
+    return bytes(buffer.tolist()).decode("ascii")
+
+
+def agreed_precision(world: World, precision: Precision) -> Precision:
+    """Settle `auto` for all ranks: bf16 where every one of them multiplies it fast, else fp32."""
+    own = resolve_precision(precision, world.device)
+    if precision != "auto":
+        return own
+    fast = world.gather(torch.tensor(own == "bf16", device=world.device)).tolist()  # [ranks]
+    if all(fast):
+        return "bf16"
+    if any(fast) and world.is_main:
+        slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
+        log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", _ranks(slow))
+    return "fp32"
+
+
+def check_same(world: World, facts: Mapping[str, object]) -> None:
+    """Raise InputError, on every rank, where a fact is not the main rank's on all of them."""
+    digests = [blake2b(repr(fact).encode(), digest_size=8).digest() for fact in facts.values()]
+    numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]
+    by_rank = world.gather(torch.tensor(numbers, device=world.device))  # int64 [ranks, facts]
+    different = (by_rank != by_rank[0]).cpu()
+    if different.any():
+        names = [name for name, differs in zip(facts, different.any(0), strict=True) if differs]
+        ranks = _ranks(different.any(1).nonzero().flatten().tolist())
+        raise InputError(
+            f"{ranks} and the main rank do not have the same {', '.join(names)}; start all ranks "
+            "with the same command, and give all machines the same files"
+        )
+
+
+def check_same_weights(world: World, model: LanguageModel) -> None:
+    """Raise InputError, on every rank, where a rank has other weights or another dtype."""
+    if world.size > 1:
+        check_same(world, {"weights": model_digest(model)})
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -1,0 +1,294 @@
+"""One process or many: who am I, and what do we have in common."""
+
+import gc
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import accumulate
+from typing import Literal, NoReturn
+
+import torch
+import torch.distributed as dist
+
+# Its functions take the group of the moment as a default. DDP imports it too, but with the group
+# already there: the default would hold the group, and gloo's threads, until the interpreter goes.
+import torch.distributed.nn
+from torch import Tensor
+
+from model.errors import InputError
+from model.fused.cores import usable_cores
+
+from ..runs.signals import TEMPORARY_FAILURE
+from .launcher import may_restart
+
+Device = Literal["auto", "cpu", "cuda"]
+JOIN = timedelta(minutes=5)  # for all ranks to come: torch alone takes a busy node a minute to load
+SHARED_STORE = (
+    "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
+    "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among its peers; a single process is a world of one."""
+
+    rank: int
+    size: int
+    device: torch.device
+    shares: tuple[float, ...] | None = None  # of the work, in proportion; None is even
+    timeout: timedelta = timedelta(minutes=5)  # of every exchange: a lost peer is no hang
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def share(self, items: int) -> slice:
+        """Return this rank's contiguous share of `items`."""
+        return self.share_of(self.rank, items)
+
+    def share_of(self, rank: int, items: int) -> slice:
+        """Return a rank's contiguous share of `items`."""
+        if self.shares is None:
+            return slice(rank * items // self.size, (rank + 1) * items // self.size)
+        ends = [0, *accumulate(apportion(items, self.shares))]
+        return slice(ends[rank], ends[rank + 1])
+
+    def sharing(self, shares: str | tuple[float, ...]) -> "World":
+        """Return the world with work dealt by these numbers, one a rank; a word deals it evenly."""
+        if isinstance(shares, str):
+            return self
+        if len(shares) != self.size:
+            raise InputError(
+                f"parallel.shares has {len(shares)} numbers for {self.size} processes; one each"
+            )
+        return replace(self, shares=shares)
+
+    def from_main(self, number: int) -> int:
+        """Return the main rank's number, on every rank; none goes on before all are here."""
+        return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
+
+    def finish(self, work: dist.Work | None) -> None:
+        """Wait for an exchange whose result is read at once; a lost peer is an error, no hang.
+
+        Plain `wait` lets a GPU's stream wait, not this process. It would stand still where it reads
+        the result, until NCCL's watchdog aborts it. Raises dist.DistBackendError there.
+        """
+        assert work is not None
+        if self.device.type == "cuda":
+            work.wait(self.timeout)
+        else:
+            work.wait()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Return the sum over all ranks."""
+        if self.size > 1:
+            tensor = tensor.clone()
+            self.finish(dist.all_reduce(tensor, async_op=True))
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Return every rank's tensor [...], all of one shape, as [ranks, ...]."""
+        if self.size == 1:
+            return tensor.unsqueeze(0)
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        self.finish(dist.all_gather(parts, tensor, async_op=True))
+        return torch.stack(parts)
+
+    def gather_rows(self, rows: Tensor, total: int) -> Tensor:
+        """Join each rank's share of [L, B, H] along B into [L, total, H], on every rank."""
+        if self.size == 1:
+            return rows
+        parts = []
+        for rank in range(self.size):  # broadcasts, since shares may differ in size
+            share = self.share_of(rank, total)
+            count = share.stop - share.start
+            if not count:
+                continue
+            shape = (rows.shape[0], count, rows.shape[2])
+            part = rows.contiguous() if rank == self.rank else rows.new_empty(shape)
+            self.finish(dist.broadcast(part, src=rank, async_op=True))
+            parts.append(part)
+        return torch.cat(parts, dim=1)
+
+
+class Ballot:
+    """Starts an all-reduce of this step's flag and returns the previous step's result.
+
+    So that no step waits for itself. On a GPU, votes are counted beside its stream of work, where
+    this step's work lies by then: it never runs dry.
+    """
+
+    def __init__(self, world: World):
+        self.world = world
+        on_gpu = world.size > 1 and world.device.type == "cuda"
+        self._stream = torch.cuda.Stream(world.device) if on_gpu else None
+        self._under_way: tuple[Tensor, dist.Work | None] | None = None
+
+    def __enter__(self) -> "Ballot":
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        if error is None:  # else peers may be gone
+            self._count()
+
+    def cast(self, flag: bool) -> bool:
+        """Return, the same on every rank, whether the flag of the step before was set on any.
+
+        A peer that is lost is noticed here, a step later.
+        """
+        if self.world.size == 1:
+            return flag
+        answer = self._count()
+        if self._stream is not None:  # NCCL's groups want an order: the step's exchanges, the vote
+            self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
+        with self._beside():
+            votes = torch.full((), float(flag), device=self.world.device)
+            self._under_way = votes, dist.all_reduce(votes, async_op=True)
+        return answer
+
+    def _count(self) -> bool:
+        if self._under_way is None:
+            return False
+        (votes, work), self._under_way = self._under_way, None
+        with self._beside():
+            self.world.finish(work)
+            return bool(votes > 0)
+
+    def _beside(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+
+
+def apportion(items: int, shares: Sequence[float]) -> list[int]:
+    """Share whole items out in proportion, by largest remainders; they are all given."""
+    exact = [items * share / sum(shares) for share in shares]
+    counts = [int(part) for part in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
+    for rank in by_remainder[: items - sum(counts)]:
+        counts[rank] += 1
+    return counts
+
+
+@contextmanager
+def launched(device: Device, timeout: float = 300.0) -> Iterator[World]:
+    """Join the world that `python -m torch.distributed.run` describes, or be alone.
+
+    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    rank = int(os.environ.get("RANK", "0"))
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    chosen = choose_device(device, local_rank)
+    if size == 1:
+        yield World(0, 1, chosen)
+        return
+    _share_cores()
+    longest = timedelta(seconds=timeout)
+    try:
+        _join(chosen, longest)
+        yield World(rank, size, chosen, timeout=longest)
+    except RuntimeError as error:
+        if _is_about_peers(error):
+            _leave_at_once(error)
+        raise
+    finally:
+        # DDP sits in reference cycles and holds the group. With the last holder go gloo's threads;
+        # alive when the interpreter goes, they abort now and then (pytorch/pytorch#179291).
+        gc.collect()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _join(device: torch.device, timeout: timedelta) -> None:
+    """Meet the other ranks, in a store with no keys of an attempt before this one."""
+    store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
+        if os.environ.get("GROUP_WORLD_SIZE") == "1":  # nodes count their restarts each for itself
+            store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
+        elif rank == 0:
+            logging.getLogger(__name__).warning(SHARED_STORE)
+    _meet(store, rank, size, device)
+    backend = dist.get_default_backend_for_device(device)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+
+
+def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
+    """Wait for all ranks; refuse, on each of them, devices that do not go together."""
+    store.set(f"here/{rank}", _name_of(device))
+    keys = [f"here/{peer}" for peer in range(size)]
+    store.wait(keys, JOIN)
+    _check_devices([name.decode() for name in store.multi_get(keys)])
+
+
+def _name_of(device: torch.device) -> str:
+    """Return what tells a GPU from all others, whatever number it has in this process."""
+    if device.type != "cuda":
+        return device.type
+    return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
+
+
+def _check_devices(names: Sequence[str]) -> None:
+    """Raise InputError where two ranks have the same GPU, or one has none and another has."""
+    owners: dict[str, int] = {}
+    for rank, name in enumerate(names):
+        owner = owners.setdefault(name, rank)
+        if owner != rank and name != "cpu":
+            raise InputError(
+                f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
+                "machine as it has GPUs (--nproc-per-node), or show each process one of its own "
+                "(CUDA_VISIBLE_DEVICES)"
+            )
+    if "cpu" in owners and len(owners) > 1:
+        having = min(rank for name, rank in owners.items() if name != "cpu")
+        raise InputError(
+            f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
+            "start processes only where there are GPUs"
+        )
+
+
+def _is_about_peers(error: RuntimeError) -> bool:
+    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+
+
+def _leave_at_once(error: RuntimeError) -> NoReturn:
+    """Say that a peer is lost and end: what tidies up could wait for that peer."""
+    reason = " ".join(str(error).split())
+    print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TEMPORARY_FAILURE)
+
+
+def choose_device(device: Device, local_rank: int = 0) -> torch.device:
+    """Return the GPU of this rank where there is one, else the CPU.
+
+    A process may see all GPUs of its machine, or a part that is its own, as Slurm's
+    --gpus-per-task has it: that no two ranks have the same one is checked where they meet.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
+    if device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    chosen = torch.device("cuda", local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(chosen)
+    return chosen
+
+
+def _share_cores() -> None:
+    """Give each of the machine's processes its part of the cores.
+
+    torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle; torch's own default
+    takes all of them in every process, which is worse.
+    """
+    torch.set_num_threads(max(1, usable_cores() // _processes_here()))
+
+
+def _processes_here() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

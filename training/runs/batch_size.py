@@ -1,0 +1,173 @@
+"""The largest number of lanes that fits into a device's memory, found by training on some."""
+
+import multiprocessing
+import os
+import resource
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from data_utils.lanes import Window
+from model.errors import InputError
+from model.language_model import (ModelConfig, build_model)
+
+from ..parallel.distributed import (World, choose_device)
+from ..parallel.exchange import ParallelConfig
+from ..feeding import as_batch
+from ..optimizers.optim import OptimConfig
+from ..precision import (DTYPES, resolve_precision)
+from ..trainer import (TrainConfig, Trainer)
+
+STEPS = 2  # the second has the optimiser's state as well
+FIRST = 8  # lanes
+GRANULE = 8  # lanes: what is answered is a multiple
+TRIES = 4  # of an answer that turns out not to fit
+SHRINK = 0.95  # of the lanes, from try to try
+STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is trained, but for the number of lanes."""
+
+    model: ModelConfig
+    optim: OptimConfig
+    train: TrainConfig
+    parallel: ParallelConfig
+    window: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The answer, and what was measured on the way."""
+
+    lanes: int
+    peak_bytes: int
+    available_bytes: int
+    measured: dict[int, int]  # lanes to peak bytes
+
+    @property
+    def headroom(self) -> float:
+        """The part of the memory that stays free at the peak."""
+        return 1 - self.peak_bytes / self.available_bytes
+
+
+def largest_batch(
+    peak_of: Callable[[int], int | None], available: int, headroom: float, limit: int
+) -> Fit:
+    """Return the most lanes, up to `limit`, whose peak leaves `headroom` of `available` bytes.
+
+    peak_of: lanes to the peak in bytes, None where they do not fit at all. Lanes are doubled until
+    memory, which grows by as much with each of them, can be foretold; what follows is tried.
+    Raises InputError where not even the first few fit.
+    """
+    budget = int(available * (1 - headroom))
+    measured: dict[int, int] = {}
+    lanes = FIRST
+    while len(measured) < 2 or lanes <= _foretold(measured, budget) // 4:
+        peak = peak_of(lanes) if lanes <= limit else None
+        if peak is None or peak > budget:
+            break
+        measured[lanes] = peak
+        lanes *= 2
+    if not measured:
+        raise InputError(
+            f"not even {FIRST} lanes fit into {budget:,} bytes; give a shorter data.window, more "
+            "parallel.lane_groups, or model.segments"
+        )
+    most = min(_foretold(measured, budget) if len(measured) > 1 else FIRST, limit)
+    for _ in range(TRIES):
+        most = max(most // GRANULE * GRANULE, max(measured))
+        peak = measured.get(most) or peak_of(most)
+        if peak is not None and peak <= budget:
+            return Fit(most, peak, available, {**measured, most: peak})
+        most = int(most * SHRINK)
+    best = max(measured)
+    return Fit(best, measured[best], available, measured)
+
+
+def _foretold(measured: dict[int, int], budget: int) -> int:
+    """Return the lanes at which a line through the last two measurements meets the budget."""
+    (few, low), (many, high) = sorted(measured.items())[-2:]
+    slope = max(high - low, 1) / (many - few)
+    return int(many + (budget - high) / slope)
+
+
+def measured_peak(job: Job, lanes: int) -> int | None:
+    """Train some steps in a process of its own; return its peak, None where memory ran out."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as pool:
+        try:
+            return pool.submit(_peak, job, lanes).result()
+        except BrokenProcessPool:  # killed for its memory
+            return None
+
+
+def _peak(job: Job, lanes: int) -> int | None:
+    device = choose_device(job.train.device)
+    try:
+        _train(job, lanes, device)
+    except (torch.OutOfMemoryError, MemoryError):
+        return None
+    except RuntimeError as error:
+        if "memory" not in str(error):  # torch's allocator for CPUs has no class of its own
+            raise
+        return None
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    return _peak_of_process()
+
+
+def _peak_of_process() -> int:
+    """Return the largest resident memory so far, in bytes."""
+    if STATUS.exists():  # getrusage's would be at least that of the process which started this one
+        (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _train(job: Job, lanes: int, device: torch.device) -> None:
+    precision = resolve_precision(job.train.precision, device)
+    trainer = Trainer(
+        build_model(job.model, 0, DTYPES[precision]),
+        optim=job.optim,
+        train=job.train,
+        world=World(0, 1, device),
+        lanes=lanes,
+        steps=STEPS,
+        seed=0,
+        parallel=job.parallel,
+    )
+    random = np.random.default_rng(0)
+    symbols = job.model.vocabulary_size or 256
+    for _ in range(STEPS):
+        tokens = random.integers(0, symbols, (lanes, job.window + 1)).astype(np.uint16)
+        lengths, reset = np.full(lanes, job.window), np.zeros(lanes, bool)
+        count = int(lengths.sum())
+        trainer.train(as_batch(Window(tokens, lengths, reset, count, count), device))
+    trainer.row_nats()  # waits for the device
+
+
+def available_bytes(device: torch.device) -> int:
+    """Return a GPU's free memory, or the machine's."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def describe(fit: Fit, optim: OptimConfig, ranks: int) -> dict[str, Any]:
+    """Return the answer with the published rule's rate for a batch of so many ranks."""
+    return {
+        "lanes_per_rank": fit.lanes,
+        "peak_gigabytes": fit.peak_bytes / 1e9,
+        "available_gigabytes": fit.available_bytes / 1e9,
+        "headroom": fit.headroom,
+        "ranks": ranks,
+        "learning_rate": optim.peak(fit.lanes * ranks),
+    }

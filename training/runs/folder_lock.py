@@ -1,0 +1,98 @@
+"""One process at a time writes into a folder: a lock of the system's, which ends with its holder.
+
+While a process holds a folder, `.lock` is locked in it and `.holder.json` says who that is. Both go
+when it ends; a kill leaves them behind, but no lock on them.
+"""
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import filelock
+
+from model.errors import InputError
+from model.files.storage import (read_json, write_json)
+
+LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def hold_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
+    """Keep other processes from holding the folder, which is made where it is absent.
+
+    patience: seconds to wait for a holder that may be about to end. A folder that was made and that
+    nothing was written to is removed at the end. Raises InputError, saying who holds it, where it
+    is held; new: FileExistsError, where it exists.
+    """
+    if not new and folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder")
+    # A lock file without a lock would outlive a kill: better none, and a warning.
+    lock = filelock.FileLock(folder / LOCK_FILE, fallback_to_soft=False)
+    made = _acquire(lock, folder, patience, new)
+    try:
+        write_json(folder / HOLDER_FILE, _description())
+        yield
+    finally:
+        for name in (HOLDER_FILE, LOCK_FILE):  # while they are this process's
+            (folder / name).unlink(missing_ok=True)
+        if made:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+        lock.release()
+
+
+def _acquire(lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool) -> bool:
+    """Return whether the folder had to be made."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=not new)
+    try:
+        _lock(lock, folder, patience)
+    except FileNotFoundError:  # its holder had made it, and has removed it
+        return _acquire(lock, folder, patience, new)
+    except filelock.Timeout as error:
+        raise InputError(
+            f"{_holder(folder)}; wait for it to end, or name another folder"
+        ) from error
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        log.warning("%s: no locks here (%s); start no second process on it", folder, error.strerror)
+    return made
+
+
+def _lock(lock: filelock.BaseFileLock, folder: Path, patience: float) -> None:
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        if not patience:
+            raise
+        log.warning("%s; waiting up to %g s for its end", _holder(folder), patience)
+        lock.acquire(timeout=patience)
+
+
+def _description() -> dict[str, int | str]:
+    since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def _holder(folder: Path) -> str:
+    """Say who holds a folder; who has only just taken it may not have said so yet."""
+    try:
+        told = read_json(folder / HOLDER_FILE)
+        process = f"process {told['pid']} on {told['host']}"
+        return f"{folder}: {process} has held it since {told['since']}"
+    except (InputError, OSError, KeyError):
+        return f"{folder}: another process holds it"
+
+
+def holds_nothing(folder: Path) -> bool:
+    """Return whether a folder has no more in it than a start cut short may leave."""
+    return all(path.name.startswith(".") for path in folder.iterdir())

@@ -1,0 +1,82 @@
+"""Which checkpoint a run goes on from, and those that are kept by a name.
+
+Pruning knows `step-N` alone: a checkpoint under any other name stays until somebody removes it.
+"""
+
+import shutil
+from pathlib import Path
+
+from model.errors import InputError
+from model.files.storage import (read_json, recover_folders, step_folder, step_folders, whole_folder)
+
+from .run_directory import RunDirectory
+
+TRAINING_FILE = "training.json"
+BEFORE_COOLDOWN = "before-cooldown"
+
+
+def find_checkpoint(folder: Path, name: str | None) -> Path | None:
+    """Return the checkpoint of that name, or the newest; None where a run has none yet.
+
+    For the main rank. Raises InputError where there is none of that name.
+    """
+    recover_folders(folder)
+    if name is None:
+        return next(reversed(step_folders(folder)), None)
+    found = sorted(path.parent.name for path in folder.glob(f"*/{TRAINING_FILE}"))
+    if name not in found:
+        raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(found) or 'none'}")
+    return folder / name
+
+
+def saved_step(checkpoint: Path | None) -> int:
+    """Return the step that a checkpoint is of, 0 for none; InputError where it does not say it."""
+    if checkpoint is None:
+        return 0
+    path = checkpoint / TRAINING_FILE
+    progress = read_json(path).get("progress")
+    step = progress.get("step") if isinstance(progress, dict) else None
+    if type(step) is not int or step < 0:
+        raise InputError(f"{path}: does not say of which step it is; is the file damaged?")
+    return step
+
+
+def keep_newest(folder: Path, word: str) -> None:
+    """Keep a copy of the newest checkpoint under the name `word-N`, N its step."""
+    newest = find_checkpoint(folder, None)
+    if newest is not None:
+        _copy(newest, folder / newest.name.replace("step", word))
+
+
+def go_back(run: RunDirectory, name: str) -> None:
+    """Make a checkpoint the newest of its run, what came after it a run of its own beside it.
+
+    `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
+    checkpoints. A kill leaves nothing less than before.
+    """
+    checkpoint = run.checkpoints / name
+    step = saved_step(checkpoint)
+    later = [path for path in step_folders(run.checkpoints) if saved_step(path) > step]
+    if later:
+        _copy_run(run, run.folder / f"aside-{later[-1].name}", later)
+    if name != step_folder(run.checkpoints, step).name:
+        _copy(checkpoint, step_folder(run.checkpoints, step))
+    for path in [*later, run.model] if later else []:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _copy_run(run: RunDirectory, aside: Path, checkpoints: list[Path]) -> None:
+    with whole_folder(aside) as partial:
+        copied = RunDirectory(partial)
+        for path in (run.config, run.metrics):
+            if path.exists():
+                shutil.copyfile(path, partial / path.name)
+        if run.model.is_dir():
+            shutil.copytree(run.model, copied.model)
+        for path in checkpoints:
+            shutil.copytree(path, copied.checkpoints / path.name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with whole_folder(target) as partial:
+        shutil.copytree(source, partial, dirs_exist_ok=True)

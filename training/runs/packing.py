@@ -1,0 +1,130 @@
+"""A run's whole state in one compressed file, and back: a tar of its folder under Zstandard.
+
+What is in it is a run's folder as it was, but that tensors may be rounded to bfloat16.
+"""
+
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from data_utils.reading.inputs import zstandard
+from model.errors import InputError
+from model.files.storage import (is_taken, step_folder, whole_folder, write_atomically)
+from model.files.weights import (load_tensors, save_tensors)
+
+from ..checkpoint import LANES_FILE
+from ..metrics import keep_rows
+from .named_checkpoints import (find_checkpoint, saved_step)
+from .run_directory import (RunDirectory, existing_run_directory)
+
+Kept = Literal["fp32", "bf16"]
+PIECE = 1 << 20  # bytes read at a time
+LEVEL = 10  # of Zstandard; what is left is noise to higher ones
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What went into a file."""
+
+    step: int
+    bytes_before: int  # of the files that are in it
+    rounding: Mapping[str, float]  # by file: the largest relative change of a tensor, by norm
+
+
+def pack_run(
+    folder: Path, output: Path, name: str | None = None, *, weights: Kept, moments: Kept
+) -> Packed:
+    """Write a checkpoint of a run, the newest unless named, with what it takes to go on from it.
+
+    Raises InputError where `folder` is no run or has no such checkpoint.
+    """
+    run = existing_run_directory(folder)
+    checkpoint = find_checkpoint(run.checkpoints, name)
+    if checkpoint is None:
+        raise InputError(f"{folder}: has no checkpoint yet; there is nothing to pack")
+    step = saved_step(checkpoint)
+    with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
+        copied = RunDirectory(Path(temporary))
+        shutil.copyfile(run.config, copied.config)
+        if run.metrics.is_file():
+            shutil.copyfile(run.metrics, copied.metrics)
+            keep_rows(copied.metrics, step)
+        shutil.copytree(checkpoint, target := step_folder(copied.checkpoints, step))
+        before = sum(path.stat().st_size for path in copied.folder.rglob("*") if path.is_file())
+        rounding = {}
+        for path in sorted(target.rglob("*.safetensors")):
+            kept = weights if path.name == "model.safetensors" else moments
+            if kept == "bf16" and path.name != LANES_FILE:
+                rounding[path.relative_to(target).as_posix()] = _round(path)
+        write_atomically(output, lambda path: _write(copied.folder, path))
+    return Packed(step, before, rounding)
+
+
+def unpack_run(packed: Path, folder: Path) -> None:
+    """Make a run's folder, to be gone on with, from what `pack_run` wrote.
+
+    Raises InputError where the file is something else or damaged, or the folder is taken.
+    """
+    if is_taken(folder):
+        raise InputError(f"{folder}: exists already; name another --output")
+    damage = (tarfile.TarError, zstandard().ZstdError, EOFError, ValueError)
+    try:
+        with whole_folder(folder) as partial:
+            with (
+                zstandard().open(packed, "rb") as file,
+                tarfile.open(fileobj=file, mode="r|") as tar,
+            ):
+                for member in tar:
+                    _extract(tar, member, partial)
+                while file.read(PIECE):  # on to the checksum at its end
+                    pass
+            existing_run_directory(partial)
+    except damage as error:
+        raise InputError(f"{packed}: no packed run, or damaged ({error})") from error
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    target = (folder / member.name).resolve()
+    content = tar.extractfile(member) if member.isreg() else None
+    if content is None or not target.is_relative_to(folder.resolve()):
+        raise InputError(f"{folder}: {member.name!r} does not belong in a packed run")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with content, open(target, "wb") as file:
+        shutil.copyfileobj(content, file)
+
+
+def _round(path: Path) -> float:
+    """Round a file's matrices and vectors to bfloat16; return the largest relative change."""
+    tensors = load_tensors(path)
+    rounded = {
+        name: t.bfloat16() if t.dtype == torch.float32 and t.ndim else t
+        for name, t in tensors.items()
+    }
+    save_tensors(path, rounded)
+    return max((_change(tensors[name], t) for name, t in rounded.items()), default=0.0)
+
+
+def _change(before: Tensor, after: Tensor) -> float:
+    norm = float(before.double().norm())
+    return float((after.double() - before.double()).norm()) / norm if norm else 0.0
+
+
+def _write(folder: Path, output: Path) -> None:
+    parameters = zstandard().CompressionParameter
+    options = {parameters.compression_level: LEVEL, parameters.checksum_flag: True}
+    with (
+        zstandard().open(output, "wb", options=options) as file,
+        tarfile.open(fileobj=file, mode="w|") as tar,
+    ):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())  # no owner, no time
+            entry.size = path.stat().st_size
+            with open(path, "rb") as content:
+                tar.addfile(entry, content)

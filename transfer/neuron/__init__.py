@@ -1,0 +1,1 @@
+"""One unit: ranked, removed, kept alone, read."""

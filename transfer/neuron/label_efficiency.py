@@ -1,0 +1,96 @@
+"""Accuracy by the number of labels, as in the figure of Radford et al. 2017.
+
+A draw orders the training set at random, each class evenly spread; its first n examples are all
+that is fitted on. C is chosen on the whole validation set, whose labels are used in addition
+and not counted; the test set is the same for every point. Of a model that was fine-tuned on labels
+before, those labels are in the features and not counted either.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from data_utils.labelled import LabelledSet
+
+from ..baselines import tfidf_accuracy
+from ..intervals import BAND, over_draws
+from ..regression import Examples, find_neuron, fit_regression
+from .ablation import round_counts
+
+FEWEST = 10
+
+
+def label_counts(examples: int) -> list[int]:
+    """Return 10, 20, 50, ... and the number of examples there are."""
+    return round_counts(examples, FEWEST)
+
+
+def label_efficiency(
+    sets: Sequence[LabelledSet],
+    examples: Sequence[Examples],
+    unit: int,
+    *,
+    counts: Sequence[int],
+    draws: int,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measure test accuracy with few labels, by all units, by one, and by a bag of words.
+
+    sets and examples: train, val, test. unit: the one known beforehand, which only gets its cut
+    from the labels; `found_unit` is the one that these labels alone would point at.
+    """
+    orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
+    curves: dict[str, list[dict[str, Any]]] = {}
+    tested, whole = len(sets[2].labels), len(sets[0].labels)
+    with tqdm(total=len(counts) * draws, desc="labels", disable=None) as bar:
+        for count in counts:
+            drawn = orders if count < whole else orders[:1]  # of all labels there is one draw
+            points = [_accuracies(sets, examples, unit, order[:count], seed) for order in drawn]
+            for name in points[0]:
+                row = over_draws([point[name] for point in points], tested)
+                curves.setdefault(name, []).append(row)
+            bar.update(draws)
+    return {
+        "counts": list(counts),
+        "draws": draws,
+        "band_percentiles": list(BAND),
+        "curves": curves,
+    }
+
+
+def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Return a random order of all examples in which every beginning has the classes' shares.
+
+    labels [N], 0 to C - 1. The first C examples are one of each class.
+    """
+    rng = np.random.default_rng(seed)
+    places = np.empty(len(labels))
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        places[rows] = (np.arange(len(rows)) + rng.random(len(rows))) / len(rows)
+        places[rows[0]] -= 1
+    return places.argsort(kind="stable")
+
+
+def _accuracies(
+    sets: Sequence[LabelledSet],
+    examples: Sequence[Examples],
+    unit: int,
+    rows: np.ndarray,
+    seed: int,
+) -> dict[str, float]:
+    """Fit on some rows of train, each method in turn; return the accuracies on test."""
+    _, val, test = examples
+    train = examples[0].rows(rows)
+    regression = fit_regression(train, val, seed)
+    found = find_neuron(regression, train, val, seed)
+    known = fit_regression(train.units([unit]), val.units([unit]), seed)
+    few = sets[0].subset(rows)
+    return {
+        "all_units": regression.accuracy(test),
+        "known_unit": known.accuracy(test.units([unit])),
+        "found_unit": found.regression.accuracy(found.column(test)),
+        "tfidf": tfidf_accuracy(few, sets[1], sets[2]),
+    }

@@ -1,0 +1,160 @@
+"""One unit understood: ranked, removed, kept alone, taught with few labels, and read.
+
+Whatever is chosen is chosen on train and val; test is only reported on.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_utils.labelled import LabelledSet
+from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.files.storage import write_json
+from model.files.weights import LoadedModel
+
+from ..experiment import (
+    SPLITS,
+    Transfer,
+    accuracy_on,
+    describe_model,
+    describe_regression,
+    fit_transfer,
+    measure_baselines,
+)
+from ..features import FeatureCache
+from ..intervals import check_seeds
+from ..plots import unit_histogram
+from ..regression import regress_on_unit
+from .ablation import accuracy_by_units, without_unit
+from .label_efficiency import label_counts, label_efficiency
+from .ranking import Ranking, describe_ranking, describe_unit, rank_units
+from .top_activations import find_extremes
+
+FORMAT_VERSION = 1
+TOP = 10  # units listed of each order
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """What a study may take longer over, and what it is about."""
+
+    neuron: int | None = None  # absent, the unit of largest weight
+    labels: tuple[int, ...] = ()  # numbers of labels; absent 10, 20, 50, ... and all
+    draws: int = 10  # of the labels, for each number
+    untrained: int = 3  # seeds of the untrained baseline
+    seed: int = 0
+
+
+def run_study(
+    loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, options: StudyOptions
+) -> dict[str, Any]:
+    """Study one unit of a model on a task of two classes; return what neuron.json holds.
+
+    sets: train, val, test. What is measured is written part by part to neuron.partial.json, for
+    people to look at; neuron.json takes its place in the end, so that the one of an earlier study
+    stays until there is another whole one. Features are kept in `output`/features, as a transfer's.
+    """
+    counts = check_study(loaded, sets, options)
+    cache = FeatureCache(output / "features")
+    transfer = fit_transfer(loaded, sets, cache, options.seed)
+    train, val, test = transfer.examples
+    unit = transfer.neuron.index if options.neuron is None else options.neuron
+    ranking = rank_units(train, transfer.regression)
+    results = _transferred(transfer, ranking, unit, options)
+    results |= {
+        "examples": {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)},
+        "classes": list(sets[0].classes),
+        "seed": options.seed,
+        "model": describe_model(loaded),
+        "origin": describe_origin(),
+    }
+    parts = {
+        "ranking": lambda: describe_ranking(ranking, val, test, TOP),
+        "histogram": lambda: unit_histogram(unit, test),
+        "without": lambda: without_unit(
+            unit, (train, val, test), transfer.regression, options.seed
+        ),
+        "by_units": lambda: _by_units(transfer, ranking, options.seed),
+        "extremes": lambda: find_extremes(
+            loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
+            options.seed,
+        ),
+        "baselines": lambda: measure_baselines(
+            loaded, sets, cache, options.seed, options.untrained
+        ),
+        "by_labels": lambda: label_efficiency(
+            sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed
+        ),
+    }  # fmt: skip
+    partial = output / "neuron.partial.json"
+    for name, measure in parts.items():
+        log.info("measuring: %s", name.replace("_", " "))
+        results[name] = measure()
+        write_json(partial, results)
+    partial.replace(output / "neuron.json")
+    return results
+
+
+def check_study(
+    loaded: LoadedModel, sets: Sequence[LabelledSet], options: StudyOptions
+) -> list[int]:
+    """Return the numbers of labels; InputError for what a study cannot be made of."""
+    if len(sets[0].classes) != 2:
+        names = ", ".join(sets[0].classes)
+        raise InputError(f"the labels have classes {names}; name one to tell from the rest "
+                         "with --positive")  # fmt: skip
+    for name, part in zip(SPLITS, sets, strict=True):
+        if len(set(part.labels.tolist())) < 2:
+            raise InputError(f"the {name} labels hold a single class; two are needed")
+        if not any(loaded.profile.clean(text) for text in part.texts):
+            raise InputError(f"every text of the {name} set is empty")
+    if options.neuron is not None:
+        loaded.model.config.check_unit(options.neuron, -1)
+    if options.draws < 1 or options.untrained < 1:
+        raise InputError("--draws and --untrained must be 1 or above")
+    check_seeds(options.seed, max(options.draws, options.untrained))
+    most = len(sets[0].labels)
+    counts = sorted(set(options.labels)) or label_counts(most)
+    if counts[0] < 2 or counts[-1] > most:
+        raise InputError(f"--labels must lie between 2 and {most}, the training examples")
+    return counts
+
+
+def _transferred(
+    transfer: Transfer, ranking: Ranking, unit: int, options: StudyOptions
+) -> dict[str, Any]:
+    """Return what the regression on all units and that on the unit alone are worth."""
+    train, val, test = transfer.examples
+    whole = transfer.regression
+    alone = transfer.neuron
+    if unit != alone.index:
+        alone = regress_on_unit(unit, whole, train, val, options.seed)
+    described = describe_unit(unit, ranking, val, test)
+    return {
+        "format_version": FORMAT_VERSION,
+        "neuron": {
+            "index": unit,
+            "chosen": "weight" if options.neuron is None else "name",
+            **described,
+        },
+        "all_units": {
+            "units": train.features.shape[1],
+            **describe_regression(transfer),
+        },
+        "alone": {
+            "c": alone.regression.c,
+            "val_accuracy": alone.regression.val_accuracy,
+            **accuracy_on("test", alone.regression, alone.column(test)),
+        },
+    }
+
+
+def _by_units(transfer: Transfer, ranking: Ranking, seed: int) -> dict[str, Any]:
+    train, val, test = transfer.examples
+    orders = {name: ranking.orders()[name] for name in ("weight", "accuracy")}
+    return accuracy_by_units(orders, (train, val, test), transfer.regression, seed)

@@ -1,0 +1,173 @@
+"""Where a unit says most: the texts it ends highest and lowest on, the words that move it.
+
+A word takes the white space after it along: the unit answers to a word when it has ended. Its
+jump is the unit's value then, less the value when the word before had ended.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from data_utils.labelled import LabelledSet
+from model.files.weights import LoadedModel
+
+from .unit_traces import Reading, read_texts
+
+SHOWN = 5  # texts and moments of a kind
+WORDS = 15  # of each direction
+RARE = 5  # words seen less often are not averaged
+MOST_CHARACTERS = 200_000  # searched for moments; minutes, whatever the set's size
+TEXT_WINDOW = 600  # characters shown of a long text, its end
+CONTEXT = (90, 30)  # characters shown before a moment's word and after it
+WORD = re.compile(r"\S+\s*")
+CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word: without what is not letters around it
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A word in a text and what it did to the unit."""
+
+    row: int  # of the text
+    start: int  # the word's characters, white space included
+    stop: int
+    change: float
+
+
+def find_extremes(
+    loaded: LoadedModel, test: LabelledSet, values: np.ndarray, unit: int, polarity: int, seed: int
+) -> dict[str, Any]:
+    """Read what is worth showing of a labelled set.
+
+    values: float32 [N], the unit's after each text; polarity: 1 where high values are positive.
+    """
+    rows = np.array([row for row, text in enumerate(test.texts) if loaded.profile.clean(text)])
+    kinds = choose_texts(values[rows], test.labels[rows], polarity)
+    kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
+    searched = _sample(test.texts, rows, seed)
+    wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
+    found = read_texts(loaded, [test.texts[row] for row in wanted], [unit])
+    readings = dict(zip(wanted, found.readings, strict=True))
+    jumps = [jump for row in searched for jump in jumps_of(readings[row], row)]
+    return {
+        "limit": found.ranges()[0],
+        "texts": {
+            kind: [_text(readings[row], row, test, float(values[row])) for row in chosen]
+            for kind, chosen in kinds.items()
+        },
+        "searched": {
+            "texts": len(searched),
+            "characters": sum(len(readings[row].text) for row in searched),
+            "of_texts": len(test.texts),
+        },
+        "moments": {
+            kind: [_moment(readings[jump.row], jump, test) for jump in chosen]
+            for kind, chosen in _largest(jumps).items()
+        },
+        "words": average_words(jumps, {row: readings[row].text for row in searched}),
+    }
+
+
+def choose_texts(values: np.ndarray, labels: np.ndarray, polarity: int) -> dict[str, np.ndarray]:
+    """Return indices: the highest and lowest values, the strongest against the label.
+
+    values, labels [N]; the strongest first.
+    """
+    order = np.argsort(values, kind="stable")
+    speaks = polarity * values
+    wrong = {label: np.flatnonzero(labels == label) for label in (0, 1)}
+    return {
+        "highest": order[::-1][:SHOWN],
+        "lowest": order[:SHOWN],
+        "positive_though_negative": wrong[0][np.argsort(-speaks[wrong[0]])][:SHOWN],
+        "negative_though_positive": wrong[1][np.argsort(speaks[wrong[1]])][:SHOWN],
+    }
+
+
+def _sample(texts: Sequence[str], rows: np.ndarray, seed: int) -> list[int]:
+    """Draw rows until their texts hold MOST_CHARACTERS, one at least."""
+    order = np.random.default_rng(seed).permutation(rows)
+    sizes = np.cumsum([len(texts[row]) for row in order])
+    return sorted(order[: max(int((sizes <= MOST_CHARACTERS).sum()), 1)].tolist())
+
+
+def jumps_of(reading: Reading, row: int = 0) -> list[Jump]:
+    """Return every word of a text with the change of the first unit over it."""
+    spans = [match.span() for match in WORD.finditer(reading.text)]
+    ends = [float(reading.before[0]), *(float(reading.values[stop - 1, 0]) for _, stop in spans)]
+    return [
+        Jump(row, start, stop, after - before)
+        for (start, stop), before, after in zip(spans, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
+    """Return the largest rises and falls, one of each text at most."""
+    largest = {}
+    for kind, sign in (("rises", 1), ("falls", -1)):
+        chosen: dict[int, Jump] = {}
+        for jump in sorted(jumps, key=lambda jump: -sign * jump.change):
+            if sign * jump.change > 0:
+                chosen.setdefault(jump.row, jump)
+            if len(chosen) == SHOWN:
+                break
+        largest[kind] = list(chosen.values())
+    return largest
+
+
+def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the words, lower-cased, that raise and that lower the unit most on average.
+
+    Only those met RARE times or more; `standard_error` is that of the mean.
+    """
+    changes: dict[str, list[float]] = {}
+    for jump in jumps:
+        core = CORE.search(texts[jump.row][jump.start : jump.stop].lower())
+        if core:
+            changes.setdefault(core[0], []).append(jump.change)
+    rows: list[dict[str, Any]] = [
+        {
+            "word": word,
+            "count": len(values),
+            "mean_change": float(np.mean(values)),
+            "standard_error": float(np.std(values, ddof=1) / np.sqrt(len(values))),
+        }
+        for word, values in changes.items()
+        if len(values) >= RARE
+    ]
+    rows.sort(key=lambda row: row["mean_change"])
+    return {
+        "raise": [row for row in rows[::-1] if row["mean_change"] > 0][:WORDS],
+        "lower": [row for row in rows if row["mean_change"] < 0][:WORDS],
+    }
+
+
+def _text(reading: Reading, row: int, test: LabelledSet, value: float) -> dict[str, Any]:
+    start = max(len(reading.text) - TEXT_WINDOW, 0)
+    return {"value": value, **_piece(reading, row, test, start, len(reading.text))}
+
+
+def _moment(reading: Reading, jump: Jump, test: LabelledSet) -> dict[str, Any]:
+    before, after = CONTEXT
+    start, stop = max(jump.start - before, 0), min(jump.stop + after, len(reading.text))
+    word = reading.text[jump.start : jump.stop].strip()
+    return {
+        "word": word,
+        "change": jump.change,
+        "mark": [jump.start - start, jump.start - start + len(word)],
+        **_piece(reading, jump.row, test, start, stop),
+    }
+
+
+def _piece(reading: Reading, row: int, test: LabelledSet, start: int, stop: int) -> dict[str, Any]:
+    """Return some characters of a text with their values; rows count from 1."""
+    return {
+        "row": row + 1,
+        "label": test.classes[test.labels[row]],
+        "cut_before": start > 0,
+        "cut_after": stop < len(reading.text),
+        "text": reading.text[start:stop],
+        "values": [float(f"{value:.4g}") for value in reading.values[start:stop, 0]],
+    }

@@ -1,0 +1,48 @@
+"""What the pages share: style, how a template is filled, a value's colour, tables."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+LOW, HIGH = (31, 95, 168), (178, 84, 0)  # backgrounds on which white letters have contrast 5 : 1
+MIDDLE = (38, 38, 38)
+
+Color = tuple[int, int, int]
+
+
+def background(value: float, limit: float) -> Color:
+    """Return the colour of a value on a scale from -limit to limit; values beyond are cut."""
+    pole = HIGH if value > 0 else LOW
+    share = min(abs(value) / limit, 1.0)
+    red, green, blue = (
+        round(middle + (end - middle) * share) for middle, end in zip(MIDDLE, pole, strict=True)
+    )
+    return red, green, blue
+
+
+SCROLLING = '<div class="wide" role="region" aria-label="table" tabindex="0">'  # around a table
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page_style() -> str:
+    """Return the style of all pages: light and dark, characters coloured by value."""
+    return STYLE.read_text(encoding="utf-8").strip()
+
+
+def fill(template: str, content: Mapping[str, str]) -> str:
+    """Put content, which is HTML already, where a template says {{name}}."""
+    # One pass: a text that looks like a placeholder is not one.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
+
+
+def shade(value: float, limit: float) -> str:
+    """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
+    share = max(-1.0, min(value / limit, 1.0))
+    return f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}"'
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; its cells are HTML already. Wider than the page, it scrolls by itself."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"{SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"
