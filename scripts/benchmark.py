@@ -12,9 +12,9 @@ import tyro
 
 import command
 
-from experiments.recurrence.busy import BusyOptions, measure_busy
-from experiments.recurrence.measurement import RecurrenceOptions, measure_recurrence
-from experiments.recurrence.step import StepOptions, measure_step
+from scaling.benchmark.busy import BusyOptions, measure_busy
+from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
+from scaling.benchmark.step import StepOptions, measure_step
 
 Options = (
     Annotated[RecurrenceOptions, tyro.conf.subcommand("recurrence")]

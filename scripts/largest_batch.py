@@ -31,8 +31,7 @@ def main() -> None:
     from configs.toml_file import load_config
     from data_utils.provenance import describe_origin
     from model.errors import InputError
-    from training.parallel.distributed import choose_device
-    from training.runs.batch_size import (
+    from scaling.batch_size import (
         FIRST,
         Job,
         available_bytes,
@@ -40,6 +39,7 @@ def main() -> None:
         largest_batch,
         measured_peak,
     )
+    from training.parallel.distributed import choose_device
 
     if not 0 <= options.headroom < 1:
         raise InputError(f"--headroom {options.headroom}: it must be from 0 to below 1")

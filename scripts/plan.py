@@ -8,9 +8,9 @@ python scripts/plan.py --model configs/paper_4096.toml --cluster configs/cluster
 
 import command
 
-from experiments.scaling.performance.answers import lines
-from experiments.scaling.planner import Options, make_plan
 from model.files.storage import write_json
+from scaling.answers import lines
+from scaling.planner import Options, make_plan
 
 
 def main() -> None:

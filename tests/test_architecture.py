@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("model", "data_utils", "training", "transfer", "configs")
+PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 # What each package may import of ours; data_utils takes only these modules of model, transfer
 # these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
 # pretraining has.
@@ -31,7 +31,9 @@ ALLOWED = {
         ),
     },
     "configs": {"model", "data_utils", "training"},
+    "scaling": {"model", "data_utils", "training", "configs"},
 }
+LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts import `command`
 MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
 LAZY = {
@@ -69,6 +71,13 @@ def test_dependencies_point_inwards(package):
             if top in PACKAGES and top != package:
                 allowed = ALLOWED[package]
                 assert name in allowed or top in allowed, f"{path} may not import {name}"
+
+
+def test_nothing_imports_the_leaves():
+    product = [path for name in (*PACKAGES, "scripts") for path in (ROOT / name).rglob("*.py")]
+    for path in [*product, ROOT / "main.py", ROOT / "hubconf.py"]:
+        leaves = {name.split(".")[0] for name in imports_of(path)} & LEAVES
+        assert leaves <= ({"command"} if path.parent == ROOT / "scripts" else set()), path
 
 
 def test_the_model_needs_little():

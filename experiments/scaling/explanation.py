@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from scaling.fitting.least_squares import Fit, Values, fit
+from scaling.step_time import Fabric, Ring, Synchronisation, scaling, step_time, tokens_for
+
 from . import readings
-from .performance.fitting import Fit, Values, fit
-from .performance.step_time import Fabric, Ring, Synchronisation, scaling, step_time, tokens_for
 
 Curves = dict[str, list[float]]
 EXTRAPOLATED_FROM = 3  # points of each curve: 8, 16 and 32 GPUs

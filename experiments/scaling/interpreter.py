@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.recurrence.timing import interleave
 from experiments.tables import markdown
 from model.errors import InputError
 from model.files.storage import write_json
 from model.recurrence import Backend
+from scaling.benchmark.timing import interleave
 
 from .locking.figure import PUBLISHED, draw
 from .locking.replicas import Work, hosts, train_together

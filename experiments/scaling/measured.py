@@ -11,11 +11,11 @@ from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.storage import write_json
+from scaling.nccl_tests import read_bandwidths
 
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables
 from .measuring.results import read_sweep
-from .performance.nccl_tests import read_bandwidths
 from .tables import keep_tables
 
 

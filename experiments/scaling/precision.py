@@ -17,12 +17,12 @@ from experiments.recipe.run import Recipe
 from experiments.tables import markdown
 from model.files.storage import write_json
 from model.language_model import ModelConfig
+from scaling.memory import MemoryModel
 from training.precision import Precision
 
 from .learning.footprint import footprint, recurrence_of
 from .learning.precision_figure import draw
 from .learning.runs import Result, Run, StudyOptions, make_runs
-from .performance.memory import MemoryModel
 from .tables import keep_tables
 
 KEYS: Mapping[str, Any] = {

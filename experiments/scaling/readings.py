@@ -7,8 +7,7 @@ up to 0.3.
 """
 
 from model.language_model import ModelConfig
-
-from .performance.workload import Workload
+from scaling.workload import Workload
 
 GPUS = (8, 16, 32, 64, 128)
 GPUS_PER_NODE = 8  # DGX-1V

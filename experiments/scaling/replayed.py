@@ -12,9 +12,9 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import markdown
 from model.files.storage import read_json, write_json
+from scaling.planner import FLAT, OVERLAPPED
+from scaling.step_time import exposed_seconds, ring_seconds
 
-from .performance.step_time import exposed_seconds, ring_seconds
-from .planner import FLAT, OVERLAPPED
 from .tables import keep_tables
 
 MEASURED = Path(__file__).resolve().parent.parent / "exchange" / "results" / "replay.json"

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from scaling.fitting.least_squares import Fit, Values
+
 from . import readings
 from .explanation import (
     ETHERNET,
@@ -20,7 +22,6 @@ from .explanation import (
     fit_model,
     predict,
 )
-from .performance.fitting import Fit, Values
 
 FOUR_UNITS = ("ethernet_4096", "infiniband_4096")
 EDR = 12.5e9  # bytes per second of one InfiniBand EDR port, 100 Gb/s; a DGX-1V has four

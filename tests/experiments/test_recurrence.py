@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.recurrence import floor, timing
-from experiments.recurrence.contenders import (
+from model.fused.tiles.products import StreamedProduct, SummedProduct
+from scaling.benchmark import floor, timing
+from scaling.benchmark.contenders import (
     compiled_step,
     from_inputs,
     from_table,
@@ -17,9 +18,8 @@ from experiments.recurrence.contenders import (
     reference,
     training,
 )
-from experiments.recurrence.memory import least_bytes, saved_bytes
-from experiments.recurrence.problem import Problem, Shape
-from model.fused.tiles.products import StreamedProduct, SummedProduct
+from scaling.benchmark.memory import least_bytes, saved_bytes
+from scaling.benchmark.problem import Problem, Shape
 from tests.model.kernels import emulate_tiles
 from tests.runs import assert_refused, run
 

@@ -80,9 +80,7 @@ class FinetuningConfig:
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError where there are none such."""
-        from model.classifiers.heads import (
-            HeadsConfig,  # not sooner: torch takes seconds, --help none
-        )
+        from model.classifiers.heads import HeadsConfig
 
         return HeadsConfig(
             hidden_layers=self.hidden_layers,

@@ -7,8 +7,8 @@ from typing import Any
 from experiments.exchange.rank import WARM_UP
 from experiments.exchange.readiness import ONE_BY_ONE
 from model.errors import InputError
+from scaling.step_time import ring_seconds
 
-from ..performance.step_time import ring_seconds
 from .scale import Scale, correction, gpus_of
 from .schedule import (
     BACKWARD,

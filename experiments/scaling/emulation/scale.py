@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from model.errors import InputError
+from scaling.step_time import ring_seconds
 
 from .. import readings
-from ..performance.step_time import ring_seconds
 
 # Bytes of a full frame: as tc counts it; on the wire, with preamble, checksum and gap; and what of
 # it TCP carries, over IPv4 with timestamps.

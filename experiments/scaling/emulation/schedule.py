@@ -7,8 +7,7 @@ from typing import Any
 
 from model.errors import InputError
 from model.language_model import VOCABULARY_SIZE
-
-from ..performance.step_time import ring_seconds
+from scaling.step_time import ring_seconds
 
 BACKWARD = 2 / 3  # the part of computing that is backward
 FP32_BYTES, FP16_BYTES = 4, 2  # bytes of a number, as it is kept and as it travels

@@ -15,11 +15,11 @@ import numpy as np
 
 from model.errors import InputError
 from model.language_model import ModelConfig
+from scaling.bandwidth import Bandwidth
+from scaling.fitting.least_squares import Fit, Values, fit
+from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
+from scaling.workload import Workload
 
-from ..performance.bandwidth import Bandwidth
-from ..performance.fitting import Fit, Values, fit
-from ..performance.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
-from ..performance.workload import Workload
 from .points import WHOLE, Point
 
 LINK, NETWORK = "link_bytes_per_second", "network_bytes_per_second"

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown
+from scaling.fitting.least_squares import Fit
 
-from ..performance.fitting import Fit
 from ..tables import quantity, words
 from .explanation import Observation, SweepModel
 

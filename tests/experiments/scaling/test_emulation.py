@@ -18,10 +18,10 @@ from experiments.scaling.emulation.points import NODES, Study
 from experiments.scaling.emulation.scale import Scale, correction, gpus_of
 from experiments.scaling.emulation.schedule import BACKWARD, Leaf, in_buckets
 from experiments.scaling.emulation.sleeper import Punctual
-from experiments.scaling.performance import step_time
-from experiments.scaling.performance.step_time import Fabric, Synchronisation
 from model.errors import InputError
 from model.files.storage import read_json
+from scaling import step_time
+from scaling.step_time import Fabric, Synchronisation
 
 PROFILES = read_json(emulated.PROFILES)
 PARAMETERS = 86_319_360  # of 4,096 units (reference: the published models)

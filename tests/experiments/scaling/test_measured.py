@@ -11,12 +11,12 @@ from experiments.scaling import measured
 from experiments.scaling.measuring.explanation import Observation, SweepModel
 from experiments.scaling.measuring.points import Point, Settings, design
 from experiments.scaling.measuring.report import describe, tables
-from experiments.scaling.performance.bandwidth import BandwidthTable
-from experiments.scaling.performance.step_time import Fabric, Synchronisation, step_time
-from experiments.scaling.performance.workload import Workload
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.language_model import ModelConfig
+from scaling.bandwidth import BandwidthTable
+from scaling.step_time import Fabric, Synchronisation, step_time
+from scaling.workload import Workload
 from tests.runs import assert_refused, run
 
 SETTINGS = Settings(lanes_per_rank=64, window=128)

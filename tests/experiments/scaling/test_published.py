@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.scaling import explanation, readings, replayed, rivals
-from experiments.scaling.performance.fitting import fit
 from model.files.storage import read_json
+from scaling.fitting.least_squares import fit
 from tests.runs import ROOT, assert_refused, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift

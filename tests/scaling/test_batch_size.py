@@ -4,10 +4,10 @@ import pytest
 
 from model.errors import InputError
 from model.language_model import ModelConfig
+from scaling.batch_size import Job, describe, largest_batch, measured_peak
 from tests.runs import assert_refused, run
-from training.runs.batch_size import (Job, describe, largest_batch, measured_peak)
-from training.parallel.exchange import ParallelConfig
 from training.optimizers.optim import OptimConfig
+from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
 

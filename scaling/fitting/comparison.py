@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .planning import Plan
+from ..planning import Plan
 from .regression import MeasuredRun, Regression
 
 

@@ -9,16 +9,16 @@ import torch
 
 from configs.toml_file import read_toml
 from experiments.scaling import explanation
-from experiments.scaling.performance.hardware import ClusterConfig, NetworkConfig, NodeConfig
-from experiments.scaling.performance.memory import MemoryModel
-from experiments.scaling.performance.planning import Job, Plan
-from experiments.scaling.performance.reliability import Interruptions
-from experiments.scaling.performance.step_time import Synchronisation
-from experiments.scaling.performance.workload import Workload
 from model.errors import InputError
 from model.fused import recycling
 from model.fused.cpu import runs_compiled
 from model.language_model import ModelConfig, build_model
+from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
+from scaling.memory import MemoryModel
+from scaling.planning import Job, Plan
+from scaling.reliability import Interruptions
+from scaling.step_time import Synchronisation
+from scaling.workload import Workload
 from training.objective import Objective
 
 CLUSTERS = Path("configs/clusters")

@@ -9,11 +9,11 @@ from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.language_model import ModelConfig
 
-from .performance.answers import answers
-from .performance.hardware import ClusterConfig
-from .performance.memory import PRECISION_BYTES
-from .performance.planning import Job, Plan
-from .performance.step_time import Synchronisation
+from .answers import answers
+from .hardware import ClusterConfig
+from .memory import PRECISION_BYTES
+from .planning import Job, Plan
+from .step_time import Synchronisation
 
 LANES, WINDOW = 256, 256  # of a GPU, as published
 # The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
@@ -89,8 +89,8 @@ def make_plan(options: Options) -> dict[str, Any]:
 
 def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
     """Return what measured runs say; directories are of the cluster's first kind of GPU."""
-    from .performance.comparison import regression_answers  # with scikit-learn: a second
-    from .performance.regression import read_runs, regress
+    from .fitting.comparison import regression_answers  # with scikit-learn: a second
+    from .fitting.regression import read_runs, regress
 
     rate = plan.cluster.nodes[0].operations_per_second
     runs = [run for path in measured for run in read_runs(path, rate)]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from experiments.recurrence import busy
+from scaling.benchmark import busy
 from tests.runs import assert_refused, run
 
 

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from experiments.scaling.performance.bandwidth import BandwidthTable, slowest
-from experiments.scaling.performance.nccl_tests import read_bandwidths
-from experiments.scaling.performance.step_time import Fabric, Synchronisation, step_time
-from experiments.scaling.planner import Options, make_plan
 from model.errors import InputError
+from scaling.bandwidth import BandwidthTable, slowest
+from scaling.nccl_tests import read_bandwidths
+from scaling.planner import Options, make_plan
+from scaling.step_time import Fabric, Synchronisation, step_time
 from tests.runs import ROOT
 
 RANKS = 4

@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.scaling.performance.step_time import (
+from model.errors import InputError
+from model.language_model import ModelConfig, build_model
+from scaling.step_time import (
     Fabric,
     Synchronisation,
     exposed_seconds,
@@ -16,9 +18,7 @@ from experiments.scaling.performance.step_time import (
     straggling_seconds,
     tokens_for,
 )
-from experiments.scaling.performance.workload import Workload
-from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from scaling.workload import Workload
 
 COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and beside it
 PARAMETERS = 86_300_000

@@ -24,7 +24,7 @@ from configs.toml_file import load_config
 from model.errors import InputError
 from training.metrics import read_rows
 
-from .workload import Workload
+from ..workload import Workload
 
 FEWEST_RUNS = 5
 RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %

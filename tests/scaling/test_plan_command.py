@@ -8,16 +8,11 @@ import pytest
 
 from configs.command import parse
 from experiments.scaling import regressed
-from experiments.scaling.performance.answers import lines
-from experiments.scaling.performance.regression import (
-    LINEAR,
-    MeasuredRun,
-    read_runs,
-    regress,
-)
-from experiments.scaling.planner import Options, make_plan
 from model.errors import InputError
 from model.files.storage import read_json
+from scaling.answers import lines
+from scaling.fitting.regression import LINEAR, MeasuredRun, read_runs, regress
+from scaling.planner import Options, make_plan
 from tests.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"

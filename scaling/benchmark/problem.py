@@ -70,7 +70,9 @@ class Problem:
             shape.draw(4 * H, H, scale=H**-0.5),
             bias,
         )
-        return cls(shape, tokens, *(p.requires_grad_() for p in parameters), shape.draw(T, B, H))
+        for parameter in parameters:
+            parameter.requires_grad_()
+        return cls(shape, tokens, *parameters, shape.draw(T, B, H))
 
     def parameters(self) -> tuple[Tensor, ...]:
         """Everything that a contender returns a gradient for."""

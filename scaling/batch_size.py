@@ -15,14 +15,13 @@ import torch
 
 from data_utils.lanes import Window
 from model.errors import InputError
-from model.language_model import (ModelConfig, build_model)
-
-from ..parallel.distributed import (World, choose_device)
-from ..parallel.exchange import ParallelConfig
-from ..feeding import as_batch
-from ..optimizers.optim import OptimConfig
-from ..precision import (DTYPES, resolve_precision)
-from ..trainer import (TrainConfig, Trainer)
+from model.language_model import ModelConfig, build_model
+from training.feeding import as_batch
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World, choose_device
+from training.parallel.exchange import ParallelConfig
+from training.precision import DTYPES, resolve_precision
+from training.trainer import TrainConfig, Trainer
 
 STEPS = 2  # the second has the optimiser's state as well
 FIRST = 8  # lanes

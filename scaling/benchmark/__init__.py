@@ -1,0 +1,1 @@
+"""Speed: our recurrence, its peers and the floor, by turns in one process."""

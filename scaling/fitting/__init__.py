@@ -1,0 +1,1 @@
+"""Constants of the performance model from measurements."""
