@@ -13,15 +13,15 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.passes import lanes_of
 from data_utils.sources import load_corpus
+from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
-from training.feeding import Feed
+from training.feeding import Prefetcher
 from training.metrics import RunLog
-from training.pace import Pace
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, World, launched
-from training.publication import Publisher
 from training.runs.signals import StopRequest
 from training.runs.start import take_weights
+from training.throughput import ThroughputMeter
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     run = run.with_corpus(corpus, world)
     config = run.config
     torch.manual_seed(config.seed)
-    train, own = corpus.splits["train"], world.share(run.lanes)
+    train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     trainer = run.make_trainer(
@@ -49,29 +49,29 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
-    publisher = Publisher(run.directory, corpus, config.evaluate.lanes, world)
+    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if run.resumed:
         checkpoints.restore(trainer, run.from_checkpoint)
     else:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
-    run.lay(world)
-    publisher.forget_what_is_gone(trainer)
-    publisher.announce(trainer, lanes.windows_per_epoch / windows)
+    run.create_directory(world)
+    best_model.forget_what_is_gone(trainer)
+    best_model.announce(trainer, lanes.windows_per_epoch / windows)
 
     first_step = trainer.progress.step
     with (
-        publisher.advising(checkpoints),
+        best_model.advising(checkpoints),
         StopRequest() as stop,
         Ballot(world) as ballot,
-        Feed(lanes, world.device, first_step * windows) as feed,
+        Prefetcher(lanes, world.device, first_step * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, enabled=world.is_main) as log,
     ):
-        pace = Pace(world, trainer.exchange, feed)
+        meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:
-            batches = [feed.next() for _ in range(windows)]
+            batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
-            pace.advance(sum(batch.characters for batch in batches), trainer.own_part)
+            meter.advance(sum(batch.characters for batch in batches), trainer.own_part)
             log.advance()
 
             step, last = trainer.progress.step, trainer.progress.step == steps
@@ -80,18 +80,18 @@ def pretrain(run: ResolvedRun, world: World) -> int:
             if evaluating or step % config.log.every_steps == 0:
                 row = trainer.close_row()
                 if evaluating:
-                    with pace.stopwatch:
-                        row |= publisher.evaluate(trainer)
-                log.write(row | pace.close_row())
+                    with meter.stopwatch:
+                        row |= best_model.evaluate(trainer)
+                log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
-                with pace.stopwatch:
-                    checkpoints.save(trainer, publisher.profile, publisher.provenance(trainer))
-                    if trainer.balance(pace.ranks):
-                        feed.take(trainer.own)
+                with meter.stopwatch:
+                    checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
+                    if trainer.balance(meter.ranks):
+                        prefetcher.take(trainer.own)
             if stopping and not last:
-                publisher.say(f"stopped and saved at step {step}; go on with --resume")
+                best_model.say(f"stopped and saved at step {step}; go on with --resume")
                 return stop.exit_code
-    publisher.conclude(trainer)
+    best_model.conclude(trainer)
     return 0
 
 

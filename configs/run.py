@@ -112,7 +112,7 @@ class ResolvedRun:
             parallel=config.parallel,
         )
 
-    def lay(self, world: World) -> None:
+    def create_directory(self, world: World) -> None:
         """Save the config in the folder: once nothing can be refused any more.
 
         Raises InputError on a rank that will not find it there after a restart.

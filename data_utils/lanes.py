@@ -70,7 +70,7 @@ class Window(NamedTuple):
     reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
-    reading: float = 1.0  # the part of all lanes that read; the others have ended
+    active_fraction: float = 1.0  # the part of all lanes that read; the others have ended
 
 
 class _Epoch(NamedTuple):
@@ -150,8 +150,8 @@ class Lanes:
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(spans)
-        reading = float((lengths > 0).mean())
-        return Window(tokens, lengths[own], reset[own], transitions, characters, reading)
+        active_fraction = float((lengths > 0).mean())
+        return Window(tokens, lengths[own], reset[own], transitions, characters, active_fraction)
 
     def _text_bytes(self, spans: np.ndarray) -> int:
         """Count the bytes of text that are predicted in spans [lanes, 2], of all ranks.

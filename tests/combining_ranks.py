@@ -95,7 +95,7 @@ def weights_of(trainer):
 
 def expected(world, group, shares, optim, windows_per_step):
     """Return the weights after the steps, of a process per group and a tree over what they did."""
-    ends = [world.sharing(shares).share_of(rank, LANES) for rank in range(world.size)]
+    ends = [world.sharing(shares).slice_of(rank, LANES) for rank in range(world.size)]
     lanes = [slice(ends[k].start, ends[k + group - 1].stop) for k in range(0, world.size, group)]
     alone = World(0, 1, world.device)
     trainers = [

@@ -40,7 +40,7 @@ def train(world, folder, steps):
         seed=0,
     )
     split = encode_split((r.text for r in synthetic_reviews(40, seed=5)), PROFILE)
-    lanes = Lanes(split, lanes=LANES, window=16, own=world.share(LANES))
+    lanes = Lanes(split, lanes=LANES, window=16, own=world.own_slice(LANES))
     checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
     left = [load_file(path / "lanes.safetensors") for path in checkpoints.complete()]
     checkpoints.restore(trainer)

@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     reset: Tensor  # bool [B]
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
-    reading: float = 1.0  # the part of all lanes, of all ranks, that read
+    active_fraction: float = 1.0  # the part of all lanes, of all ranks, that read
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:
@@ -38,7 +38,9 @@ def as_batch(window: Window, device: torch.device) -> Batch:
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
     reset = copied(torch.from_numpy(window.reset), device)
     targets = targets.masked_fill(padding, IGNORED)
-    return Batch(inputs, targets, reset, window.transitions, window.characters, window.reading)
+    return Batch(
+        inputs, targets, reset, window.transitions, window.characters, window.active_fraction
+    )
 
 
 def copied(tensor: Tensor, device: torch.device) -> Tensor:
@@ -55,7 +57,7 @@ def _idle(window: Window) -> Window:
     )
 
 
-class Feed:
+class Prefetcher:
     """The batches from a window on, one of them made ahead by a thread."""
 
     def __init__(self, lanes: Lanes | Passes, device: torch.device, first_window: int):
@@ -63,7 +65,7 @@ class Feed:
         self.waited = 0.0  # seconds in which a step had to wait for its batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def __enter__(self) -> "Feed":
+    def __enter__(self) -> "Prefetcher":
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
         self.coming: Future[Batch] = self.thread.submit(self._make, self.window)
         return self

@@ -19,11 +19,11 @@ from .divergence import diverged
 from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
-from .pace import Times, better_shares
 from .parallel.distributed import Device, World
 from .parallel.exchange import Exchange, ParallelConfig
 from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
 from .progress import Progress
+from .throughput import Times, better_shares
 
 
 def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
@@ -33,7 +33,9 @@ def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
     return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
 
-def draw_kept(dropout: float, *, seed: int, window: int, lanes: slice, units: int) -> Tensor:
+def draw_dropout_mask(
+    dropout: float, *, seed: int, window: int, lanes: slice, units: int
+) -> Tensor:
     """Return which units of some lanes are kept in a window, bool [B, H]: all but this part.
 
     A lane's numbers are in the same place of the window's stream whichever lanes are asked for: it
@@ -140,7 +142,7 @@ class Trainer:
     @property
     def own(self) -> slice:
         """The lanes that are this rank's."""
-        return self.world.share(self.lanes)
+        return self.world.own_slice(self.lanes)
 
     @property
     def own_lanes(self) -> int:
@@ -166,11 +168,11 @@ class Trainer:
         one of all, on a fraction of the evidence. Groups of Adasum fall alike, by all lanes.
         """
         self.model.zero_grad(set_to_none=True)
-        share = self.exchange.share_of_mean(batches)
+        scale = self.exchange.gradient_scale(batches)
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
-            self._learn(batch, self._kept(number), share, last=last)
-        self._update(sum(batch.reading for batch in batches) / len(batches))
+            self._learn(batch, self._dropout_factors(number), scale, last=last)
+        self._update(sum(batch.active_fraction for batch in batches) / len(batches))
         if self.averaging is not None:
             self.averaging.update_parameters(self.model)
         characters = sum(batch.characters for batch in batches)
@@ -179,9 +181,9 @@ class Trainer:
         self.progress.row_characters += characters
 
     def _learn(
-        self, batch: Batch, kept: Tensor | None, share: float | Tensor, *, last: bool
+        self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
     ) -> None:
-        """Add the gradient of a window's nats, times `share`, lane group by lane group.
+        """Add the gradient of a window's nats, times `scale`, lane group by lane group.
 
         last: of the step; with its last group the ranks' gradients become one.
         """
@@ -194,9 +196,9 @@ class Trainer:
                     batch.inputs[lanes],
                     batch.targets[lanes],
                     State(state.h[:, lanes], state.c[:, lanes]),
-                    None if kept is None else kept[lanes],
+                    None if factors is None else factors[lanes],
                 )
-                self.scaler.scale(nats * share).backward()
+                self.scaler.scale(nats * scale).backward()
             after.append(State(*ended).detach())
             self.nats += nats.detach()
         self.state = State.join(after)
@@ -206,7 +208,7 @@ class Trainer:
         ends = [lanes * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
-    def _kept(self, number: int = 0) -> Tensor | None:
+    def _dropout_factors(self, number: int = 0) -> Tensor | None:
         """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).
 
         Drawn from the seed and the window, the step's `number`-th, so that ranks and resumes change
@@ -216,18 +218,20 @@ class Trainer:
             return None
         window = self.progress.step * self.parallel.windows_per_step + number
         units, device = self.model.config.hidden_size, self.world.device
-        kept = draw_kept(self.dropout, seed=self.seed, window=window, lanes=self.own, units=units)
-        zeros = torch.zeros(kept.shape, dtype=self.model.dtype, device=device)
-        return zeros.masked_fill_(copied(kept, device), 1 / (1 - self.dropout))
+        mask = draw_dropout_mask(
+            self.dropout, seed=self.seed, window=window, lanes=self.own, units=units
+        )
+        zeros = torch.zeros(mask.shape, dtype=self.model.dtype, device=device)
+        return zeros.masked_fill_(copied(mask, device), 1 / (1 - self.dropout))
 
-    def _update(self, reading: float) -> None:
+    def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
             self.exchange.share_overflow()
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
-        rate = self.rate_at(self.progress.step) * reading
+        rate = self.rate_at(self.progress.step) * active_fraction
         with self.exchange.update():
             for optimizer in self.optimizers:
                 for group in optimizer.param_groups:
@@ -293,7 +297,7 @@ class Trainer:
         """Deal the lanes anew where that is asked for and pays; return whether they were."""
         if self.parallel.shares != "measured" or not ranks or self.world.size == 1:
             return False
-        shares_now = (self.world.share_of(rank, self.lanes) for rank in range(self.world.size))
+        shares_now = (self.world.slice_of(rank, self.lanes) for rank in range(self.world.size))
         counts = [share.stop - share.start for share in shares_now]
         shares = better_shares(ranks, counts, self.lanes)
         if shares is not None:

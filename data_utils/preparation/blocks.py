@@ -284,12 +284,12 @@ def _encode_part(part: list[tuple[int, Record]], request: Request) -> Reviews:
 
 
 def block_file(folder: Path, source: int, index: int) -> Path:
-    """Return where a block's reviews are spilled."""
+    """Return where a block's reviews are written."""
     return folder / f"block-{source:05d}-{index:07d}"
 
 
 def blocks_of(folder: Path, source: int) -> Iterator[Path]:
-    """Return the files of the blocks of one source that are spilled."""
+    """Return the files of the blocks of one source that are written."""
     return folder.glob(f"block-{source:05d}-*")
 
 

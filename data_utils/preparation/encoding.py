@@ -1,4 +1,4 @@
-"""Blocks encoded by several processes, each spilled as it is done."""
+"""Blocks encoded by several processes, each written as it is done."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,15 +14,15 @@ from model.files.storage import read_json, write_json
 from ..reading.inputs import Input
 from .blocks import Block, Request, block_file, blocks_of, cut, read_block, row_ids
 from .processes import spread
-from .sorted_runs import Spill, write_spill
+from .sorted_runs import SortedRun, write_run
 
 
-def scatter(
+def encode(
     inputs: Sequence[Input], folder: Path, request: Request, seed: int | None, workers: int
-) -> list[Spill]:
-    """Spill every block of every input; return the spills in the order of the input.
+) -> list[SortedRun]:
+    """Encode every block of every input; return the runs in the order of the input.
 
-    seed: of the order of the corpus; None keeps the input's. A block that is spilled already is
+    seed: of the order of the corpus; None keeps the input's. A block that is written already is
     not encoded again, unless its input has changed or is to be read in another way.
     """
     folder.mkdir(exist_ok=True)
@@ -30,16 +30,16 @@ def scatter(
         _drop_other_blocks(
             folder, number, {"input": given.identity, "seed": seed, **asdict(request)}
         )
-    spills: list[Spill] = []
+    runs: list[SortedRun] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
     stored = sum(given.stored_bytes or 0 for given in inputs)
     # disable=None: a bar on a terminal, nothing in a log
     with tqdm(desc="reading", unit=" blocks", disable=None) as bar:
-        work = partial(spill_block, folder=folder, request=request, seed=seed)
+        work = partial(encode_block, folder=folder, request=request, seed=seed)
         for done in spread(work, blocks, workers if stored > 0 else 1):
-            spills += done
+            runs += done
             bar.update(len(done))
-    return spills
+    return runs
 
 
 def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
@@ -53,20 +53,20 @@ def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> 
     write_json(notes, wanted)
 
 
-def spill_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Spill]:
-    """Encode a block and write its spills, one unless its input cannot be cut by lines."""
-    first = Spill(block_file(folder, block.source, block.index), block.source)
+def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[SortedRun]:
+    """Encode a block and write its runs, one unless its input cannot be cut by lines."""
+    first = SortedRun(block_file(folder, block.source, block.index), block.source)
     whole = block.lines is None and block.span is None
     if first.finished and not whole:
         return [first]
-    spills = []
+    runs = []
     for number, reviews in enumerate(read_block(block, request)):
         index = block.index + number
-        spill = Spill(block_file(folder, block.source, index), block.source)
+        run = SortedRun(block_file(folder, block.source, index), block.source)
         ids = row_ids(block, index, reviews.rows)
-        write_spill(spill, reviews, ids, keys_of(ids, seed), request.digests)
-        spills.append(spill)
-    return spills
+        write_run(run, reviews, ids, keys_of(ids, seed), request.digests)
+        runs.append(run)
+    return runs
 
 
 def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Spills merged into the files of a corpus, one stretch of keys at a time."""
+"""Sorted runs merged into the files of a corpus, one stretch of keys at a time."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ import numpy as np
 from tqdm import tqdm
 
 from ..corpus import SPLITS, offsets_file, tokens_file
-from .sorted_runs import DATA, Spill
+from .sorted_runs import DATA, SortedRun
 
 STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
 
 
-def gather(spills: Sequence[Spill], folder: Path, counts: Sequence[int]) -> dict[str, Any]:
-    """Write the splits, so many reviews each, from the spills in the order of the keys."""
-    total = sum(spill.report()["bytes"] for spill in spills)
+def merge(runs: Sequence[SortedRun], folder: Path, counts: Sequence[int]) -> dict[str, Any]:
+    """Write the splits, so many reviews each, from the runs in the order of the keys."""
+    total = sum(run.report()["bytes"] for run in runs)
     with ExitStack() as stack:
         writers = [
             stack.enter_context(SplitWriter(folder, name, count))
@@ -29,7 +29,7 @@ def gather(spills: Sequence[Spill], folder: Path, counts: Sequence[int]) -> dict
         )
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
-        for reviews in _stretches(spills, 1 + total // STRETCH_BYTES):
+        for reviews in _stretches(runs, 1 + total // STRETCH_BYTES):
             if written is not None:
                 bar.update(written.result())
             written = writing.submit(_write, writers, reviews)
@@ -46,37 +46,35 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
     return size
 
 
-def _stretches(spills: Sequence[Spill], count: int) -> Iterator[list[memoryview]]:
+def _stretches(runs: Sequence[SortedRun], count: int) -> Iterator[list[memoryview]]:
     """Yield reviews in the order of their keys, a stretch of keys at a time."""
-    edges = _edges(spills, count)
-    places = [np.searchsorted(spill.entries()["key"], edges).tolist() for spill in spills]
-    places = [
-        [0, *inner, len(spill.entries())] for inner, spill in zip(places, spills, strict=True)
-    ]
-    positions = [0] * len(spills)  # in the spills' bytes
+    edges = _edges(runs, count)
+    places = [np.searchsorted(run.entries()["key"], edges).tolist() for run in runs]
+    places = [[0, *inner, len(run.entries())] for inner, run in zip(places, runs, strict=True)]
+    positions = [0] * len(runs)  # in the runs' bytes
     for stretch in range(count):
         entries, parts, start = [], [], 0
-        for number, spill in enumerate(spills):
-            index = spill.entries()[places[number][stretch] : places[number][stretch + 1]]
+        for number, run in enumerate(runs):
+            index = run.entries()[places[number][stretch] : places[number][stretch + 1]]
             size = int(index["length"].sum(dtype=np.int64))
-            parts.append(_bytes_of(spill, positions[number], size))
+            parts.append(_bytes_of(run, positions[number], size))
             positions[number] += size
-            entries.append(_placed(index, spill, places[number][stretch], start))
+            entries.append(_placed(index, run, places[number][stretch], start))
             start += size
         yield _sorted(entries, b"".join(parts))
 
 
-def _edges(spills: Sequence[Spill], count: int) -> np.ndarray:
+def _edges(runs: Sequence[SortedRun], count: int) -> np.ndarray:
     """Return keys that cut what there is into stretches of about the same number of reviews."""
-    sample = np.concatenate([spill.entries()["key"][::64] for spill in spills])
+    sample = np.concatenate([run.entries()["key"][::64] for run in runs])
     sample.sort()
     if not len(sample):
         return np.zeros(count - 1, np.uint64)
     return sample[np.arange(1, count) * len(sample) // count]
 
 
-def _bytes_of(spill: Spill, start: int, size: int) -> bytes:
-    with open(spill.path(DATA), "rb") as file:
+def _bytes_of(run: SortedRun, start: int, size: int) -> bytes:
+    with open(run.path(DATA), "rb") as file:
         file.seek(start)
         return file.read(size)
 
@@ -84,13 +82,13 @@ def _bytes_of(spill: Spill, start: int, size: int) -> bytes:
 _PLACED = np.dtype([("key", "<u8"), ("start", "<i8"), ("end", "<i8")])
 
 
-def _placed(index: np.ndarray, spill: Spill, first: int, start: int) -> np.ndarray:
+def _placed(index: np.ndarray, run: SortedRun, first: int, start: int) -> np.ndarray:
     """Return keys and places of reviews in a stretch's bytes; duplicates are left out."""
     placed = np.empty(len(index), _PLACED)
     placed["key"] = index["key"]
     placed["end"] = start + np.cumsum(index["length"], dtype=np.int64)
     placed["start"] = placed["end"] - index["length"]
-    kept = spill.kept()
+    kept = run.kept()
     return placed if kept is None else placed[kept[first : first + len(index)]]
 
 

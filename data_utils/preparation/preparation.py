@@ -2,7 +2,7 @@
 
 Every review gets a 64-bit key, a seeded bijection of its place in the input. The corpus is the
 reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded and
-spilled, each sorted; then stretches of keys are gathered from all spills, one at a time. Neither
+written, each sorted; then stretches of keys are gathered from all runs, one at a time. Neither
 the number of processes nor the size of the stretches changes what comes out. That is a corpus of
 bytes; for one of a vocabulary's symbols it is text, which is then encoded.
 """
@@ -26,13 +26,13 @@ from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_
 from ..reading.inputs import Input, expand
 from ..reading.texts import TEXT_KEYS
 from .blocks import Request
-from .encoding import scatter
-from .merging import gather
-from .sorted_runs import Spill, holds_reviews, mark_duplicates, total_report
+from .encoding import encode
+from .merging import merge
+from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
 from .tokenization import DESCRIPTION_FILE, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
-SPILL_FOLDER = "blocks"
+BLOCK_FOLDER = "blocks"
 TEXT_FOLDER = "text"  # of a corpus that is to be encoded with a vocabulary
 TEXT_FILE = "text.json"  # in it, where it is whole
 TOKENS_FOLDER = "tokens"
@@ -90,11 +90,11 @@ def prepare_corpus(
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
     partial = output.with_name(output.name + PARTIAL)
-    _go_on(partial, _request(found, preparation), keep=SPILL_FOLDER)
+    _go_on(partial, _request(found, preparation), keep=BLOCK_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)
     except InputError:
-        if holds_reviews(partial / SPILL_FOLDER):
+        if holds_reviews(partial / BLOCK_FOLDER):
             log.info("%s: kept; once that is mended, the same --output goes on with it", partial)
         else:
             shutil.rmtree(partial)
@@ -102,7 +102,7 @@ def prepare_corpus(
     tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
     write_json(partial / META_FILE, meta)
-    for name in (SPILL_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
+    for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
         shutil.rmtree(partial / name, ignore_errors=True)
     (partial / REQUEST_FILE).unlink()
     partial.rename(output)
@@ -147,23 +147,23 @@ def _encode(
 def _sort(
     found: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
-    spills = scatter(
+    runs = encode(
         found,
-        partial / SPILL_FOLDER,
+        partial / BLOCK_FOLDER,
         preparation.request(),
         preparation.seed if preparation.shuffle else None,
         workers,
     )
-    _refuse_inputs_without_text(found, spills, preparation.text_key)
-    report = total_report(spills)
+    _refuse_inputs_without_text(found, runs, preparation.text_key)
+    report = total_report(runs)
     log.info(report.summary())
-    kept = sum(spill.report()["reviews"] for spill in spills)
+    kept = sum(run.report()["reviews"] for run in runs)
     duplicates = 0
     if preparation.deduplicate:
-        duplicates = mark_duplicates(spills, 1 + kept // DUPLICATES_AT_ONCE)
+        duplicates = mark_duplicates(runs, 1 + kept // DUPLICATES_AT_ONCE)
         log.info("%s duplicates left out", f"{duplicates:,}")
     counts = split_counts(kept - duplicates, preparation.split)
-    sizes = gather(spills, text, counts)
+    sizes = merge(runs, text, counts)
     return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
 
 
@@ -206,10 +206,10 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _refuse_inputs_without_text(
-    inputs: Sequence[Input], spills: Sequence[Spill], text_key: str | None
+    inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None
 ) -> None:
     for number, given in enumerate(inputs):
-        reports = [spill.report() for spill in spills if spill.source == number]
+        reports = [run.report() for run in runs if run.source == number]
         if not any(report["reading"]["records"] for report in reports):
             raise InputError(f"{given.location}: no records in it")
         if not any(report["found_key"] for report in reports):

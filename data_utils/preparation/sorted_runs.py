@@ -1,7 +1,7 @@
 """Encoded blocks on disk, each sorted by the keys that order the corpus.
 
-A spill is a folder's worth of small arrays in three files: the reviews end to end, an index (key,
-length, place in the input, and where asked for a digest), and last the block's report: a spill
+A run is a folder's worth of small arrays in three files: the reviews end to end, an index (key,
+length, place in the input, and where asked for a digest), and last the block's report: a run
 without one was not finished.
 """
 
@@ -24,7 +24,7 @@ REPORT, DATA, ENTRIES, DIGEST, DROPPED = ".json", ".bin", ".index", ".digests", 
 
 
 @dataclass(frozen=True)
-class Spill:
+class SortedRun:
     """The files of one block's reviews."""
 
     base: Path
@@ -66,8 +66,8 @@ def holds_reviews(folder: Path) -> bool:
     return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
 
 
-def write_spill(
-    spill: Spill, reviews: Reviews, ids: np.ndarray, keys: np.ndarray, digests: bool
+def write_run(
+    run: SortedRun, reviews: Reviews, ids: np.ndarray, keys: np.ndarray, digests: bool
 ) -> None:
     """Write reviews with their places and keys, uint64 [n] each, in the order of the keys."""
     order = np.argsort(keys, kind="stable")
@@ -75,10 +75,10 @@ def write_spill(
     index = np.empty(len(order), INDEX)
     index["key"], index["id"] = keys[order], ids[order]
     index["length"] = np.fromiter(map(len, encoded), np.uint32, len(encoded))
-    spill.path(DATA).write_bytes(b"".join(encoded))
-    spill.path(ENTRIES).write_bytes(index.tobytes())
+    run.path(DATA).write_bytes(b"".join(encoded))
+    run.path(ENTRIES).write_bytes(index.tobytes())
     if digests:
-        spill.path(DIGEST).write_bytes(digests_of(encoded).tobytes())
+        run.path(DIGEST).write_bytes(digests_of(encoded).tobytes())
     report = {
         "reading": vars(reviews.report),
         "found_key": reviews.found_key,
@@ -86,7 +86,7 @@ def write_spill(
         "reviews": len(encoded),
         "bytes": int(index["length"].sum(dtype=np.int64)),
     }
-    write_json(spill.path(REPORT), report)
+    write_json(run.path(REPORT), report)
 
 
 def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
@@ -95,44 +95,42 @@ def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
     return np.frombuffer(joined, DIGESTS)
 
 
-def total_report(spills: Sequence[Spill]) -> ReadingReport:
+def total_report(runs: Sequence[SortedRun]) -> ReadingReport:
     """Add the reports of all blocks up."""
     total = ReadingReport()
-    for spill in spills:
-        total += ReadingReport(**spill.report()["reading"])
+    for run in runs:
+        total += ReadingReport(**run.report()["reading"])
     return total
 
 
-def mark_duplicates(spills: Sequence[Spill], partitions: int) -> int:
+def mark_duplicates(runs: Sequence[SortedRun], partitions: int) -> int:
     """Mark all but the first of equal reviews, first in the order of the input; return how many.
 
     Equal digests fall in the same of `partitions` parts, and one part is in memory at a time:
     24 bytes for each review in it.
     """
-    dropped = [np.zeros(len(spill.entries()), bool) for spill in spills]
+    dropped = [np.zeros(len(run.entries()), bool) for run in runs]
     count = 0
     for part in range(partitions):
-        found = [_of_part(spill, number, part, partitions) for number, spill in enumerate(spills)]
+        found = [_of_part(run, number, part, partitions) for number, run in enumerate(runs)]
         rows = np.concatenate(found)
         rows = rows[np.lexsort((rows["id"], rows["low"], rows["high"]))]
         same = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
         for row in rows[1:][same]:
-            dropped[row["spill"]][row["place"]] = True
+            dropped[row["run"]][row["place"]] = True
         count += int(same.sum())
-    for spill, marks in zip(spills, dropped, strict=True):
-        spill.path(DROPPED).write_bytes(marks.tobytes())
+    for run, marks in zip(runs, dropped, strict=True):
+        run.path(DROPPED).write_bytes(marks.tobytes())
     return count
 
 
-_ROW = np.dtype(
-    [("high", "<u8"), ("low", "<u8"), ("id", "<u8"), ("spill", "<u4"), ("place", "<u4")]
-)
+_ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("id", "<u8"), ("run", "<u4"), ("place", "<u4")])
 
 
-def _of_part(spill: Spill, number: int, part: int, partitions: int) -> np.ndarray:
-    digests, entries = spill.digests(), spill.entries()
+def _of_part(run: SortedRun, number: int, part: int, partitions: int) -> np.ndarray:
+    digests, entries = run.digests(), run.entries()
     places = np.flatnonzero(digests["high"] % np.uint64(partitions) == part)
     rows = np.empty(len(places), _ROW)
     rows["high"], rows["low"] = digests["high"][places], digests["low"][places]
-    rows["id"], rows["place"], rows["spill"] = entries["id"][places], places, number
+    rows["id"], rows["place"], rows["run"] = entries["id"][places], places, number
     return rows

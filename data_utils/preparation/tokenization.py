@@ -38,7 +38,7 @@ def tokenize(
 ) -> dict[str, Any]:
     """Write the splits as symbols to `output`; return what meta.json says of them.
 
-    text: a folder of splits in bytes; sizes: what `gather` said of them. parts: a folder with the
+    text: a folder of splits in bytes; sizes: what `merge` said of them. parts: a folder with the
     vocabulary; what is encoded there already is not encoded again.
     """
     splits = {name: _text_split(text, name, sizes) for name in SPLITS}

@@ -16,7 +16,7 @@ from data_utils.corpus import open_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
 from model.files.storage import write_json
-from training.feeding import Feed
+from training.feeding import Prefetcher
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ def measure(lanes: Lanes, options: Options) -> dict[str, Any]:
     """Return the part of the time that is waited, and the speed of the lanes by themselves."""
     step_seconds = lanes.lanes * lanes.window / options.speed
     steps = max(3, int(options.seconds / step_seconds))
-    with Feed(lanes, torch.device("cpu"), 0) as feed:
-        feed.next()  # nothing ran beside the making of the first
-        feed.waited, started = 0.0, time.perf_counter()
+    with Prefetcher(lanes, torch.device("cpu"), 0) as prefetcher:
+        prefetcher.next()  # nothing ran beside the making of the first
+        prefetcher.waited, started = 0.0, time.perf_counter()
         for _ in range(steps):
             time.sleep(step_seconds)
-            feed.next()
+            prefetcher.next()
         total = time.perf_counter() - started
     return {
         "lanes": lanes.lanes,
         "window": lanes.window,
         "steps": steps,
-        "waited": feed.waited / total,
+        "waited": prefetcher.waited / total,
         "alone": speed_alone(lanes),
     }
 

@@ -72,7 +72,7 @@ def test_ranks_together_see_what_one_process_sees(sizes, lanes, ranks, index):
         joined = np.concatenate([getattr(part, field) for part in parts])
         np.testing.assert_array_equal(joined, getattr(whole, field))
     assert {part.characters for part in parts} == {whole.characters}
-    assert {part.reading for part in parts} == {whole.reading}
+    assert {part.active_fraction for part in parts} == {whole.active_fraction}
 
 
 def test_state_resets_exactly_where_a_shard_begins():
@@ -152,7 +152,7 @@ def test_a_lane_reads_until_its_shard_ends(persist, windows):
     stream = Lanes(split, lanes=3, window=7, persist=persist)
     assert stream.windows_per_epoch == max(windows)
     for index in range(max(windows)):
-        assert stream[index].reading == sum(count > index for count in windows) / 3
+        assert stream[index].active_fraction == sum(count > index for count in windows) / 3
 
 
 def test_shards_start_at_reviews_and_are_about_equal():

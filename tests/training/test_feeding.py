@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes, Window
-from training.feeding import Feed, as_batch, copied
+from training.feeding import Prefetcher, as_batch, copied
 from training.objective import IGNORED
 
 CPU = torch.device("cpu")
@@ -20,7 +20,7 @@ def test_a_batch_is_a_window_and_its_padding_does_not_count():
     assert batch.inputs.tolist() == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10]]
     assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
     assert batch.reset.tolist() == [True, False]
-    assert (batch.transitions, batch.characters, batch.reading) == (7, 9, 0.5)
+    assert (batch.transitions, batch.characters, batch.active_fraction) == (7, 9, 0.5)
 
 
 class Pageable:
@@ -45,9 +45,9 @@ def test_a_copy_to_a_gpu_waits_for_nothing():
 @pytest.mark.parametrize("first", [0, 3])
 def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
     lanes = Lanes(small_split, lanes=4, window=16)
-    with Feed(lanes, CPU, first) as feed:
+    with Prefetcher(lanes, CPU, first) as prefetcher:
         for step in range(first, first + 5):
-            batch, expected = feed.next(), as_batch(lanes[step], CPU)
+            batch, expected = prefetcher.next(), as_batch(lanes[step], CPU)
             for mine, theirs in zip(batch[:3], expected[:3], strict=True):
                 assert torch.equal(mine, theirs)
 
@@ -66,14 +66,14 @@ class Slow:
 
 def test_the_next_batch_is_made_while_this_step_runs(small_split):
     lanes = Slow(Lanes(small_split, lanes=4, window=16), 0.05)
-    with Feed(lanes, CPU, 0) as feed:
-        feed.next()
-        first = feed.waited
+    with Prefetcher(lanes, CPU, 0) as prefetcher:
+        prefetcher.next()
+        first = prefetcher.waited
         for _ in range(4):
             time.sleep(0.25)  # a step, much longer than the making of a batch
-            feed.next()
+            prefetcher.next()
     assert first > 0.01
-    assert feed.waited - first < 0.05  # none of the four was waited for
+    assert prefetcher.waited - first < 0.05  # none of the four was waited for
     assert lanes.made[:5] == [0, 1, 2, 3, 4]
 
 
@@ -82,11 +82,11 @@ def test_what_goes_wrong_in_the_thread_is_raised_by_the_step(small_split):
         def __getitem__(self, index):
             raise OSError(5, "Input/output error")
 
-    with Feed(Broken(), CPU, 0) as feed, pytest.raises(OSError, match="Input/output"):
-        feed.next()
+    with Prefetcher(Broken(), CPU, 0) as prefetcher, pytest.raises(OSError, match="Input/output"):
+        prefetcher.next()
 
 
 def test_no_thread_outlives_the_feed(small_split):
-    with Feed(Lanes(small_split, lanes=4, window=16), CPU, 0) as feed:
-        feed.next()
-    assert not [t for t in feed.thread._threads if t.is_alive()]
+    with Prefetcher(Lanes(small_split, lanes=4, window=16), CPU, 0) as prefetcher:
+        prefetcher.next()
+    assert not [t for t in prefetcher.thread._threads if t.is_alive()]

@@ -14,7 +14,7 @@ from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
 from training.precision import DTYPES
-from training.trainer import TrainConfig, Trainer, draw_kept
+from training.trainer import TrainConfig, Trainer, draw_dropout_mask
 
 CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)
@@ -37,11 +37,11 @@ def make_trainer(
     )
 
 
-def make_window(lengths=(6, 6, 6), reset=True, seed=0, reading=1.0):
+def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):
     tokens = np.random.default_rng(seed).integers(0, 256, (3, 7), dtype=np.uint8)
     lengths = np.array(lengths)
     count = int(lengths.sum())
-    return Window(tokens, lengths, np.full(3, reset), count, count, reading)
+    return Window(tokens, lengths, np.full(3, reset), count, count, active_fraction)
 
 
 def gradients(trainer):
@@ -71,7 +71,7 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
 def test_the_rate_falls_with_the_lanes_that_read():
     trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
     before = [p.detach().double() for p in trainer.model.parameters()]
-    trainer.train(as_batch(make_window(lengths=(6, 3, 0), reading=2 / 3), CPU))
+    trainer.train(as_batch(make_window(lengths=(6, 3, 0), active_fraction=2 / 3), CPU))
     for old, new in zip(before, trainer.model.parameters(), strict=True):
         expected = old - 0.25 * 2 / 3 * new.grad.double()
         torch.testing.assert_close(new.detach().double(), expected, rtol=1e-6, atol=1e-7)
@@ -80,7 +80,7 @@ def test_the_rate_falls_with_the_lanes_that_read():
 
 def test_the_rate_of_a_step_on_several_windows_is_their_mean():
     trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
-    trainer.train(*(as_batch(make_window(reading=part), CPU) for part in (1.0, 1 / 3)))
+    trainer.train(*(as_batch(make_window(active_fraction=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
     assert group["lr"] == pytest.approx(trainer.rate_at(0) * 2 / 3)
 
@@ -240,13 +240,13 @@ def test_length_of_a_run():
 
 def test_dropout_draws_a_mask_per_lane_and_step_from_the_seed():
     trainer = make_trainer(dropout=0.4, lanes=500)
-    first = trainer._kept()
+    first = trainer._dropout_factors()
     assert first.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
     # 4,000 draws: the part kept is 0.6 within four standard errors
     assert (first > 0).float().mean().item() == pytest.approx(0.6, abs=0.032)
-    assert torch.equal(trainer._kept(), first)
+    assert torch.equal(trainer._dropout_factors(), first)
     trainer.progress.step = 1
-    assert not torch.equal(trainer._kept(), first)
+    assert not torch.equal(trainer._dropout_factors(), first)
 
 
 def test_ranks_together_draw_the_mask_of_one_process():
@@ -254,8 +254,8 @@ def test_ranks_together_draw_the_mask_of_one_process():
     for rank in range(3):
         trainer = make_trainer(dropout=0.5, lanes=7)
         trainer.world = World(rank, 3, torch.device("cpu"))
-        shares.append(trainer._kept())
-    assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._kept())
+        shares.append(trainer._dropout_factors())
+    assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._dropout_factors())
 
 
 def test_a_rank_draws_the_mask_of_its_own_lanes_alone(monkeypatch):
@@ -270,7 +270,7 @@ def test_a_rank_draws_the_mask_of_its_own_lanes_alone(monkeypatch):
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Counted(np.random.PCG64(seed)))
     trainer = make_trainer(dropout=0.5, lanes=9)
     trainer.world = World(1, 3, torch.device("cpu"))
-    trainer._kept()
+    trainer._dropout_factors()
     assert drawn == [(3, 8)]
 
 
@@ -278,13 +278,13 @@ def test_a_rank_draws_the_mask_of_its_own_lanes_alone(monkeypatch):
 def test_the_mask_is_the_one_that_earlier_runs_drew(share):
     """For all lanes at once, with the generator that numpy gives for the seed and the window."""
     whole = np.random.default_rng([3, 11]).random((7, 8)) >= 0.4
-    kept = draw_kept(0.4, seed=3, window=11, lanes=share, units=8)
+    kept = draw_dropout_mask(0.4, seed=3, window=11, lanes=share, units=8)
     assert kept.tolist() == whole[share].tolist()
 
 
 def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     trainer = make_trainer(dropout=0.8)
-    unseen = trainer._kept().sum(0) == 0  # in all three lanes
+    unseen = trainer._dropout_factors().sum(0) == 0  # in all three lanes
     assert unseen.any()
     trainer.train(as_batch(make_window(), CPU))
     gradient = trainer.model.decoder.weight.grad

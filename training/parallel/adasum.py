@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .groups import Groups
+from .rank_groups import RankGroups
 
 TINY = sys.float_info.min**0.5  # of |a|^2: below, a is nothing and passes (Horovod's threshold)
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -28,7 +28,7 @@ PIECE = 2**20  # elements of a tensor that are in float64 at a time
 class Adasum:
     """Combines what the groups hold; the ranks of a group hold the same."""
 
-    def __init__(self, groups: Groups):
+    def __init__(self, groups: RankGroups):
         self.groups = groups
         self.ranks = groups.size * groups.count
         self.sent_bytes = 0.0  # by this rank

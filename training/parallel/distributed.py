@@ -50,12 +50,12 @@ class World:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
-    def share(self, items: int) -> slice:
-        """Return this rank's contiguous share of `items`."""
-        return self.share_of(self.rank, items)
+    def own_slice(self, items: int) -> slice:
+        """Return this rank's contiguous slice of `items`."""
+        return self.slice_of(self.rank, items)
 
-    def share_of(self, rank: int, items: int) -> slice:
-        """Return a rank's contiguous share of `items`."""
+    def slice_of(self, rank: int, items: int) -> slice:
+        """Return a rank's contiguous slice of `items`."""
         if self.shares is None:
             return slice(rank * items // self.size, (rank + 1) * items // self.size)
         ends = [0, *accumulate(apportion(items, self.shares))]
@@ -108,8 +108,8 @@ class World:
             return rows
         parts = []
         for rank in range(self.size):  # broadcasts, since shares may differ in size
-            share = self.share_of(rank, total)
-            count = share.stop - share.start
+            span = self.slice_of(rank, total)
+            count = span.stop - span.start
             if not count:
                 continue
             shape = (rows.shape[0], count, rows.shape[2])

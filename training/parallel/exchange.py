@@ -22,7 +22,7 @@ from ..feeding import Batch
 from ..objective import IGNORED, Objective
 from .adasum import Adasum
 from .distributed import World
-from .groups import Groups
+from .rank_groups import RankGroups
 from .sender import Sender
 
 Compression = Literal["none", "fp16", "bf16", "powersgd"]
@@ -103,11 +103,11 @@ class Exchange:
     ):
         self.model, self.config, self.world = objective.model, config, world
         one = config.combine == "mean" or world.size == 1
-        self.groups = Groups.whole(world) if one else Groups.of(world, config.adasum_group)
+        self.groups = RankGroups.whole(world) if one else RankGroups.of(world, config.adasum_group)
         self.adasum = Adasum(self.groups) if self.groups.count > 1 else None
         self.of_steps = self.adasum is not None and stateful_optimizer
         # Within a group, all ranks' optimisers are in the same state.
-        self.optimizer_groups = self.groups if self.of_steps else Groups.whole(world)
+        self.optimizer_groups = self.groups if self.of_steps else RankGroups.whole(world)
         dtype = DTYPES.get(config.compression, torch.float32)
         self.sender = Sender(self.groups, dtype, world.device)
         self.clock = self.sender.clock
@@ -123,7 +123,7 @@ class Exchange:
         ring = 2 * (self.groups.size - 1) / self.groups.size * self.sender.payload
         return ring + (self.adasum.sent_bytes if self.adasum is not None else 0)
 
-    def share_of_mean(self, batches: Sequence[Batch]) -> float | Tensor:
+    def gradient_scale(self, batches: Sequence[Batch]) -> float | Tensor:
         """Return what nats are multiplied by, so that the mean of a group's ranks is per symbol."""
         if self.adasum is None:
             return self.groups.size / sum(batch.transitions for batch in batches)

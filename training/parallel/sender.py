@@ -9,7 +9,7 @@ from torch.distributed import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
 
 from .clock import Clock
-from .groups import Groups
+from .rank_groups import RankGroups
 
 
 class Sender:
@@ -20,7 +20,7 @@ class Sender:
     and gloo's threads, which abort now and then when the interpreter goes.
     """
 
-    def __init__(self, groups: Groups, dtype: torch.dtype, device: torch.device):
+    def __init__(self, groups: RankGroups, dtype: torch.dtype, device: torch.device):
         self.groups, self.dtype, self.device = groups, dtype, device
         self.clock = Clock(device)
         self.payload = 0  # bytes that this rank has put into all-reduces

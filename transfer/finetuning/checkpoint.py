@@ -25,7 +25,7 @@ from model.files.weights import load_tensors, save_tensors
 from training.optimizers.state import flatten_optimizers, load_optimizers
 from training.progress import read_counters
 
-from .groups import let_learn
+from .parameter_groups import let_learn
 from .trainer import Finetuner, Progress
 
 FORMAT_VERSION = 1

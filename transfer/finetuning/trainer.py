@@ -20,8 +20,8 @@ from ..thresholds import choose_threshold, choose_thresholds
 from .batches import batches_per_epoch, epoch_batches
 from .config import FinetuningConfig
 from .encoder import FrozenEncoder, LearningEncoder
-from .groups import groups_of, let_learn, make_optimizer
 from .losses import balancing_weights, head_loss
+from .parameter_groups import groups_of, let_learn, make_optimizer
 from .task import Task
 
 STATISTICS_TEXTS = 2048  # of the training set, from which features are standardised

@@ -31,7 +31,7 @@ from ..regression import regress_on_unit
 from .ablation import accuracy_by_units, without_unit
 from .label_efficiency import label_counts, label_efficiency
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
-from .top_activations import find_extremes
+from .top_activations import find_top_activations
 
 FORMAT_VERSION = 1
 TOP = 10  # units listed of each order
@@ -80,7 +80,7 @@ def run_study(
             unit, (train, val, test), transfer.regression, options.seed
         ),
         "by_units": lambda: _by_units(transfer, ranking, options.seed),
-        "extremes": lambda: find_extremes(
+        "extremes": lambda: find_top_activations(
             loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
             options.seed,
         ),

@@ -14,7 +14,7 @@ import numpy as np
 from data_utils.labelled import LabelledSet
 from model.files.weights import LoadedModel
 
-from .unit_traces import Reading, read_texts
+from .unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
@@ -36,7 +36,7 @@ class Jump:
     change: float
 
 
-def find_extremes(
+def find_top_activations(
     loaded: LoadedModel, test: LabelledSet, values: np.ndarray, unit: int, polarity: int, seed: int
 ) -> dict[str, Any]:
     """Read what is worth showing of a labelled set.
@@ -49,24 +49,24 @@ def find_extremes(
     searched = _sample(test.texts, rows, seed)
     wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
     found = read_texts(loaded, [test.texts[row] for row in wanted], [unit])
-    readings = dict(zip(wanted, found.readings, strict=True))
-    jumps = [jump for row in searched for jump in jumps_of(readings[row], row)]
+    traces = dict(zip(wanted, found.traces, strict=True))
+    jumps = [jump for row in searched for jump in jumps_of(traces[row], row)]
     return {
         "limit": found.ranges()[0],
         "texts": {
-            kind: [_text(readings[row], row, test, float(values[row])) for row in chosen]
+            kind: [_text(traces[row], row, test, float(values[row])) for row in chosen]
             for kind, chosen in kinds.items()
         },
         "searched": {
             "texts": len(searched),
-            "characters": sum(len(readings[row].text) for row in searched),
+            "characters": sum(len(traces[row].text) for row in searched),
             "of_texts": len(test.texts),
         },
         "moments": {
-            kind: [_moment(readings[jump.row], jump, test) for jump in chosen]
+            kind: [_moment(traces[jump.row], jump, test) for jump in chosen]
             for kind, chosen in _largest(jumps).items()
         },
-        "words": average_words(jumps, {row: readings[row].text for row in searched}),
+        "words": average_words(jumps, {row: traces[row].text for row in searched}),
     }
 
 
@@ -93,10 +93,10 @@ def _sample(texts: Sequence[str], rows: np.ndarray, seed: int) -> list[int]:
     return sorted(order[: max(int((sizes <= MOST_CHARACTERS).sum()), 1)].tolist())
 
 
-def jumps_of(reading: Reading, row: int = 0) -> list[Jump]:
+def jumps_of(trace: UnitTrace, row: int = 0) -> list[Jump]:
     """Return every word of a text with the change of the first unit over it."""
-    spans = [match.span() for match in WORD.finditer(reading.text)]
-    ends = [float(reading.before[0]), *(float(reading.values[stop - 1, 0]) for _, stop in spans)]
+    spans = [match.span() for match in WORD.finditer(trace.text)]
+    ends = [float(trace.before[0]), *(float(trace.values[stop - 1, 0]) for _, stop in spans)]
     return [
         Jump(row, start, stop, after - before)
         for (start, stop), before, after in zip(spans, ends[:-1], ends[1:], strict=True)
@@ -144,30 +144,30 @@ def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, lis
     }
 
 
-def _text(reading: Reading, row: int, test: LabelledSet, value: float) -> dict[str, Any]:
-    start = max(len(reading.text) - TEXT_WINDOW, 0)
-    return {"value": value, **_piece(reading, row, test, start, len(reading.text))}
+def _text(trace: UnitTrace, row: int, test: LabelledSet, value: float) -> dict[str, Any]:
+    start = max(len(trace.text) - TEXT_WINDOW, 0)
+    return {"value": value, **_piece(trace, row, test, start, len(trace.text))}
 
 
-def _moment(reading: Reading, jump: Jump, test: LabelledSet) -> dict[str, Any]:
+def _moment(trace: UnitTrace, jump: Jump, test: LabelledSet) -> dict[str, Any]:
     before, after = CONTEXT
-    start, stop = max(jump.start - before, 0), min(jump.stop + after, len(reading.text))
-    word = reading.text[jump.start : jump.stop].strip()
+    start, stop = max(jump.start - before, 0), min(jump.stop + after, len(trace.text))
+    word = trace.text[jump.start : jump.stop].strip()
     return {
         "word": word,
         "change": jump.change,
         "mark": [jump.start - start, jump.start - start + len(word)],
-        **_piece(reading, jump.row, test, start, stop),
+        **_piece(trace, jump.row, test, start, stop),
     }
 
 
-def _piece(reading: Reading, row: int, test: LabelledSet, start: int, stop: int) -> dict[str, Any]:
+def _piece(trace: UnitTrace, row: int, test: LabelledSet, start: int, stop: int) -> dict[str, Any]:
     """Return some characters of a text with their values; rows count from 1."""
     return {
         "row": row + 1,
         "label": test.classes[test.labels[row]],
         "cut_before": start > 0,
-        "cut_after": stop < len(reading.text),
-        "text": reading.text[start:stop],
-        "values": [float(f"{value:.4g}") for value in reading.values[start:stop, 0]],
+        "cut_after": stop < len(trace.text),
+        "text": trace.text[start:stop],
+        "values": [float(f"{value:.4g}") for value in trace.values[start:stop, 0]],
     }

@@ -18,7 +18,7 @@ from model.trace import liveliest_units, trace
 
 
 @dataclass(frozen=True)
-class Reading:
+class UnitTrace:
     """One text and what the units held after each of its characters (code points)."""
 
     text: str  # C characters, as shown
@@ -28,10 +28,10 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Readings:
+class UnitTraces:
     """Several texts, the units that were traced, and the model that read."""
 
-    readings: list[Reading]
+    traces: list[UnitTrace]
     units: list[int]
     state: StateName
     layer: int  # from 0
@@ -40,7 +40,7 @@ class Readings:
 
     def ranges(self) -> list[float]:
         """Return each unit's largest absolute value over all texts; 1 where it is always 0."""
-        values = np.concatenate([reading.values for reading in self.readings])
+        values = np.concatenate([trace.values for trace in self.traces])
         return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
 
 
@@ -53,7 +53,7 @@ def read_texts(
     state: StateName = "cell",
     layer: int = -1,
     poles: tuple[str, str] | None = None,
-) -> Readings:
+) -> UnitTraces:
     """Read texts and keep the values of `units`, then of the `top` units of largest variance.
 
     The frame of the model's text profile is read too, and left out of what is returned. Raises
@@ -75,17 +75,17 @@ def read_texts(
         if top:
             lively = liveliest_units(loaded.model, sequences, top, **where, advance=bar.update)
             wanted += [unit for unit in lively if unit not in wanted]
-        traces = trace(loaded.model, sequences, wanted, **where, advance=bar.update)
-    if not all(np.isfinite(values).all() for values in traces):
+        values = trace(loaded.model, sequences, wanted, **where, advance=bar.update)
+    if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    covered = [_of_bytes(loaded, *pair) for pair in zip(sequences, traces, strict=True)]
-    readings = [
-        _reading(profile, text, as_shown, values)
+    covered = [_of_bytes(loaded, *pair) for pair in zip(sequences, values, strict=True)]
+    traces = [
+        _unit_trace(profile, text, as_shown, values)
         for text, as_shown, values in zip(texts, shown, covered, strict=True)
     ]
     layers = loaded.model.config.layers
     numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
-    return Readings(readings, numbers, state, layer % layers, _origin(loaded), poles)
+    return UnitTraces(traces, numbers, state, layer % layers, _origin(loaded), poles)
 
 
 def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -93,13 +93,13 @@ def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np
     return np.repeat(values, loaded.tokenizer.byte_lengths(tokens), axis=0)
 
 
-def _reading(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> Reading:
-    """Return the reading of a text, from the values [bytes, U] under it and its frame."""
+def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
+    """Return the trace of a text, from the values [bytes, U] under it and its frame."""
     frame = len(profile.prefix.encode())
     sizes = [len(character.encode()) for character in _as_read(profile, text)]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     before = values[frame - 1] if frame else np.zeros_like(values[0])
-    return Reading(shown, offsets, values[frame + offsets[1:] - 1], before)
+    return UnitTrace(shown, offsets, values[frame + offsets[1:] - 1], before)
 
 
 def _as_read(profile: TextProfile, text: str) -> str:

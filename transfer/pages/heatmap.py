@@ -15,7 +15,7 @@ import numpy as np
 from model.errors import InputError
 from model.files.storage import write_atomically, write_json
 
-from ..neuron.unit_traces import Reading, Readings
+from ..neuron.unit_traces import UnitTrace, UnitTraces
 from .glyphs import glyph
 from .page import background, fill, page_style, shade
 
@@ -26,28 +26,27 @@ DIGITS = 6  # significant ones: what fp32 has
 RESET = "\x1b[0m"
 
 
-def as_json(readings: Readings) -> dict[str, Any]:
+def as_json(traces: UnitTraces) -> dict[str, Any]:
     """Return everything there is: each character with its bytes and its value in every unit."""
     return {
         "format_version": FORMAT_VERSION,
-        "model": readings.model,
-        "state": readings.state,
-        "layer": readings.layer,
-        "units": readings.units,
-        "ranges": _rounded(np.array(readings.ranges())),
-        "poles": readings.poles and list(readings.poles),
+        "model": traces.model,
+        "state": traces.state,
+        "layer": traces.layer,
+        "units": traces.units,
+        "ranges": _rounded(np.array(traces.ranges())),
+        "poles": traces.poles and list(traces.poles),
         "texts": [
-            {"text": reading.text, "characters": _characters(reading)}
-            for reading in readings.readings
+            {"text": trace.text, "characters": _characters(trace)} for trace in traces.traces
         ],
     }
 
 
-def _characters(reading: Reading) -> list[dict[str, Any]]:
-    spans = zip(reading.offsets[:-1].tolist(), reading.offsets[1:].tolist(), strict=True)
+def _characters(trace: UnitTrace) -> list[dict[str, Any]]:
+    spans = zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)
     return [
         {"character": character, "start": start, "end": end, "values": _rounded(values)}
-        for character, (start, end), values in zip(reading.text, spans, reading.values, strict=True)
+        for character, (start, end), values in zip(trace.text, spans, trace.values, strict=True)
     ]
 
 
@@ -55,46 +54,45 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
 
 
-def as_html(readings: Readings) -> str:
+def as_html(traces: UnitTraces) -> str:
     """Return one page that needs nothing else: no network, no other file."""
     template = TEMPLATE.read_text(encoding="utf-8")
-    ranges = _rounded(np.array(readings.ranges()))
+    ranges = _rounded(np.array(traces.ranges()))
     content = {
         "style": page_style(),
         "script_digest": _script_digest(template),
-        "about": html.escape(_about(readings)),
+        "about": html.escape(_about(traces)),
         "units": "".join(
             f'<option value="{index}">unit {unit}</option>'
-            for index, unit in enumerate(readings.units)
+            for index, unit in enumerate(traces.units)
         ),
-        "low": html.escape(readings.poles[0] if readings.poles else ""),
-        "high": html.escape(readings.poles[1] if readings.poles else ""),
+        "low": html.escape(traces.poles[0] if traces.poles else ""),
+        "high": html.escape(traces.poles[1] if traces.poles else ""),
         "limit": f"{ranges[0]:.3g}",
         "texts": "\n".join(
-            _text(reading, number, ranges[0])
-            for number, reading in enumerate(readings.readings, start=1)
+            _text(trace, number, ranges[0]) for number, trace in enumerate(traces.traces, start=1)
         ),
-        "data": _script_safe(_page_data(readings)),
+        "data": _script_safe(_page_data(traces)),
     }
     return fill(template, content)
 
 
-def _about(readings: Readings) -> str:
-    model = readings.model
-    layer = f", layer {readings.layer}" if readings.layer else ""
+def _about(traces: UnitTraces) -> str:
+    model = traces.model
+    layer = f", layer {traces.layer}" if traces.layer else ""
     digest = str(model.get("digest", ""))[:12]
     return (
-        f"{readings.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
+        f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
         f"text profile {model.get('text_profile', 'unknown')}"
     )
 
 
-def _text(reading: Reading, number: int, limit: float) -> str:
-    values = _rounded(reading.values[:, 0])  # as the page's script has them
+def _text(trace: UnitTrace, number: int, limit: float) -> str:
+    values = _rounded(trace.values[:, 0])  # as the page's script has them
     spans = "".join(
         _span(character, start, end, value, limit)
         for character, start, end, value in zip(
-            reading.text, reading.offsets[:-1], reading.offsets[1:], values, strict=True
+            trace.text, trace.offsets[:-1], trace.offsets[1:], values, strict=True
         )
     )
     return (
@@ -124,16 +122,15 @@ def _bytes(start: int, end: int) -> str:
     return f"byte {start}" if end == start + 1 else f"bytes {start} to {end - 1}"
 
 
-def _page_data(readings: Readings) -> dict[str, Any]:
+def _page_data(traces: UnitTraces) -> dict[str, Any]:
     """Return what the page's script needs, and the model that it is about."""
     return {
-        "model": readings.model,
-        "units": readings.units,
-        "ranges": _rounded(np.array(readings.ranges())),
-        "poles": readings.poles,
+        "model": traces.model,
+        "units": traces.units,
+        "ranges": _rounded(np.array(traces.ranges())),
+        "poles": traces.poles,
         "values": [
-            [_rounded(unit_values) for unit_values in reading.values.T]
-            for reading in readings.readings
+            [_rounded(unit_values) for unit_values in trace.values.T] for trace in traces.traces
         ],
     }
 
@@ -149,22 +146,22 @@ def _script_digest(template: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def as_ansi(readings: Readings) -> str:
+def as_ansi(traces: UnitTraces) -> str:
     """Return every text in 24-bit colours, one block per unit, with the scale above it."""
     blocks = []
-    for index, (unit, limit) in enumerate(zip(readings.units, readings.ranges(), strict=True)):
+    for index, (unit, limit) in enumerate(zip(traces.units, traces.ranges(), strict=True)):
         bar = "".join(_painted(" ", step / 10 * limit, limit) for step in range(-10, 11))
-        blocks.append(f"unit {unit}, {readings.state}: {-limit:.3g} {bar}{RESET} {limit:.3g}")
-        for reading in readings.readings:
-            blocks.append(_ansi_text(reading, reading.values[:, index].tolist(), limit))
+        blocks.append(f"unit {unit}, {traces.state}: {-limit:.3g} {bar}{RESET} {limit:.3g}")
+        for trace in traces.traces:
+            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit))
     return "\n".join(blocks) + "\n"
 
 
-def _ansi_text(reading: Reading, values: list[float], limit: float) -> str:
+def _ansi_text(trace: UnitTrace, values: list[float], limit: float) -> str:
     painted = (
         # A colour that is still on at a line's end would fill the rest of the line.
         f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit)
-        for character, value in zip(reading.text, values, strict=True)
+        for character, value in zip(trace.text, values, strict=True)
     )
     return "".join(painted) + RESET
 
@@ -187,11 +184,11 @@ def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
             )
 
 
-def write(readings: Readings, path: Path) -> None:
+def write(traces: UnitTraces, path: Path) -> None:
     """Write a page or JSON, as the suffix says; whole or not at all."""
-    check_outputs([path], [reading.text for reading in readings.readings])
+    check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
-        return write_json(path, as_json(readings))
-    page = as_html(readings)
+        return write_json(path, as_json(traces))
+    page = as_html(traces)
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))

@@ -23,7 +23,7 @@ from data_utils.lanes import Lanes
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.recurrence import Backend
-from training.feeding import Feed
+from training.feeding import Prefetcher
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
 from training.trainer import TrainConfig, Trainer
@@ -71,9 +71,9 @@ class Replica:
 
     def train(self, steps: int) -> None:
         """Take so many steps."""
-        with Feed(self.windows, CPU, self.trainer.progress.step) as feed:
+        with Prefetcher(self.windows, CPU, self.trainer.progress.step) as prefetcher:
             for _ in range(steps):
-                self.trainer.train(feed.next())
+                self.trainer.train(prefetcher.next())
 
 
 class Host:

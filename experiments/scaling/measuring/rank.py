@@ -16,11 +16,11 @@ from data_utils.corpus import Split
 from data_utils.lanes import Lanes
 from data_utils.sources import load_corpus
 from model.language_model import ModelConfig, build_model
-from training.feeding import Feed
+from training.feeding import Prefetcher
 from training.optimizers.optim import OptimConfig
-from training.pace import Pace
 from training.parallel.distributed import World, launched
 from training.precision import DTYPES, resolve_precision
+from training.throughput import ThroughputMeter
 from training.trainer import TrainConfig, Trainer
 
 from . import results
@@ -73,7 +73,7 @@ def measure(point: Point, settings: Settings, world: World) -> results.Repeat:
     """Return what the clock says of every block, what the profiler says, and where that was."""
     before = describe_environment(world)
     bench = Bench(point, settings, world)
-    with bench.feed:
+    with bench.prefetcher:
         bench.take(settings.warm_up)
         bench.read_clock(settings.warm_up)
         clock = []
@@ -108,18 +108,18 @@ class Bench:
             seed=0,
             parallel=point.parallel,
         )
-        own = Lanes(split, lanes=lanes, window=settings.window, own=world.share(lanes))
-        self.feed = Feed(own, world.device, 0)
-        self.pace = Pace(world, self.trainer.exchange, self.feed)
+        own = Lanes(split, lanes=lanes, window=settings.window, own=world.own_slice(lanes))
+        self.prefetcher = Prefetcher(own, world.device, 0)
+        self.meter = ThroughputMeter(world, self.trainer.exchange, self.prefetcher)
 
     def take(self, steps: int) -> None:
         """Take steps, and wait for the device."""
         for _ in range(steps):
             with record_function(WAITING):
-                batches = [self.feed.next() for _ in range(self.windows)]
+                batches = [self.prefetcher.next() for _ in range(self.windows)]
             self.trainer.train(*batches)
             characters = sum(batch.characters for batch in batches)
-            self.pace.advance(characters, self.trainer.own_part)
+            self.meter.advance(characters, self.trainer.own_part)
         if self.world.device.type == "cuda":
             torch.cuda.synchronize(self.world.device)
 
@@ -129,10 +129,10 @@ class Bench:
         Of the slowest rank all in all; of the mean rank computing and exposed to the exchange;
         `exposed_least` of the rank that waits least, which no other keeps waiting.
         """
-        characters = self.pace.characters
-        self.pace.close_row()
-        self.pace.stopwatch.lap()  # what the ranks tell each other is no part of a step
-        ranks = self.pace.ranks
+        characters = self.meter.characters
+        self.meter.close_row()
+        self.meter.stopwatch.lap()  # what the ranks tell each other is no part of a step
+        ranks = self.meter.ranks
         seconds = max(rank.total for rank in ranks)
         return {
             "seconds": seconds / steps,

@@ -122,25 +122,25 @@ def test_meta_describes_the_corpus(tmp_path, source):
 def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
     prepare_corpus([source], tmp_path / "whole")
-    original, encoded = encoding.write_spill, []
+    original, encoded = encoding.write_run, []
 
-    def count_and_fail(spill, *arguments):
+    def count_and_fail(run, *arguments):
         if len(encoded) == 4:
             raise OSError(28, "No space left on device")
-        encoded.append(spill)
-        original(spill, *arguments)
+        encoded.append(run)
+        original(run, *arguments)
 
-    monkeypatch.setattr(encoding, "write_spill", count_and_fail)
+    monkeypatch.setattr(encoding, "write_run", count_and_fail)
     with pytest.raises(OSError, match="No space"):
         prepare_corpus([source], tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(encoding, "write_spill", original)
+    monkeypatch.setattr(encoding, "write_run", original)
     again = []
     monkeypatch.setattr(
-        encoding, "write_spill", lambda *args: (again.append(args[0]), original(*args))
+        encoding, "write_run", lambda *args: (again.append(args[0]), original(*args))
     )
     prepare_corpus([source], tmp_path / "out")
-    assert not {spill.base for spill in encoded} & {spill.base for spill in again}
+    assert not {run.base for run in encoded} & {run.base for run in again}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
@@ -150,7 +150,7 @@ def interrupt(*arguments):
 
 
 def interrupt_while_sorting(monkeypatch, source, output, **settings):
-    monkeypatch.setattr(preparation, "gather", interrupt)
+    monkeypatch.setattr(preparation, "merge", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare_corpus([source], output, **settings)
     monkeypatch.undo()
@@ -158,7 +158,7 @@ def interrupt_while_sorting(monkeypatch, source, output, **settings):
 
 def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
     interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
-    monkeypatch.setattr(encoding, "write_spill", interrupt)
+    monkeypatch.setattr(encoding, "write_run", interrupt)
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
@@ -205,36 +205,36 @@ def test_an_unreadable_reference_is_counted_and_kept(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def spilled(monkeypatch):
+def written(monkeypatch):
     """The names of the blocks that were encoded."""
-    names, original = [], encoding.write_spill
+    names, original = [], encoding.write_run
     monkeypatch.setattr(
-        encoding, "write_spill", lambda *args: (names.append(args[0].base.name), original(*args))
+        encoding, "write_run", lambda *args: (names.append(args[0].base.name), original(*args))
     )
     return names
 
 
-def test_what_strictness_refused_goes_on_without_it(tmp_path, monkeypatch, spilled):
+def test_what_strictness_refused_goes_on_without_it(tmp_path, monkeypatch, written):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
     with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
         prepare_corpus([source], tmp_path / "out", strict=True)
-    assert len(spilled) > 5
+    assert len(written) > 5
     assert not (tmp_path / "out").exists()
     prepare_corpus([source], tmp_path / "out")
-    assert len(spilled) == len(set(spilled))
+    assert len(written) == len(set(written))
     prepare_corpus([source], tmp_path / "whole")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source, spilled):
+def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source, written):
     other = tmp_path / "other.jsonl"
     other.write_text("not JSON\n")
     with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
         prepare_corpus([source, other], tmp_path / "out")
     write_texts(other, ["mended"])
     prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
-    assert spilled == ["block-00000-0000000", "block-00001-0000000"]
+    assert written == ["block-00000-0000000", "block-00001-0000000"]
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 201
 
 

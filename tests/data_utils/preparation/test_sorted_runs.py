@@ -1,4 +1,4 @@
-"""Spills: what is written is found again; equal reviews are told by all of their digest."""
+"""Sorted runs: what is written is found again; equal reviews are told by all of their digest."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import pytest
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.sorted_runs import (
     DIGESTS,
-    Spill,
+    SortedRun,
     digests_of,
     mark_duplicates,
-    write_spill,
+    write_run,
 )
 from data_utils.reading.texts import ReadingReport
 
@@ -17,28 +17,28 @@ KEYS = np.array([7, 3, 5], np.uint64)
 
 
 @pytest.fixture
-def spill(tmp_path):
+def run(tmp_path):
     """Three reviews in the order of their keys: two, three, one."""
     reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], True)
-    spill = Spill(tmp_path / "block", 2)
-    assert not spill.finished
-    write_spill(spill, reviews, np.array([0, 1, 4], np.uint64), KEYS, digests=True)
-    return spill
+    run = SortedRun(tmp_path / "block", 2)
+    assert not run.finished
+    write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, digests=True)
+    return run
 
 
-def test_reviews_lie_in_the_order_of_their_keys(spill):
-    assert spill.finished
-    assert spill.path(".bin").read_bytes() == b"twothreeone"
-    assert spill.entries().tolist() == [(3, 1, 3), (5, 4, 5), (7, 0, 3)]
-    assert spill.digests().tolist() == digests_of([b"two", b"three", b"one"]).tolist()
-    report = spill.report()
+def test_reviews_lie_in_the_order_of_their_keys(run):
+    assert run.finished
+    assert run.path(".bin").read_bytes() == b"twothreeone"
+    assert run.entries().tolist() == [(3, 1, 3), (5, 4, 5), (7, 0, 3)]
+    assert run.digests().tolist() == digests_of([b"two", b"three", b"one"]).tolist()
+    report = run.report()
     assert (report["reviews"], report["bytes"]) == (3, 11)
     assert (report["found_key"], report["keys"]) == (True, ["a"])
     assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
 
 
-def test_what_is_mapped_cannot_be_changed(spill):
-    assert not spill.entries().flags.writeable
+def test_what_is_mapped_cannot_be_changed(run):
+    assert not run.entries().flags.writeable
 
 
 def test_digests_have_two_halves():
@@ -48,12 +48,12 @@ def test_digests_have_two_halves():
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
-def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(spill, partitions):
+def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(run, partitions):
     for pairs, dropped in (  # in the order of the keys: the places are 1, 4 and 0
         ([(1, 5), (1, 6), (2, 6)], [False, False, False]),
         ([(1, 5), (1, 5), (2, 5)], [False, True, False]),
         ([(1, 5), (2, 5), (1, 5)], [True, False, False]),
     ):
-        spill.path(".digests").write_bytes(np.array(pairs, DIGESTS).tobytes())
-        assert mark_duplicates([spill], partitions) == sum(dropped)
-        assert spill.kept().tolist() == [not drop for drop in dropped]
+        run.path(".digests").write_bytes(np.array(pairs, DIGESTS).tobytes())
+        assert mark_duplicates([run], partitions) == sum(dropped)
+        assert run.kept().tolist() == [not drop for drop in dropped]

@@ -110,7 +110,7 @@ def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whol
 
     monkeypatch.setattr(tokenization, "_write_part", note)
     monkeypatch.setattr(vocabulary, "_train_apart", interrupt)
-    monkeypatch.setattr(encoding, "spill_block", interrupt)  # nothing is read again
+    monkeypatch.setattr(encoding, "encode_block", interrupt)  # nothing is read again
     prepare_corpus([source], tmp_path / "out")
     assert again
     assert not set(again) & set(encoded)
@@ -134,7 +134,7 @@ def test_a_torn_part_is_encoded_again(tmp_path, source, whole, monkeypatch):
 def test_a_vocabulary_that_cannot_be_keeps_the_text(tmp_path, source, whole, monkeypatch):
     with pytest.raises(InputError, match=r"30,000 cannot be made: .* another --vocabulary-size"):
         prepare_corpus([source], tmp_path / "out", size=30_000)
-    monkeypatch.setattr(encoding, "spill_block", interrupt)
+    monkeypatch.setattr(encoding, "encode_block", interrupt)
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
 

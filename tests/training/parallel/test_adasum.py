@@ -14,7 +14,7 @@ from training.parallel import adasum
 from training.parallel.adasum import combined
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.groups import Groups
+from training.parallel.rank_groups import RankGroups
 
 CPU = torch.device("cpu")
 EPS = torch.finfo(torch.float32).eps
@@ -121,7 +121,7 @@ def test_what_is_not_finite_in_one_group_is_so_in_all(place):
 )
 def test_groups_that_make_no_pairs_are_refused(ranks, size, words):
     with pytest.raises(InputError) as refusal:
-        Groups.of(World(0, ranks, CPU), size)
+        RankGroups.of(World(0, ranks, CPU), size)
     for word in words:
         assert word in str(refusal.value)
 
@@ -208,6 +208,6 @@ def test_main_refuses_another_number_of_groups(tmp_path):
 def test_the_papers_rule_goes_by_the_lanes_of_one_group():
     trainer = make_trainer(lanes=64, lr=None)
     whole = trainer.rate_at(0)
-    trainer.exchange.groups = Groups(size=1, count=4, index=0, place=0)
+    trainer.exchange.groups = RankGroups(size=1, count=4, index=0, place=0)
     assert trainer.rate_at(0) == whole / 4
     assert make_trainer(lanes=16, lr=None).rate_at(0) == whole / 4

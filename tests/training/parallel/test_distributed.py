@@ -12,7 +12,7 @@ import torch.distributed as dist
 from model.errors import InputError
 from training.parallel import distributed
 from training.parallel.distributed import Ballot, World, choose_device, launched
-from training.parallel.groups import Groups
+from training.parallel.rank_groups import RankGroups
 
 GPU = torch.device("cuda", 0)
 
@@ -96,7 +96,7 @@ class LostWork:
 
 
 def in_two_groups(world):
-    groups = Groups(1, 2, world.rank, 0)
+    groups = RankGroups(1, 2, world.rank, 0)
     moment = torch.zeros(2)
     groups.send_to_main({"moment": SimpleNamespace(to=lambda device: moment)}, world)
     list(groups.receive({"moment": moment}, world))

@@ -172,7 +172,7 @@ def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, se
         assert kept[name] == studied[0][name]
     assert "baselines" not in kept
     monkeypatch.undo()
-    for part in ("measure_baselines", "label_efficiency", "find_extremes", "without_unit"):
+    for part in ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit"):
         monkeypatch.setattr(neuron_study, part, lambda *arguments, **options: {})
     monkeypatch.setattr(neuron_study, "regress_on_unit", interrupted)  # the transfer has done it
     assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]

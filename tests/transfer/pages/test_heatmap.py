@@ -16,8 +16,7 @@ from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
 from model.text.profiles import text_profile
-from model.trace import trace
-from transfer.neuron.unit_traces import Reading, Readings, poles_of, read_texts
+from transfer.neuron.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from transfer.pages.glyphs import visible
 from transfer.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
 from transfer.pages.page import HIGH, LOW, MIDDLE, background
@@ -74,15 +73,15 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
     texts = ["Très — 👩‍👧 bien", *NASTY]
     result = read_texts(loaded, texts, [4, 1])
     sequences = [loaded.tokens(text) for text in texts]
-    for text, sequence, reading in zip(texts, sequences, result.readings, strict=True):
+    for text, sequence, trace in zip(texts, sequences, result.traces, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
-        assert len(reading.text) == len(read) == len(reading.values)
+        assert len(trace.text) == len(read) == len(trace.values)
         (values,) = trace(small_model, [sequence], [4, 1])
         at = len(loaded.profile.prefix)
         for number, character in enumerate(read):
-            assert reading.offsets[number] == at - len(loaded.profile.prefix)
+            assert trace.offsets[number] == at - len(loaded.profile.prefix)
             at += len(character.encode())
-            np.testing.assert_allclose(reading.values[number], values[at - 1], atol=1e-6)
+            np.testing.assert_allclose(trace.values[number], values[at - 1], atol=1e-6)
         assert at == len(sequence) - len(loaded.profile.suffix)
 
 
@@ -99,7 +98,7 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
 )
 def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, profile, text, shown):
     loaded = load_with(small_model, tmp_path, profile)
-    assert read_texts(loaded, [text], [0]).readings[0].text == shown
+    assert read_texts(loaded, [text], [0]).traces[0].text == shown
 
 
 def test_the_liveliest_units_follow_those_named(loaded):
@@ -115,11 +114,11 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
     result = read_texts(loaded, [text, "second"], [2, 5])
     page = as_html(result)
     spans = Spans(page)
-    for reading, parsed in zip(result.readings, spans.texts, strict=True):
-        assert "".join(shown for shown, _, _ in parsed) == visible(reading.text)
-        assert len(parsed) == len(reading.text)
+    for trace, parsed in zip(result.traces, spans.texts, strict=True):
+        assert "".join(shown for shown, _, _ in parsed) == visible(trace.text)
+        assert len(parsed) == len(trace.text)
         values = [value for _, value, _ in parsed]
-        np.testing.assert_allclose(values, reading.values[:, 0], rtol=1e-5)
+        np.testing.assert_allclose(values, trace.values[:, 0], rtol=1e-5)
     extra = {"span", "h2", "div"}
     assert [tag for tag in spans.tags if tag not in extra] == [
         tag for tag in plain.tags if tag not in extra
@@ -152,7 +151,7 @@ def test_json_has_offsets_values_and_the_model(loaded, tmp_path):
         ("x", 3, 4),
     ]
     values = [character["values"] for character in first["characters"]]
-    np.testing.assert_allclose(values, result.readings[0].values, rtol=1e-5)
+    np.testing.assert_allclose(values, result.traces[0].values, rtol=1e-5)
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -161,8 +160,8 @@ def test_the_terminal_gets_colours_and_no_other_sequence(loaded, text):
     output = as_ansi(result)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain)
-    assert plain.count(visible(result.readings[0].text)) == 2
-    assert len(re.findall(r"\x1b\[38;", output)) >= 2 * len(result.readings[0].text.split("\n")[0])
+    assert plain.count(visible(result.traces[0].text)) == 2
+    assert len(re.findall(r"\x1b\[38;", output)) >= 2 * len(result.traces[0].text.split("\n")[0])
 
 
 @given(st.text())
@@ -188,8 +187,8 @@ def test_white_letters_can_be_read_on_every_colour(color):
 
 
 def test_a_unit_that_is_always_zero_has_a_scale():
-    reading = Reading("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
-    result = Readings([reading], [0], "cell", 0)
+    trace = UnitTrace("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
+    result = UnitTraces([trace], [0], "cell", 0)
     assert result.ranges() == [1.0]
     assert "a model" in as_html(result)
 
@@ -247,7 +246,7 @@ def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subwor
     save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
     text = "I loved it \U0001f600 caf\u00e9"
-    (reading,) = read_texts(loaded, [text], [5]).readings
+    (trace,) = read_texts(loaded, [text], [5]).traces
     tokens = loaded.tokens(text)
     (values,) = trace(subword_model, [tokens], [5])
     # Symbol by symbol: which characters of the framed text end inside it.
@@ -256,5 +255,5 @@ def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subwor
         before = read.decode("utf-8", "ignore")
         read += subwords.spellings[token]
         expected += [value] * (len(read.decode("utf-8", "ignore")) - len(before))
-    np.testing.assert_allclose(reading.values, expected[2:-1], atol=1e-6)  # without the frame
-    assert len(reading.text) == len(text) < len(tokens) + 12
+    np.testing.assert_allclose(trace.values, expected[2:-1], atol=1e-6)  # without the frame
+    assert len(trace.text) == len(text) < len(tokens) + 12

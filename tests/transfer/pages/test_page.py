@@ -131,16 +131,16 @@ def test_the_policy_refuses_any_other_script(result, tmp_path):
 
 
 def test_what_is_shown_and_what_keys_and_selector_do(result, seen):
-    assert seen["spans"] == [len(reading.text) for reading in result.readings]
-    assert seen["shown"] == [visible(reading.text) for reading in result.readings]
+    assert seen["spans"] == [len(trace.text) for trace in result.traces]
+    assert seen["shown"] == [visible(trace.text) for trace in result.traces]
     assert seen["scripts"] == 3  # data, the page's, the probe
     assert seen["live"] == "polite"
     assert seen["stops"] == seen["stopsAfter"] == len(TEXTS)
-    keys_move_the_focus(result.readings[0], seen)
+    keys_move_the_focus(result.traces[0], seen)
     assert seen["hebrew"] == [1, 2, 1]  # from right to left, onward is to the left
-    first, second = result.readings[0].values[0, :2]
+    first, second = result.traces[0].values[0, :2]
     assert seen["start"] == [0, f"I {signed(first)} LATIN CAPITAL LETTER I U+0049, byte 0"]
-    assert seen["hovered"].startswith(f"t {signed(result.readings[0].values[1, 0])} LATIN")
+    assert seen["hovered"].startswith(f"t {signed(result.traces[0].values[1, 0])} LATIN")
     total = sum(seen["spans"])
     assert seen["changed"] > 0.9 * total
     assert seen["back"]
@@ -150,17 +150,17 @@ def test_what_is_shown_and_what_keys_and_selector_do(result, seen):
     assert float(seen["limit"]) == pytest.approx(result.ranges()[1], rel=1e-2)
 
 
-def keys_move_the_focus(reading, seen):
+def keys_move_the_focus(trace, seen):
     places = [place for place, _ in seen["walk"]]
-    end = len(reading.text) - 1
+    end = len(trace.text) - 1
     assert places[:5] == [1, 2, 1, end, end]
-    assert reading.text.index("\n") < places[5] < end  # one line up, in the broken line
+    assert trace.text.index("\n") < places[5] < end  # one line up, in the broken line
     assert places[6:8] == [0, 0]
-    assert places[8] == reading.text.index("\n") + 1  # straight below the first character
+    assert places[8] == trace.text.index("\n") + 1  # straight below the first character
     for place, said in seen["walk"]:
-        assert signed(reading.values[place, 0]) in said
+        assert signed(trace.values[place, 0]) in said
     assert seen["selected"] == 1
-    assert signed(reading.values[places[8], 1]) in seen["readout"]  # follows the selector
+    assert signed(trace.values[places[8], 1]) in seen["readout"]  # follows the selector
 
 
 def signed(value):

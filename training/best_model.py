@@ -22,7 +22,7 @@ from .runs.run_directory import RunDirectory
 from .trainer import Trainer
 
 
-class Publisher:
+class BestModelWriter:
     """Evaluates, keeps `model/` at the best score so far, and speaks for the main rank."""
 
     def __init__(self, directory: RunDirectory, corpus: Corpus, lanes: int, world: World):

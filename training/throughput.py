@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .feeding import Feed
+from .feeding import Prefetcher
 from .parallel.distributed import World
 from .parallel.exchange import Exchange
 
@@ -55,11 +55,11 @@ class Times:
         return self.characters / self.computing
 
 
-class Pace:
+class ThroughputMeter:
     """Measures the steps between two rows of metrics."""
 
-    def __init__(self, world: World, exchange: Exchange, feed: Feed):
-        self.world, self.exchange, self.feed = world, exchange, feed
+    def __init__(self, world: World, exchange: Exchange, prefetcher: Prefetcher):
+        self.world, self.exchange, self.prefetcher = world, exchange, prefetcher
         self.stopwatch = Stopwatch()
         self.steps = self.characters = 0
         self.own_characters = self._waited = self._sent = 0.0
@@ -76,11 +76,11 @@ class Pace:
         times = Times(
             self.stopwatch.lap(),
             self.exchange.clock.take(),
-            self.feed.waited - self._waited,
+            self.prefetcher.waited - self._waited,
             self.own_characters,
             self.exchange.sent_bytes - self._sent,
         )
-        self._waited, self._sent = self.feed.waited, self.exchange.sent_bytes
+        self._waited, self._sent = self.prefetcher.waited, self.exchange.sent_bytes
         own = torch.tensor([*vars(times).values()], dtype=torch.float64, device=self.world.device)
         self.ranks = [Times(*row) for row in self.world.gather(own).tolist()]
         row = self._row(times.total)

@@ -13,7 +13,7 @@ from .distributed import World
 
 
 @dataclass(frozen=True)
-class Groups:
+class RankGroups:
     """This rank's place: rank = index * size + place."""
 
     size: int  # ranks in a group
@@ -24,12 +24,12 @@ class Groups:
     across: dist.ProcessGroup | None = None  # the ranks of this place in every group; as above
 
     @classmethod
-    def whole(cls, world: World) -> "Groups":
+    def whole(cls, world: World) -> "RankGroups":
         """Return all ranks as one group."""
         return cls(world.size, 1, 0, world.rank)
 
     @classmethod
-    def of(cls, world: World, size: int) -> "Groups":
+    def of(cls, world: World, size: int) -> "RankGroups":
         """Return groups of so many ranks; all ranks ask for them together.
 
         Raises InputError where they would not be a power of two, as Adasum's pairs need.

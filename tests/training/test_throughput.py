@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from training.pace import Stopwatch, Times, better_shares, bottleneck
 from training.parallel.distributed import World, apportion
+from training.throughput import Stopwatch, Times, better_shares, bottleneck
 
 
 def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
@@ -13,7 +13,7 @@ def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
 
 def test_pauses_do_not_count(monkeypatch):
     now = iter([0.0, 10.0, 110.0, 120.0])
-    monkeypatch.setattr("training.pace.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("training.throughput.time.perf_counter", lambda: next(now))
     watch = Stopwatch()  # at 0
     with watch:  # 10 to 110
         pass
@@ -55,6 +55,6 @@ def test_all_items_are_dealt_in_proportion(items, shares):
     for count, share in zip(counts, shares, strict=True):
         assert abs(count - items * share / sum(shares)) < 1
     world = World(0, len(shares), torch.device("cpu"), shares)
-    slices = [world.share_of(rank, items) for rank in range(len(shares))]
+    slices = [world.slice_of(rank, items) for rank in range(len(shares))]
     assert [s.stop - s.start for s in slices] == counts
     assert [s.start for s in slices] == [0, *(s.stop for s in slices[:-1])]

@@ -13,11 +13,11 @@ from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from tests.runs import ROOT
 from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
-from training import publication
+from training import best_model
+from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
 from training.feeding import as_batch
-from training.publication import Publisher
 from training.runs.run_directory import RunDirectory
 
 
@@ -27,8 +27,8 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture
-def publisher(tmp_path, corpus):
-    return Publisher(RunDirectory(tmp_path), corpus, 4, ALONE)
+def writer(tmp_path, corpus):
+    return BestModelWriter(RunDirectory(tmp_path), corpus, 4, ALONE)
 
 
 def trained(**settings):
@@ -37,47 +37,47 @@ def trained(**settings):
     return trainer
 
 
-def test_weights_that_are_not_finite_are_not_published_over_finite_ones(publisher):
+def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     trainer = trained()
-    publisher.evaluate(trainer)
-    before = (publisher.directory.model / "model.safetensors").read_bytes()
+    writer.evaluate(trainer)
+    before = (writer.directory.model / "model.safetensors").read_bytes()
     best = trainer.progress.best_bits_per_character
     with torch.no_grad():
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="weights or the optimiser's state are not finite at step 1"):
-        publisher.evaluate(trainer)
+        writer.evaluate(trainer)
     with pytest.raises(InputError, match=r"embedding\.weight holds NaN or infinity"):
-        publisher.publish(trainer, trainer.model)
-    assert (publisher.directory.model / "model.safetensors").read_bytes() == before
+        writer.publish(trainer, trainer.model)
+    assert (writer.directory.model / "model.safetensors").read_bytes() == before
     assert trainer.progress.best_bits_per_character == best
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_a_score_that_is_not_finite_is_no_best_one(publisher, monkeypatch, score):
-    monkeypatch.setattr(publication, "evaluate_split", lambda *given, **how: (score, 1))
+def test_a_score_that_is_not_finite_is_no_best_one(writer, monkeypatch, score):
+    monkeypatch.setattr(best_model, "evaluate_split", lambda *given, **how: (score, 1))
     trainer = trained()
     with pytest.raises(Diverged, match="loss on the valid split is not finite"):
-        publisher.evaluate(trainer)
+        writer.evaluate(trainer)
     assert trainer.progress.best_bits_per_character is None
-    assert not publisher.directory.model.exists()
+    assert not writer.directory.model.exists()
 
 
-def test_a_best_score_of_nan_from_an_older_run_is_replaced(publisher):
+def test_a_best_score_of_nan_from_an_older_run_is_replaced(writer):
     trainer = trained()
     trainer.progress.best_bits_per_character = math.nan
-    publisher.evaluate(trainer)
+    writer.evaluate(trainer)
     assert math.isfinite(trainer.progress.best_bits_per_character)
-    assert publisher.directory.model.exists()
+    assert writer.directory.model.exists()
 
 
-def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(publisher, tmp_path):
+def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writer, tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoint", keep=2, corpus_fingerprint="abc")
     trainer = trained(lr=0.25, clip_norm=2.0)
     checkpoints.save(trainer, text_profile("openai"), {})
     with torch.no_grad():
         trainer.model.decoder.bias[0] = math.nan
     trainer.train(as_batch(make_window(seed=1), CPU))
-    with pytest.raises(InputError) as caught, publisher.advising(checkpoints):
+    with pytest.raises(InputError) as caught, writer.advising(checkpoints):
         trainer.close_row()
     assert str(caught.value) == (
         "the training loss is not finite at step 2: the training has diverged; start anew with an "
@@ -113,4 +113,4 @@ def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp
     one = Split(corpus.splits["valid"].tokens[:1], np.array([0, 1]), BYTES)
     unusable = replace(corpus, splits=corpus.splits | {"valid": one})
     with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 symbols"):
-        Publisher(RunDirectory(tmp_path), unusable, 4, ALONE)
+        BestModelWriter(RunDirectory(tmp_path), unusable, 4, ALONE)
