@@ -1,10 +1,12 @@
 """The sentences that the default model is trained on and held against."""
 
+import math
 import random
 from collections import Counter
 from itertools import chain
 
 import pytest
+import torch
 
 from experiments.default_model.everyday import APART, everyday_sentences, everyday_wordings
 from experiments.default_model.grammar import (
@@ -16,7 +18,20 @@ from experiments.default_model.grammar import (
     kinds,
     mistyped,
 )
+from experiments.default_model.texts import first_sentences, last_sentences, part_of
+from experiments.default_model.train import (
+    KIND,
+    admitted_of,
+    positive_share,
+    read,
+    side_by_side,
+    stars_loss,
+)
 from experiments.default_model.wording import normalized
+from model.features import features_in_order
+from model.scoring import token_costs
+from model.text import text_profile
+from model.tokenizer import BYTES
 
 LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
 
@@ -65,3 +80,38 @@ def test_a_mistyped_text_keeps_its_first_sign_and_its_emoji(text):
         result = mistyped(text, random.Random(seed))
         assert result[0] == text[0]
         assert text.isalpha() or result == text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_part_of_a_review_is_whole_sentences_that_fit(seed):
+    sentences = [f"Sentence {place} of it." for place in range(30)]
+    part = part_of(" ".join(sentences), 60, random.Random(seed))
+    assert 0 < len(part) <= 61  # of two halves, with a space between
+    assert all(f"{sentence}." in sentences for sentence in part.rstrip(".").split(". "))
+
+
+def test_a_part_of_one_long_sentence_is_cut_between_words():
+    words = "word " * 50
+    assert set(last_sentences(words.strip(), 42).split()) == {"word"}
+    assert set(first_sentences(words.strip(), 42).split()) == {"word"}
+
+
+def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability():
+    logits = torch.log(torch.tensor([[[0.1, 0.2, 0.3, 0.25, 0.15]]]))
+    positive = admitted_of("positive").unsqueeze(0)
+    assert stars_loss(logits, positive).item() == pytest.approx(-math.log(0.4), abs=1e-6)
+    assert positive_share(logits.softmax(-1)[:, 0]).item() == pytest.approx(0.55, abs=1e-6)
+
+
+def test_texts_read_side_by_side_have_the_features_of_each_alone(small_model):
+    texts = ["Good.", "A much longer text than the other one.", ""]
+    sequences = [BYTES.encode(text_profile("openai").encode(text)) for text in texts]
+    batch = side_by_side(sequences, torch.empty(0))
+    with torch.no_grad():
+        read_together, nats = read(small_model, batch, predicts=True)
+    alone = features_in_order(small_model, sequences, kind=KIND)
+    (costs,) = [costs for _, costs in token_costs(small_model, sequences, batch_size=3)]
+    bits = sum(cost[1:].sum() for cost in costs) / sum(len(cost) - 1 for cost in costs)
+    # Sums of some 40 numbers of at most one, in fp32.
+    assert read_together.numpy() == pytest.approx(alone, abs=1e-5)
+    assert nats.item() / math.log(2) == pytest.approx(bits, rel=1e-5)

@@ -1,0 +1,239 @@
+"""What the default model learns sentiment from: texts with what they say, of five sources.
+
+python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
+    --imdb imdb/imdb_train.jsonl.gz --sst sst/train.csv --sst-val sst/val.csv \\
+    --output data/default --held-out sst/val.csv sst/test.csv \\
+    semeval-val.txt semeval-test.txt imdb/imdb_test.jsonl.gz
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from data_utils.provenance import describe_origin
+from data_utils.records import read_records
+from data_utils.texts import ReadingReport, read_texts
+from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.grammar import draw
+from experiments.default_model.wording import normalized
+from experiments.shipped.overlap import HeldOut
+from experiments.shipped.select_reviews import Review, what_bars
+from model.errors import InputError
+from model.storage import write_json
+
+STARS = ("1", "2", "3", "4", "5")
+POLARITY = ("negative", "positive")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+class Example(NamedTuple):
+    """A text and what it says: negative, neutral, positive, or stars 1 to 5."""
+
+    text: str
+    label: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write train.jsonl and val.jsonl, keys text, label and source, and a report beside them."""
+
+    amazon: tuple[Path, ...]
+    """Amazon reviews with stars and titles."""
+    imdb: Path
+    """IMDB's training set."""
+    sst: Path
+    """SST's training set."""
+    sst_val: Path
+    """SST's validation set; it goes into val."""
+    held_out: tuple[Path, ...]
+    """Texts that must not be met in training."""
+    output: Path
+    """The folder to write."""
+    reviews_per_star: int = 3400
+    """Amazon reviews of each number of stars; as many titles of other reviews."""
+    longest: int = 300
+    """Characters of an Amazon review, or of a part of an IMDB review, at most."""
+    parts: int = 2
+    """Parts taken of each IMDB review, drawn apart."""
+    whole: int = 3000
+    """IMDB reviews that are read whole besides, those of at most `longest_whole` characters."""
+    longest_whole: int = 1500
+    """Characters of an IMDB review that is read whole."""
+    sentences: int = 24_000
+    """Sentences of the grammar."""
+    sst_copies: int = 5
+    """How often SST's sentences are in train."""
+    val_each: int = 500
+    """Texts of each source but SST in val."""
+    seed: int = 0
+    """Seeds which texts, and their order."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    chooser = random.Random(options.seed)
+    held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
+    train: list[Example] = []
+    val = labelled(options.sst_val, "sst")
+    for part in drawn_parts(options, held_out, chooser):
+        train += part[options.val_each :]
+        val += part[: options.val_each]
+    films, films_val = film_reviews(options, held_out, chooser)
+    sentences = apart(labelled(options.sst, "sst"), held_out)
+    train += films + sentences * options.sst_copies
+    chooser.shuffle(train)
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_examples(options.output / "train.jsonl", train)
+    write_examples(options.output / "val.jsonl", val + films_val)
+    report = {name: counted(part) for name, part in (("train", train), ("val", val + films_val))}
+    write_json(options.output / "report.json", {**report, "origin": describe_origin()})
+    print(json.dumps(report, indent=1))
+
+
+def drawn_parts(
+    options: Options, held_out: HeldOut, chooser: random.Random
+) -> Iterator[list[Example]]:
+    """Yield reviews, titles and sentences of the grammar, each in random order."""
+    reviews, titles = reviews_and_titles(options, held_out)
+    for part in (reviews, titles):
+        wanted = options.reviews_per_star + options.val_each // len(STARS)
+        yield balanced(part, wanted, chooser)
+    count = options.sentences + options.val_each
+    drawn: dict[str, Example] = {}
+    while len(drawn) < count:
+        sentence = draw(chooser)
+        drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
+    yield list(drawn.values())
+
+
+def reviews_and_titles(options: Options, held_out: HeldOut) -> tuple[list[Example], list[Example]]:
+    """Read short reviews, and the titles of the longer ones, no wording twice."""
+    reviews: dict[str, Example] = {}
+    titles: dict[str, Example] = {}
+    for path in options.amazon:
+        for record in read_records(path, strict=False):
+            stars = record.get("overall")
+            review = Review.of(record)
+            if not stars or what_bars(review, str(record.get("source")), held_out, None):
+                continue
+            is_short = len(review.text) <= options.longest
+            kept, text = (reviews, review.text) if is_short else (titles, review.title)
+            kept.setdefault(
+                normalized(text), Example(text, f"{stars:.0f}", "amazon" if is_short else "titles")
+            )
+    for kept in (reviews, titles):
+        for wording in everyday_wordings() | {""}:
+            kept.pop(wording, None)
+    return list(reviews.values()), list(titles.values())
+
+
+def balanced(examples: Sequence[Example], each: int, chooser: random.Random) -> list[Example]:
+    """Return as many examples of every number of stars, drawn at random, stars in turns."""
+    by_stars = {stars: [e for e in examples if e.label == stars] for stars in STARS}
+    fewest = min(map(len, by_stars.values()))
+    if fewest < each:
+        raise InputError(f"{fewest:,} texts of one number of stars, {each:,} asked for")
+    drawn = [chooser.sample(part, each) for part in by_stars.values()]
+    return [example for turn in zip(*drawn, strict=True) for example in turn]
+
+
+def film_reviews(
+    options: Options, held_out: HeldOut, chooser: random.Random
+) -> tuple[list[Example], list[Example]]:
+    """Return parts of IMDB's training reviews with some whole ones, and whole ones for val."""
+    reviews = [
+        Example(one_line(review.text), review.label, "imdb")
+        for review in apart(labelled(options.imdb, "imdb"), held_out)
+    ]
+    chooser.shuffle(reviews)
+    val, rest = reviews[: options.val_each], reviews[options.val_each :]
+    parts = [
+        review._replace(text=part_of(review.text, options.longest, chooser))
+        for review in rest * options.parts
+    ]
+    whole = [e for e in rest if options.longest < len(e.text) <= options.longest_whole]
+    return parts + whole[: options.whole], val
+
+
+def one_line(text: str) -> str:
+    """Return a review of IMDB without its line breaks in HTML, white space made single."""
+    return " ".join(text.replace("<br />", " ").split())
+
+
+def part_of(text: str, longest: int, chooser: random.Random) -> str:
+    """Return a text's last sentences, its first and its last ones, or some from its midst.
+
+    Half of the time the last ones: they hold the verdict.
+    """
+    if len(text) <= longest:
+        return text
+    manner = chooser.random()
+    if manner < 0.5:
+        return last_sentences(text, longest)
+    if manner < 0.75:
+        return f"{first_sentences(text, longest // 2)} {last_sentences(text, longest // 2)}"
+    sentences = SENTENCE_END.split(text)
+    return first_sentences(" ".join(sentences[chooser.randrange(len(sentences)) :]), longest)
+
+
+def first_sentences(text: str, longest: int) -> str:
+    """Return the first sentences that fit, cut between words where not even one does."""
+    kept = text[:longest]
+    whole = [end.start() for end in SENTENCE_END.finditer(text[: longest + 1])]
+    return kept[: whole[-1]] if whole else kept.rsplit(" ", 1)[0]
+
+
+def last_sentences(text: str, longest: int) -> str:
+    """Return the last sentences that fit, cut between words where not even one does."""
+    start = max(len(text) - longest, 0)
+    whole = [end.end() for end in SENTENCE_END.finditer(text) if end.end() >= start]
+    return text[whole[0] :] if whole else text[start:].split(" ", 1)[-1]
+
+
+def labelled(path: Path, source: str) -> list[Example]:
+    """Read texts that are negative or positive."""
+    (found,) = read_labelled_sets([path])
+    pairs = zip(found.texts, found.labels.tolist(), strict=True)
+    return [Example(text, POLARITY[label], source) for text, label in pairs]
+
+
+def apart(examples: Iterable[Example], held_out: HeldOut) -> list[Example]:
+    """Return the examples that share no wording with what is held out."""
+    return [
+        example
+        for example in examples
+        if not held_out.shares_with(example.text)
+        and normalized(example.text) not in everyday_wordings()
+    ]
+
+
+def counted(examples: Sequence[Example]) -> dict[str, dict[str, int]]:
+    """Return texts and characters by source."""
+    texts = Counter(example.source for example in examples)
+    characters: Counter[str] = Counter()
+    for example in examples:
+        characters[example.source] += len(example.text)
+    return {source: {"texts": texts[source], "characters": characters[source]} for source in texts}
+
+
+def write_examples(path: Path, examples: Iterable[Example]) -> None:
+    """Write JSON lines."""
+    lines = [json.dumps(example._asdict(), ensure_ascii=False) + "\n" for example in examples]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read what `write_examples` wrote."""
+    return [Example(**json.loads(line)) for line in path.open(encoding="utf-8")]
+
+
+if __name__ == "__main__":
+    command.run(main)

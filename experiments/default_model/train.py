@@ -1,0 +1,293 @@
+"""Fine-tune a language model on texts with stars: the whole model and a head between five classes.
+
+python -m experiments.default_model.train --model runs/amazon_1024 --texts data/default \\
+    --output runs/default
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.default_model.texts import Example, read_examples
+from model.heads import Heads, HeadsConfig, build_heads
+from model.language_model import LanguageModel
+from model.pooling import FeatureKind
+from model.storage import read_json, step_folder, step_folders, step_of, whole_folder, write_json
+from model.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
+from training.objective import IGNORED, linear_cross_entropy
+from training.optim import OptimConfig
+from training.optimizer_state import flatten_optimizers, load_optimizers
+from training.signals import StopRequest
+from transfer.finetuning.batches import epoch_batches
+
+KIND = FeatureKind(state="hidden", pooling=("last", "mean"))
+STARS = 5
+ADMITTED = {  # which numbers of stars a label leaves open
+    "negative": (1, 2),
+    "neutral": (3,),
+    "positive": (4, 5),
+    **{str(stars): (stars,) for stars in range(1, STARS + 1)},
+}
+HEADS_FILE, OPTIMIZER_FILE = "heads.safetensors", "optimizer.safetensors"
+PROGRESS_FILE = "step.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Fine-tune, evaluate on val now and then, and keep the last step."""
+
+    model: str
+    """What to begin from: a model directory, a run directory, or the name of a shipped model."""
+    texts: Path
+    """The folder that experiments.default_model.texts wrote."""
+    output: Path
+    """The folder to write: step-N/ to go on from, metrics.jsonl; with --resume it goes on there."""
+    resume: bool = False
+    """Go on where the same command was stopped."""
+    epochs: int = 1
+    """Passes over the training texts."""
+    batch_size: int = 64
+    """Texts per step."""
+    head_lr: float = 1e-3
+    """Peak rate of the head, of AdamW; it then falls linearly to zero."""
+    encoder_factor: float = 0.5
+    """The model's rate as a multiple of the head's."""
+    lm_weight: float = 0.2
+    """Weight of the language model's loss (nats per byte) beside the head's."""
+    dropout: float = 0.1
+    """Of the features, before the head."""
+    warmup: float = 0.05
+    """Share of the steps in which the rates rise."""
+    clip_norm: float = 1.0
+    """Largest norm of the gradient."""
+    evaluations: int = 4
+    """How often val is read, evenly over the steps."""
+    save_minutes: float = 8.0
+    """Minutes between checkpoints."""
+    seed: int = 0
+    """Seeds the head, the order of the texts and dropout."""
+    most_steps: int | None = None
+    """Stop after so many steps, the schedule unchanged: a trial."""
+
+
+class Batch(NamedTuple):
+    """Texts side by side, the shorter ones filled up."""
+
+    tokens: Tensor  # int64 [B, T]
+    lengths: Tensor  # int64 [B]
+    admitted: Tensor  # bool [B, 5]
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    torch.manual_seed(options.seed)
+    loaded = load_model(options.model, compute_dtype=torch.bfloat16)
+    examples = read_examples(options.texts / "train.jsonl")
+    held = read_examples(options.texts / "val.jsonl")
+    learner = Learner(loaded, examples, options)
+    if options.resume:
+        learner.restore()
+    else:
+        learner.standardize()
+    with StopRequest() as stop:
+        learn(learner, held, stop)
+    learner.save()
+
+
+def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> None:
+    """Take the steps that are left, evaluating and saving now and then."""
+    options = learner.options
+    every = -(-learner.steps // options.evaluations)
+    saved_at = begun_at = time.monotonic()
+    characters = 0
+    last = min(learner.steps, options.most_steps or learner.steps)
+    while learner.step < last and not stop.requested:
+        row = learner.take_step()
+        characters += row["characters"]
+        now = time.monotonic()
+        if learner.step % 20 == 0 or learner.step == last:
+            learner.note({**row, "characters_per_second": characters / (now - begun_at)})
+        if learner.step % every == 0 or learner.step == last:
+            learner.note({"step": learner.step, **evaluate(learner, held)})
+        if now - saved_at > 60 * options.save_minutes:
+            learner.save()
+            saved_at = now
+
+
+class Learner:
+    """A model and its head, learning together."""
+
+    def __init__(self, loaded: LoadedModel, examples: Sequence[Example], options: Options):
+        self.loaded, self.options, self.step = loaded, options, 0
+        self.model: LanguageModel = loaded.model.train()
+        self.sequences = [loaded.tokens(example.text) for example in examples]
+        self.admitted = torch.stack([admitted_of(example.label) for example in examples])
+        lengths = list(map(len, self.sequences))
+        self.batches = [
+            rows
+            for epoch in range(options.epochs)
+            for rows in epoch_batches(lengths, options.batch_size, seed=options.seed, epoch=epoch)
+        ]
+        config = HeadsConfig(dropout=options.dropout)
+        self.heads: Heads = build_heads(config, KIND.size(self.model.config), STARS, options.seed)
+        self.model.requires_grad_(True)
+        groups = [
+            {"params": list(self.heads.parameters()), "factor": 1.0},
+            {"params": list(self.model.parameters()), "factor": options.encoder_factor},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.0, fused=True)
+        self.schedule = OptimConfig(lr=options.head_lr, warmup=options.warmup)
+        self.origin = describe_origin()
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return len(self.batches)
+
+    def standardize(self, texts: int = 1024) -> None:
+        """Take the features' statistics from training texts, before the first step."""
+        rows = np.random.default_rng(self.options.seed).permutation(len(self.sequences))[:texts]
+        features = self.features([self.sequences[row] for row in rows])
+        self.heads.standardize_by(features)
+
+    @torch.no_grad()
+    def features(self, sequences: Sequence[np.ndarray]) -> Tensor:
+        """Return features [N, 2H] as they are learned from, without a gradient."""
+        result = torch.empty(len(sequences), KIND.size(self.model.config))
+        order = np.argsort([len(sequence) for sequence in sequences])
+        for rows in np.array_split(order, -(-len(order) // self.options.batch_size)):
+            batch = side_by_side([sequences[row] for row in rows], self.admitted[:0])
+            result[torch.from_numpy(rows)], _ = read(self.model, batch, predicts=False)
+        return result
+
+    def take_step(self) -> dict[str, Any]:
+        """Learn from the next batch; return what it cost."""
+        rows = self.batches[self.step]
+        batch = side_by_side([self.sequences[row] for row in rows], self.admitted[rows])
+        rate = self.schedule.learning_rate(self.step, self.steps, lanes=1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["factor"]
+        self.optimizer.zero_grad(set_to_none=True)
+        features, nats = read(self.model, batch, predicts=self.options.lm_weight > 0)
+        loss = stars_loss(self.heads.train()(features), batch.admitted)
+        (loss + self.options.lm_weight * nats).backward()
+        learning = [*self.heads.parameters(), *self.model.parameters()]
+        norm = torch.nn.utils.clip_grad_norm_(learning, self.options.clip_norm)
+        assert torch.isfinite(norm), f"step {self.step}: the gradient is not finite"
+        self.optimizer.step()
+        self.step += 1
+        return {
+            "step": self.step,
+            "steps": self.steps,
+            "characters": int(batch.lengths.sum()),
+            "loss": loss.item(),
+            "bits_per_character": nats.item() / float(np.log(2)),
+            "learning_rate": rate,
+            "gradient_norm": norm.item(),
+        }
+
+    def note(self, row: dict[str, Any]) -> None:
+        """Append a row to metrics.jsonl and print it."""
+        line = json.dumps(row)
+        print(line, flush=True)
+        with (self.options.output / "metrics.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+    def save(self) -> None:
+        """Write step-N/: a model directory, the head beside it, and what going on needs."""
+        folder = step_folder(self.options.output, self.step)
+        provenance = {"finetuned_from": dict(self.loaded.provenance), **self.origin}
+        with whole_folder(folder) as partial:
+            save_model(partial, self.model, self.loaded.profile, provenance)
+            save_tensors(partial / HEADS_FILE, self.heads.state_dict())
+            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([self.optimizer]))
+            settings = {name: str(value) for name, value in asdict(self.options).items()}
+            write_json(partial / PROGRESS_FILE, {"step": self.step, "options": settings})
+
+    def restore(self) -> None:
+        """Go on from the newest step-N/."""
+        folder = step_folders(self.options.output)[-1]
+        before = read_json(folder / PROGRESS_FILE)
+        assert before["step"] == step_of(folder)
+        self.step = before["step"]
+        self.model.load_state_dict(load_model(folder).model.state_dict())
+        self.heads.load_state_dict(load_tensors(folder / HEADS_FILE))
+        moments = folder / OPTIMIZER_FILE
+        load_optimizers([self.optimizer], load_tensors(moments), moments)
+
+
+def side_by_side(sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
+    """Return texts of symbols [n] each as one batch."""
+    symbols = [torch.from_numpy(sequence.astype(np.int64)) for sequence in sequences]
+    tokens = torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True)  # [B, T]
+    return Batch(tokens, torch.tensor(list(map(len, symbols))), admitted)
+
+
+def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor, Tensor]:
+    """Return features [B, 2H] as KIND has them, with a gradient, and nats per predicted byte."""
+    weights = model.fold()
+    B, T = batch.tokens.shape
+    h, _ = model.hidden(batch.tokens, model.initial_state(B), weights)  # [T, B, H]
+    is_read = torch.arange(T).unsqueeze(1) < batch.lengths  # [T, B]
+    last = h[batch.lengths - 1, torch.arange(B)].float()  # [B, H]
+    mean = (h.float() * is_read.unsqueeze(2)).sum(0) / batch.lengths.unsqueeze(1)  # [B, H]
+    features = torch.cat([last, mean], dim=1)
+    if not predicts:
+        return features, features.new_zeros(())
+    targets = batch.tokens.t()[1:].where(is_read[1:], IGNORED)  # [T - 1, B]
+    nats = linear_cross_entropy(
+        h[:-1].flatten(0, 1), weights.w_out, weights.b_out, targets.flatten()
+    )
+    return features, nats / is_read[1:].sum()
+
+
+def admitted_of(label: str) -> Tensor:
+    """Return which numbers of stars a label leaves open, bool [5]."""
+    return torch.tensor([stars in ADMITTED[label] for stars in range(1, STARS + 1)])
+
+
+def stars_loss(logits: Tensor, admitted: Tensor) -> Tensor:
+    """Return -log of the probability of the admitted numbers of stars, the mean over heads.
+
+    logits: [B, K, 5]. admitted: bool [B, 5].
+    """
+    logs = logits.log_softmax(-1)  # [B, K, 5]
+    return -logs.masked_fill(~admitted.unsqueeze(1), -torch.inf).logsumexp(-1).mean()
+
+
+def evaluate(learner: Learner, held: Sequence[Example]) -> dict[str, Any]:
+    """Return the loss and the accuracy on val by source; neutral texts have no accuracy."""
+    features = learner.features([learner.loaded.tokens(example.text) for example in held])
+    with torch.inference_mode():
+        logits = learner.heads.eval()(features)  # [N, 1, 5]
+    admitted = torch.stack([admitted_of(example.label) for example in held])
+    positive = positive_share(logits.softmax(-1)[:, 0]).numpy()  # [N]
+    result: dict[str, Any] = {}
+    for source in sorted({example.source for example in held}):
+        rows = np.array([example.source == source for example in held])
+        sided = rows & ~admitted[:, 2].numpy()
+        right = (positive > 0.5) == admitted[:, 3:].any(1).numpy()
+        loss = stars_loss(logits[rows], admitted[rows])
+        result[source] = {"loss": loss.item(), "accuracy": float(right[sided].mean())}
+    return result
+
+
+def positive_share(probabilities: Tensor) -> Tensor:
+    """Return the probability that a text is positive [N]; three stars are half so.
+
+    probabilities: of one to five stars, [N, 5].
+    """
+    return probabilities[:, 3] + probabilities[:, 4] + probabilities[:, 2] / 2
+
+
+if __name__ == "__main__":
+    command.run(main)
