@@ -18,15 +18,22 @@ from torch import Tensor
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.texts import Example, read_examples
-from model.heads import Heads, HeadsConfig, build_heads
+from model.classifiers.heads import Heads, HeadsConfig, build_heads
+from model.features import FeatureKind
+from model.files.storage import (
+    read_json,
+    step_folder,
+    step_folders,
+    step_of,
+    whole_folder,
+    write_json,
+)
+from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from model.language_model import LanguageModel
-from model.pooling import FeatureKind
-from model.storage import read_json, step_folder, step_folders, step_of, whole_folder, write_json
-from model.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from training.objective import IGNORED, linear_cross_entropy
-from training.optim import OptimConfig
-from training.optimizer_state import flatten_optimizers, load_optimizers
-from training.signals import StopRequest
+from training.optimizers.optim import OptimConfig
+from training.optimizers.state import flatten_optimizers, load_optimizers
+from training.runs.signals import StopRequest
 from transfer.finetuning.batches import epoch_batches
 
 KIND = FeatureKind(state="hidden", pooling=("last", "mean"))

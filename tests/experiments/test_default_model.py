@@ -30,8 +30,8 @@ from experiments.default_model.train import (
 from experiments.default_model.wording import normalized
 from model.features import features_in_order
 from model.scoring import token_costs
-from model.text import text_profile
-from model.tokenizer import BYTES
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
 
 LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
 
