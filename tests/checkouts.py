@@ -27,6 +27,7 @@ def make_checkout(folder):
         "training",
         "transfer",
         "experiments",
+        "scaling",
     ):
         (folder / name).symlink_to(ROOT / name)
     for name, count in (("train", 120), ("val", 40), ("test", 40), ("texts", 5)):
@@ -44,8 +45,10 @@ SMALL_VOCABULARY = " --vocabulary-size 400"
 
 def shortened(command):
     """The command with a small job for its last options."""
+    if "--optim.cooldown_steps" in command:
+        return re.sub(r"cooldown_steps \d+", "cooldown_steps 2", command)
     if "--resume" in command:
-        return command + " --train.steps 3"
+        return re.sub(r"-0000\d+", "-00000003", command) + " --train.steps 3"
     if "torch.distributed.run" in command or "elastic.sh" in command:
         command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
         return (

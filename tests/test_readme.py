@@ -1,8 +1,9 @@
-"""Every command in the README runs: on small data, shortened by options that go last."""
+"""Every command in the README and in docs/ runs: on small data, with options that make it short."""
 
 import re
 import shlex
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,21 +11,26 @@ import pytest
 from tests.checkouts import make_checkout, shortened
 from tests.runs import ROOT, run_shell
 
-README = (ROOT / "README.md").read_text()
+# In the order in which a reader meets them: later pages use the runs that earlier ones make.
+NAMES = ("use", "your_reviews", "resume", "published_weights", "scale", "speed", "troubleshooting")
+FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
+REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
+README = PAGES["README.md"]
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "run.sh")  # run by CI and by hand
-ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data")  # a cluster, a network
+ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
 
 
-def readme_commands():
-    """The lines of the README's bash blocks, continued lines joined, comments dropped."""
-    for block in re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL):
+def commands_of(page):
+    """The lines of a page's bash blocks, continued lines joined, comments dropped."""
+    for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            command = line.split("  #")[0].strip()
+            command = " ".join(line.split("  #")[0].split())
             if command and not command.startswith("#"):
                 yield command
 
 
-COMMANDS = list(dict.fromkeys(readme_commands()))
+COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values()))))
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +48,13 @@ def test_every_command_runs_in_order(checkout):
         process = run_shell(shortened(command), cwd=checkout)
         assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
         ran += 1
-    assert ran >= 8
+    assert ran >= 30
     the_python_examples_run(checkout)  # on the model just trained
 
 
 def the_python_examples_run(checkout):
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    text = "\n".join(PAGES.values())
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
     process = run_shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", cwd=checkout)
     assert process.returncode == 0, process.stderr

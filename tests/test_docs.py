@@ -1,0 +1,63 @@
+"""The pages of docs/: what they link to exists, and the ways through the code are those taken."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_utils.lanes import Lanes
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from tests.runs import ROOT
+from tests.training.test_trainer import CPU, make_trainer
+from training.feeding import as_batch
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def described(way):
+    """The files that the page names on a way, in its order."""
+    text = re.search(rf"<!-- path: {way} -->(.*?)<!-- /path -->", ARCHITECTURE, re.DOTALL)[1]
+    return list(dict.fromkeys(re.findall(r"\]\(\.\./([\w/]+\.py)\)", text)))
+
+
+def taken(work):
+    """Our files in the order in which work first calls a function of theirs."""
+    files = {}
+
+    def note(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(ROOT) and ".venv" not in path.parts:
+            files.setdefault(path.relative_to(ROOT).as_posix())
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return list(files)
+
+
+def test_a_step_takes_the_described_way(small_split):
+    trainer, lanes = make_trainer(), Lanes(small_split, lanes=3, window=16)
+    files = taken(lambda: trainer.train(as_batch(lanes[0], CPU)))
+    way = described("training")
+    assert len(way) == 10
+    assert [name for name in files if name in way] == way
+
+
+def test_a_text_takes_the_described_way():
+    classifier = SentimentClassifier.from_pretrained("amazon_1024")
+    files = taken(lambda: classifier.predict_proba(["so good"]))
+    way = described("classifying")
+    assert len(way) == 9
+    assert [name for name in files if name in way] == way
