@@ -42,7 +42,9 @@ def folder(tmp_path):
     """A run that began with a batch of 5 lanes a rank and the precision left open."""
     folder = tmp_path / "run"
     with holding(folder, "--data.lanes_per_rank", "5", "--train.precision", "auto") as run:
-        run.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).lay(ALONE)
+        run.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).create_directory(
+            ALONE
+        )
     return folder
 
 
@@ -100,7 +102,7 @@ def test_a_run_goes_on_shuffling_as_it_began(folder):
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
     path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
     assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
-    resolved(folder, *resume, "--data.shuffle", "reviews").lay(ALONE)
+    resolved(folder, *resume, "--data.shuffle", "reviews").create_directory(ALONE)
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
 
 
@@ -117,7 +119,7 @@ def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
         with resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE) as run:
             assert run.directory.folder.as_posix() == "runs/tour"
             assert run.resumed == resumed
-            run.lay(ALONE)
+            run.create_directory(ALONE)
 
 
 def test_a_start_cut_short_is_begun_anew_a_foreign_folder_is_left_alone(tmp_path):
@@ -134,7 +136,7 @@ def test_a_rank_that_does_not_see_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(World, "from_main", lambda self, number: 1)
     elsewhere = World(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
-        run.lay(elsewhere)
+        run.create_directory(elsewhere)
     monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
@@ -172,7 +174,7 @@ def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp
     def begin(seed):
         together.wait()
         with resolve_run(options[seed], ALONE) as run:
-            run.lay(ALONE)
+            run.create_directory(ALONE)
             together.wait()
             assert load_config(run.directory.config).seed == seed
             return run.directory.folder.name

@@ -5,8 +5,8 @@ import logging
 
 import numpy as np
 import pytest
-from data_utils.trace.records import Record
 
+from data_utils.reading.records import Record
 from model.classifiers.classifier import Classifier
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError

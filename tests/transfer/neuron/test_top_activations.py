@@ -10,6 +10,7 @@ from data_utils.labelled import LabelledSet
 from model import save_model
 from model.files.weights import load_model
 from model.text.profiles import text_profile
+from model.trace import trace
 from transfer.neuron import top_activations as extremes
 from transfer.neuron.top_activations import (
     average_words,
@@ -44,8 +45,8 @@ def test_texts_are_the_ends_and_the_surprises():
 
 def test_jumps_add_up_to_what_happened_since_the_frame():
     values = np.arange(11, dtype=np.float32)[:, None] ** 2
-    trace = UnitTrace("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
-    jumps = jumps_of(trace)
+    unit_trace = UnitTrace("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
+    jumps = jumps_of(unit_trace)
     assert [(jump.start, jump.stop) for jump in jumps] == [(0, 4), (4, 7), (7, 11)]
     assert [jump.change for jump in jumps] == [9 + 3, 36 - 9, 100 - 36]
 
@@ -54,13 +55,13 @@ def test_jumps_add_up_to_what_happened_since_the_frame():
 def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
     save_model(tmp_path / "m", small_model, text_profile(profile), {})
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
-    (trace,) = read_texts(loaded, ["so so"], [4]).traces
+    (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
     frame = len(loaded.profile.prefix)
     if frame:
         (values,) = trace(small_model, [loaded.tokens("anything else")], [4])
-        np.testing.assert_allclose(trace.before, values[frame - 1], atol=1e-6)
+        np.testing.assert_allclose(unit_trace.before, values[frame - 1], atol=1e-6)
     else:
-        np.testing.assert_array_equal(trace.before, [0.0])
+        np.testing.assert_array_equal(unit_trace.before, [0.0])
 
 
 def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
@@ -70,10 +71,10 @@ def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
     jumps = []
     for row, text in texts.items():
         values = np.zeros((len(text), 1), np.float32)
-        trace = UnitTrace(text, np.arange(len(text) + 1), values, np.zeros(1, np.float32))
+        unit_trace = UnitTrace(text, np.arange(len(text) + 1), values, np.zeros(1, np.float32))
         jumps += [
             extremes.Jump(row, jump.start, jump.stop, change)
-            for jump, change in zip(jumps_of(trace), changes[row], strict=True)
+            for jump, change in zip(jumps_of(unit_trace), changes[row], strict=True)
         ]
     words = average_words(jumps, texts)
     (up,), (down,) = words["raise"], words["lower"]
@@ -98,9 +99,9 @@ def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):
     found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, seed=0)
     assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
     shown = found["texts"]["highest"][0]
-    (trace,) = read_texts(loaded, texts[:1], [4]).traces
+    (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
     assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-12:], "yes", True)
-    np.testing.assert_allclose(shown["values"], trace.values[-12:, 0], rtol=1e-3)
+    np.testing.assert_allclose(shown["values"], unit_trace.values[-12:, 0], rtol=1e-3)
     assert found["searched"]["texts"] < 4
     for kind, sign in (("rises", 1), ("falls", -1)):
         for moment in found["moments"][kind]:

@@ -16,6 +16,7 @@ from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
 from model.text.profiles import text_profile
+from model.trace import trace
 from transfer.neuron.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from transfer.pages.glyphs import visible
 from transfer.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
@@ -73,15 +74,15 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
     texts = ["Très — 👩‍👧 bien", *NASTY]
     result = read_texts(loaded, texts, [4, 1])
     sequences = [loaded.tokens(text) for text in texts]
-    for text, sequence, trace in zip(texts, sequences, result.traces, strict=True):
+    for text, sequence, unit_trace in zip(texts, sequences, result.traces, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
-        assert len(trace.text) == len(read) == len(trace.values)
+        assert len(unit_trace.text) == len(read) == len(unit_trace.values)
         (values,) = trace(small_model, [sequence], [4, 1])
         at = len(loaded.profile.prefix)
         for number, character in enumerate(read):
-            assert trace.offsets[number] == at - len(loaded.profile.prefix)
+            assert unit_trace.offsets[number] == at - len(loaded.profile.prefix)
             at += len(character.encode())
-            np.testing.assert_allclose(trace.values[number], values[at - 1], atol=1e-6)
+            np.testing.assert_allclose(unit_trace.values[number], values[at - 1], atol=1e-6)
         assert at == len(sequence) - len(loaded.profile.suffix)
 
 
@@ -114,11 +115,11 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
     result = read_texts(loaded, [text, "second"], [2, 5])
     page = as_html(result)
     spans = Spans(page)
-    for trace, parsed in zip(result.traces, spans.texts, strict=True):
-        assert "".join(shown for shown, _, _ in parsed) == visible(trace.text)
-        assert len(parsed) == len(trace.text)
+    for unit_trace, parsed in zip(result.traces, spans.texts, strict=True):
+        assert "".join(shown for shown, _, _ in parsed) == visible(unit_trace.text)
+        assert len(parsed) == len(unit_trace.text)
         values = [value for _, value, _ in parsed]
-        np.testing.assert_allclose(values, trace.values[:, 0], rtol=1e-5)
+        np.testing.assert_allclose(values, unit_trace.values[:, 0], rtol=1e-5)
     extra = {"span", "h2", "div"}
     assert [tag for tag in spans.tags if tag not in extra] == [
         tag for tag in plain.tags if tag not in extra
@@ -187,8 +188,8 @@ def test_white_letters_can_be_read_on_every_colour(color):
 
 
 def test_a_unit_that_is_always_zero_has_a_scale():
-    trace = UnitTrace("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
-    result = UnitTraces([trace], [0], "cell", 0)
+    unit_trace = UnitTrace("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
+    result = UnitTraces([unit_trace], [0], "cell", 0)
     assert result.ranges() == [1.0]
     assert "a model" in as_html(result)
 
@@ -246,7 +247,7 @@ def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subwor
     save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
     text = "I loved it \U0001f600 caf\u00e9"
-    (trace,) = read_texts(loaded, [text], [5]).traces
+    (unit_trace,) = read_texts(loaded, [text], [5]).traces
     tokens = loaded.tokens(text)
     (values,) = trace(subword_model, [tokens], [5])
     # Symbol by symbol: which characters of the framed text end inside it.
@@ -255,5 +256,5 @@ def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subwor
         before = read.decode("utf-8", "ignore")
         read += subwords.spellings[token]
         expected += [value] * (len(read.decode("utf-8", "ignore")) - len(before))
-    np.testing.assert_allclose(trace.values, expected[2:-1], atol=1e-6)  # without the frame
-    assert len(trace.text) == len(text) < len(tokens) + 12
+    np.testing.assert_allclose(unit_trace.values, expected[2:-1], atol=1e-6)  # without the frame
+    assert len(unit_trace.text) == len(text) < len(tokens) + 12
