@@ -21,7 +21,7 @@ SCRIPTS = [
     "main.py", "scripts/pack_run.py",
     "scripts/transfer.py", "scripts/finetune.py", "scripts/neuron.py",
     "scripts/evaluate.py", "scripts/featurize.py", "scripts/classify.py", "scripts/generate.py",
-    "scripts/heatmap.py",
+    "scripts/heatmap.py", "scripts/demo.py",
     "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
     "scripts/largest_batch.py", "scripts/plan.py",
 ]  # fmt: skip

@@ -44,7 +44,11 @@ def test_the_weights_travel_with_their_licence(installed):
 def test_only_the_model_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"mlstm_sentiment"}
-    sources = [path for path in (ROOT / "model").rglob("*") if path.suffix in (".cpp", ".h")]
+    sources = [
+        path
+        for path in (ROOT / "model").rglob("*")
+        if path.suffix in (".cpp", ".h", ".html", ".css", ".js", ".wasm")
+    ]
     assert sources
     for source in sources:
         assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()

@@ -1,0 +1,70 @@
+"use strict";
+// A text to the bytes that the model reads, as model/text does it in Python.
+
+const ENCODER = new TextEncoder();
+const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+// Python's html.unescape finds these, and its str.strip takes these away.
+const REFERENCE = /&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)/g;
+const BLANK = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
+const LEADING = new RegExp("^" + BLANK), TRAILING = new RegExp(BLANK + "$");
+const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u; // from numbers
+
+// Return the bytes of a text, framed in front, and its pieces: what is shown as one character, and
+// the place of its last byte, -1 where the model does not read it.
+function encode(text, profile) {
+  const pieces = profile.clean ? cleaned(text) : graphemes(text);
+  const whole = pieces.map((piece) => piece.read).join("");
+  const first = profile.clean ? LEADING.exec(whole)[0].length : 0;
+  const last = profile.clean ? Math.max(first, TRAILING.exec(whole).index) : whole.length;
+  const parts = [utf8(profile.prefix)];
+  let place = 0, count = parts[0].length;
+  for (const piece of pieces) {
+    const begin = Math.max(place, first), end = Math.min(place + piece.read.length, last);
+    const part = utf8(whole.slice(begin, Math.max(begin, end)));
+    place += piece.read.length;
+    count += part.length;
+    piece.end = part.length ? count - 1 : -1;
+    parts.push(part);
+  }
+  return { bytes: joined(parts, count), pieces, suffix: utf8(profile.suffix) };
+}
+
+function graphemes(text) {
+  return Array.from(GRAPHEMES.segment(text), ({ segment }) => ({ shown: segment, read: segment }));
+}
+
+// HTML's references read, line breaks as spaces.
+function cleaned(text) {
+  const pieces = [];
+  let from = 0;
+  for (const match of text.matchAll(REFERENCE)) {
+    pieces.push(...graphemes(text.slice(from, match.index)));
+    const read = reference(match[0]);
+    if (read === match[0]) pieces.push(...graphemes(read));
+    else pieces.push({ shown: match[0], read });
+    from = match.index + match[0].length;
+  }
+  pieces.push(...graphemes(text.slice(from)));
+  for (const piece of pieces) piece.read = piece.read.replaceAll("\n", " ");
+  return pieces;
+}
+
+function reference(text) {
+  const parser = document.createElement("textarea");
+  parser.innerHTML = text;
+  return text[1] === "#" && DROPPED.test(parser.value) ? "" : parser.value;
+}
+
+function utf8(text) {
+  return ENCODER.encode(text.replace(/\p{Surrogate}/gu, "?")); // halves of a pair, as in Python
+}
+
+function joined(parts, count) {
+  const bytes = new Uint8Array(count);
+  let place = 0;
+  for (const part of parts) {
+    bytes.set(part, place);
+    place += part.length;
+  }
+  return bytes;
+}

@@ -1,0 +1,91 @@
+"""A model's weights as the page's arithmetic reads them: 8-bit integers in one piece of memory."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..files.quantization import SCALE, quantize
+from ..language_model import LanguageModel
+
+MULTIPLE = 16  # of units and of columns: the 8-bit weights that one SIMD register holds
+
+
+class Packed(NamedTuple):
+    """Tensors one after the other, and the byte at which each of them begins."""
+
+    data: bytes
+    places: dict[str, int]
+
+
+def pack(tensors: Mapping[str, Tensor]) -> Packed:
+    """Join tensors, each at a multiple of 16 bytes, where SIMD may load it."""
+    data, places = bytearray(), {}
+    for name, tensor in tensors.items():
+        places[name] = len(data)
+        data += tensor.contiguous().numpy().tobytes()
+        data += bytes(-len(data) % MULTIPLE)
+    return Packed(bytes(data), places)
+
+
+def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
+    """Return an mLSTM's weights, int8 matrices and fp32 the rest, padded with zeros.
+
+    A name that ends in `.scale` holds a number per row of the matrix before it, in which weight
+    norm is folded: the rows are those of the model's file, or rounded as it would round them.
+    Units are padded to a multiple of 16; they stay zero, whatever is read.
+    """
+    stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
+    H = model.config.hidden_size
+    tensors = _matrix("embedding", stored, "embedding.weight")
+    for index in range(model.config.layers):
+        of = f"layers.{index}."
+        tensors |= _joined(
+            f"{of}w_x",
+            _matrix("m", stored, f"{of}w_mx", f"{of}g_mx", unit_rows=H),
+            _matrix("x", stored, f"{of}w_x", f"{of}g_x", unit_rows=H),
+        )
+        tensors |= _matrix(f"{of}w_mh", stored, f"{of}w_mh", f"{of}g_mh", unit_rows=H)
+        tensors |= _matrix(f"{of}w_h", stored, f"{of}w_h", f"{of}g_h", unit_rows=H)
+        tensors[f"{of}b"] = _pad_units(stored[f"{of}b"], H)  # [4H]
+    tensors |= _matrix("decoder", stored, "decoder.weight")
+    tensors["decoder.b"] = stored["decoder.bias"]
+    return tensors
+
+
+def padded(size: int) -> int:
+    """Return the next multiple of 16."""
+    return size + -size % MULTIPLE
+
+
+def pad_columns(rows: Tensor) -> Tensor:
+    """Pad each row with zeros to a multiple of 16."""
+    return F.pad(rows, (0, -rows.shape[1] % MULTIPLE))
+
+
+def _matrix(
+    name: str, stored: Mapping[str, Tensor], key: str, gain: str = "", *, unit_rows: int = 0
+) -> dict[str, Tensor]:
+    """Return a matrix and the scale of its rows; unit_rows: H, where its rows are units."""
+    matrix, scale = stored[key], stored[key + SCALE]
+    if gain in stored:  # weight norm: the stored rows' lengths do not matter
+        lengths = matrix.double().norm(dim=1).clamp(min=1)  # integers: of zeros, or at least 1
+        scale = (stored[gain].double() / lengths).float()
+    if unit_rows:
+        matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
+    return {name: pad_columns(matrix), name + SCALE: scale}
+
+
+def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return matrices as one, with the rows of the first one first."""
+    parts, scales = zip(*(matrix.values() for matrix in matrices), strict=True)
+    return {name: torch.cat(parts), name + SCALE: torch.cat(scales)}
+
+
+def _pad_units(rows: Tensor, H: int) -> Tensor:
+    """Pad the units of each gate, [G * H, ...], with zeros to a multiple of 16."""
+    gates = rows.unflatten(0, (-1, H))  # [G, H, ...]
+    padding = (0, 0) * (rows.dim() - 1) + (0, -H % MULTIPLE)
+    return F.pad(gates, padding).flatten(0, 1)

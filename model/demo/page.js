@@ -1,0 +1,422 @@
+// The page: texts that colour as they are read, and what one may do with them.
+
+const LENGTH = 300; // characters that the model writes at most at one time
+const SPEAK_AFTER = 900; // milliseconds of rest until the result is read out
+const MOST_CHARACTERS = 20000;
+
+const find = (id) => document.getElementById(id);
+const about = JSON.parse(find("data").textContent);
+const worker = new Worker(
+  URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
+const readings = new Map(); // slot: Reading
+const waiting = new Map(); // slot: what takes the worker's messages for code that waits for them
+let unit = about.unit, current = null, writer = null, serial = 0;
+
+const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.charCodeAt(0)).buffer;
+const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
+const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+const clipped = (value) => Math.max(-1, Math.min(1, value));
+const isKnown = () => unit === about.neuron; // what its high values mean
+const polarity = () => (isKnown() ? about.polarity : 1);
+const limit = () => about.limits[unit];
+const shadedBy = () => document.querySelector("input[name=shade]:checked").value;
+
+// One text: its letters, what was said of it, its elements.
+class Reading {
+  constructor(slot, name) {
+    this.slot = slot;
+    this.pieces = [];
+    this.values = [];
+    this.odds = [];
+    this.verdict = null;
+    this.element = find("reading").content.cloneNode(true).firstElementChild;
+    this.text = this.element.querySelector("textarea");
+    this.mirror = this.element.querySelector(".mirror");
+    this.text.id = "text" + slot;
+    this.text.maxLength = MOST_CHARACTERS;
+    this.name(name);
+    this.element.querySelector(".close").hidden = slot === 0;
+    this.element.querySelector(".close").onclick = () => uncompare();
+    this.text.oninput = () => this.changed();
+    this.text.onfocus = () => (current = this);
+    this.text.onkeydown = (event) => this.pressed(event);
+    find("readings").append(this.element);
+    labelReadout(this);
+  }
+
+  name(name) {
+    this.element.querySelector("h2").textContent = name;
+    this.text.setAttribute("aria-label", name);
+  }
+
+  set(text) {
+    this.text.value = text.slice(0, MOST_CHARACTERS);
+    this.changed();
+  }
+
+  // Read the text as it is now; by the model, when it writes itself.
+  changed(byModel = false) {
+    if (!byModel) stop();
+    const { bytes, pieces, suffix } = encode(this.text.value, about.profile);
+    this.pieces = pieces;
+    this.serial = ++serial;
+    this.verdict = null;
+    this.letters();
+    worker.postMessage({ order: "read", slot: this.slot, serial, bytes, suffix });
+    remember();
+  }
+
+  // Make the mirror show the pieces; elements stay where the text does.
+  letters() {
+    const spans = this.mirror.children, { lastChild } = this.mirror;
+    if (lastChild && lastChild.nodeType === Node.TEXT_NODE) lastChild.remove();
+    this.pieces.forEach((piece, index) => {
+      const span = spans[index] ?? this.mirror.appendChild(document.createElement("span"));
+      if (span.textContent !== piece.shown) {
+        span.textContent = piece.shown;
+        span.className = "";
+      }
+    });
+    while (spans.length > this.pieces.length) spans[spans.length - 1].remove();
+    if (this.text.value.endsWith("\n")) this.mirror.append("\u200b"); // gives the last line height
+  }
+
+  // Take what the worker says of bytes from a place on.
+  take({ serial, from, values, odds, done, verdict }) {
+    values.forEach((value, index) => (this.values[from + index] = value));
+    odds.forEach((value, index) => (this.odds[from + index] = value));
+    this.paint(from);
+    if (!done || serial !== this.serial) return;
+    this.verdict = verdict;
+    this.tell();
+  }
+
+  // The share of the scale, -1 to 1, that a byte's letter shows.
+  share(byte) {
+    if (shadedBy() === "unit") return clipped((polarity() * this.values[byte]) / limit());
+    return 2 * sigmoid(this.odds[byte]) - 1;
+  }
+
+  paint(from = 0) {
+    this.pieces.forEach(({ end }, index) => {
+      if (end < from) {
+        if (end < 0) this.mirror.children[index].className = "";
+        return;
+      }
+      const share = this.share(end), span = this.mirror.children[index];
+      if (Number.isNaN(share)) return; // not read yet
+      span.className = share < 0 ? "low" : "high";
+      span.style.setProperty("--share", Math.abs(share).toFixed(3));
+    });
+    this.draw();
+  }
+
+  // The line under the text: from its first letter to its last.
+  draw() {
+    const ends = this.pieces.map(({ end }) => end).filter((end) => end >= 0);
+    const shares = ends.map((end) => this.share(end)).filter((share) => !Number.isNaN(share));
+    const wide = 1000 / Math.max(ends.length - 1, 1);
+    const points = shares.map((share, index) => `${(index * wide).toFixed(1)},${(50 - 48 * share).toFixed(1)}`);
+    const last = ((shares.length - 1) * wide).toFixed(1);
+    const line = points.length ? "M" + points.join("L") : "";
+    this.element.querySelector(".line").setAttribute("d", line);
+    this.element.querySelector(".area").setAttribute("d", line && `${line}L${last},50L0,50Z`);
+  }
+
+  get probability() {
+    return this.verdict && about.classifier ? sigmoid(this.verdict.odds) : null;
+  }
+
+  // Show, and after a rest say, what the text comes to.
+  tell() {
+    const value = polarity() * this.verdict.value, { probability } = this;
+    gauge(this.element.querySelector(".unit"), signed(value), clipped(value / limit()));
+    if (probability !== null)
+      gauge(this.element.querySelector(".probability"), percent(probability), 2 * probability - 1);
+    const words = `unit ${unit} at ${signed(value)}`;
+    const said = probability === null ? words : `${percent(probability)} ${about.poles[1]}, ${words}`;
+    this.element.querySelector(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
+    clearTimeout(this.speaking);
+    this.speaking = setTimeout(() => (this.element.querySelector(".spoken").textContent = said), SPEAK_AFTER);
+    difference();
+  }
+
+  pressed(event) {
+    if (event.key === "Escape") {
+      this.leaving = !writer; // the next Tab leaves
+      stop();
+    } else if (event.key === "Tab" && !event.shiftKey && !this.leaving) {
+      event.preventDefault();
+      writeOn(this);
+    } else if (event.key !== "Tab") this.leaving = false;
+  }
+}
+
+function percent(probability) {
+  if (probability < 0.001 || probability > 0.999) return probability < 0.5 ? "< 0.1 %" : "> 99.9 %";
+  return `${(100 * probability).toFixed(1)} %`;
+}
+
+function gauge(element, text, share) {
+  element.querySelector("output").textContent = text;
+  const bar = element.querySelector("i");
+  bar.className = share < 0 ? "low" : "high";
+  bar.style.setProperty("--to", (0.5 + share / 2).toFixed(3));
+}
+
+function labelReadout({ element }) {
+  const positive = element.querySelector(".probability");
+  positive.hidden = !about.classifier;
+  if (about.classifier) positive.querySelector(".name").textContent = about.poles[1];
+  element.querySelector(".unit .name").textContent = `unit ${unit}`;
+}
+
+// -- writing
+
+async function writeOn(reading) {
+  stop();
+  await ready;
+  const text = about.profile.clean ? reading.text.value.trimEnd() : reading.text.value;
+  if (text !== reading.text.value) reading.set(text);
+  writer = { reading, number: ++serial, count: 0 };
+  find("write").textContent = "Stop";
+  say("writing");
+  const { slot } = reading, { number } = writer;
+  worker.postMessage({ order: "write", slot, number, length: LENGTH, ...manner() });
+}
+
+function manner() {
+  const value = polarity() * Number(find("value").value);
+  return {
+    temperature: Number(find("temperature").value),
+    held: find("hold").checked ? { unit, value } : null,
+  };
+}
+
+// The sliders move while it writes, too.
+function steer() {
+  if (writer) worker.postMessage({ order: "steer", ...manner() });
+}
+
+function stop() {
+  if (!writer) return;
+  writer = null;
+  worker.postMessage({ order: "stop" });
+  find("write").textContent = "Write on";
+  say("");
+}
+
+function written({ number, written: text, ended }) {
+  if (number !== writer?.number) return; // of one that was stopped
+  if (ended) return ending();
+  const { reading } = writer, { text: area } = reading;
+  const atEnd = area.selectionEnd === area.value.length;
+  area.value += text;
+  if (atEnd) area.setSelectionRange(area.value.length, area.value.length);
+  writer.count += text.length;
+  reading.changed(true);
+}
+
+function ending() {
+  const { count } = writer;
+  stop();
+  say(count < LENGTH ? "the model ended the review" : `${count} characters written`);
+}
+
+// -- two texts
+
+function compare(text = "") {
+  if (readings.has(1)) return;
+  readings.set(1, new Reading(1, "Second text"));
+  readings.get(0).name("First text");
+  readings.get(1).set(text);
+  find("compare").hidden = true;
+}
+
+function uncompare() {
+  stop();
+  readings.get(1).element.remove();
+  readings.delete(1);
+  readings.get(0).name("Your text");
+  find("compare").hidden = false;
+  difference();
+  remember();
+  readings.get(0).text.focus(); // and it is the current one
+}
+
+function difference() {
+  const line = find("difference"), [one, other] = [readings.get(0), readings.get(1)];
+  line.hidden = !(one?.verdict && other?.verdict);
+  if (line.hidden) return;
+  const gap = polarity() * (one.verdict.value - other.verdict.value);
+  const first = `Unit ${unit}: the ${gap < 0 ? "second" : "first"} text is higher by ${Math.abs(gap).toFixed(2)}.`;
+  const share = one.probability - other.probability;
+  const points = `${(100 * Math.abs(share)).toFixed(1)} points`;
+  const second = `The ${share < 0 ? "second" : "first"} is more likely ${about.classifier && about.poles[1]}, by ${points}.`;
+  line.textContent = about.classifier ? `${second} ${first}` : first;
+}
+
+// -- the address
+
+let remembering = 0;
+
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    const address = fragment();
+    if (location.hash.slice(1) !== address) history.replaceState(null, "", "#" + address);
+  }, 400);
+}
+
+function fragment() {
+  const parts = new URLSearchParams();
+  parts.set("text", readings.get(0).text.value);
+  if (readings.has(1)) parts.set("with", readings.get(1).text.value);
+  if (unit !== about.unit) parts.set("unit", unit);
+  return parts.toString();
+}
+
+// Show what the address asks for; true where it asks for something.
+function recall() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  if (!parts.has("text")) return false;
+  if (parts.has("unit")) look(Number(parts.get("unit")));
+  readings.get(0).set(parts.get("text"));
+  if (parts.has("with")) readings.has(1) ? readings.get(1).set(parts.get("with")) : compare(parts.get("with"));
+  return true;
+}
+
+async function share() {
+  const address = location.href.split("#")[0] + "#" + fragment();
+  history.replaceState(null, "", "#" + fragment());
+  try {
+    await navigator.clipboard.writeText(address);
+    say("the link is copied");
+  } catch {
+    say("the link is this page's address");
+  }
+}
+
+// -- settings
+
+function look(wanted) {
+  if (!Number.isInteger(wanted) || wanted < 0 || wanted >= about.units) return;
+  unit = wanted;
+  find("unit").value = unit;
+  for (const name of document.querySelectorAll(".unit-name")) name.textContent = unit;
+  find("note").textContent = isKnown()
+    ? `High means ${about.poles[1]}: the unit is turned so.`
+    : "As the model has it: what high means is not known.";
+  const [low, high] = isKnown() ? about.poles : ["low", "high"];
+  for (const name of document.querySelectorAll(".low-name")) name.textContent = low;
+  for (const name of document.querySelectorAll(".high-name")) name.textContent = high;
+  legend(low, high);
+  const slider = find("value"), most = 2 * limit();
+  Object.assign(slider, { min: -most, max: most, step: most / 40, value: limit() });
+  slider.oninput();
+  readings.forEach(labelReadout);
+  worker.postMessage({ order: "unit", unit });
+  remember();
+}
+
+function legend(low, high) {
+  const [lowest, highest] = shadedBy() === "unit" ? [low, high] : about.poles;
+  find("lowest").textContent = lowest;
+  find("highest").textContent = highest;
+}
+
+function say(text) {
+  find("status").textContent = text;
+}
+
+function build() {
+  for (const text of about.examples) {
+    const chip = document.createElement("button");
+    chip.textContent = text;
+    chip.onclick = () => readings.get(0).set(text);
+    find("examples").append(chip);
+  }
+  find("value").oninput = () => {
+    find("held").textContent = signed(Number(find("value").value));
+    find("value").setAttribute("aria-valuetext", find("held").textContent);
+    steer();
+  };
+  find("temperature").oninput = () => {
+    find("warmth").textContent = Number(find("temperature").value).toFixed(2);
+    steer();
+  };
+  find("temperature").oninput();
+  find("hold").onchange = steer;
+  find("value").onpointerdown = find("value").onkeydown = () => (find("hold").checked = true);
+  find("unit").max = about.units - 1;
+  find("unit").onchange = () => look(find("unit").valueAsNumber);
+  find("palette").onchange = ({ target }) => (document.documentElement.dataset.palette = target.checked ? "blind" : "");
+  find("shade").hidden = !about.classifier;
+  find("shade").onchange = () => {
+    look(unit);
+    readings.forEach((reading) => reading.paint());
+  };
+  find("write").onclick = () => (writer ? stop() : writeOn(current));
+  find("compare").onclick = () => compare();
+  find("share").onclick = share;
+  addEventListener("hashchange", () => location.hash.slice(1) !== fragment() && recall());
+}
+
+// -- for the browser's console, and for tests: the same model without the page around it
+
+const told = { values: [], odds: [] }; // what the last text has in common is not told again
+
+// Read a text; the unit's value and the probability as Python has them, and those of every byte.
+function read(text) {
+  const { bytes, suffix } = encode(text, about.profile);
+  return asked("read", { bytes, suffix }, (answer, done) => {
+    for (const name of ["values", "odds"]) told[name].splice(answer.from, Infinity, ...answer[name]);
+    if (!answer.done) return;
+    const { value, odds } = answer.verdict;
+    const probability = odds === null ? null : sigmoid(odds);
+    done({ bytes: [...bytes], value, probability, values: [...told.values], odds: [...told.odds] });
+  });
+}
+
+// Write on from a text without hurry; held: {unit, value} or null.
+async function write(text, { length = 100, temperature = 0, held = null } = {}) {
+  await read(text);
+  let all = "";
+  return asked("write", { length, temperature, held, pace: 0 }, ({ written: more, ended }, done) => {
+    all += more ?? "";
+    if (ended) done(all);
+  });
+}
+
+async function asked(order, details, take) {
+  await ready;
+  const slot = "console", number = ++serial;
+  return new Promise((done) => {
+    waiting.set(slot, (answer) => take(answer, done));
+    worker.postMessage({ order, slot, number, serial: number, ...details });
+  });
+}
+
+// -- the start
+
+const ready = new Promise((begun, failed) => {
+  worker.onerror = (event) => failed(new Error(event.message));
+  worker.onmessage = ({ data }) => {
+    if (data.ready) begun();
+    else if (waiting.has(data.slot)) waiting.get(data.slot)(data);
+    else if ("verdict" in data) readings.get(data.slot)?.take(data);
+    else written(data);
+  };
+});
+
+build();
+readings.set(0, (current = new Reading(0, "Your text")));
+say("waking the model");
+{
+  const [module, packed] = [binary("module"), binary("weights")];
+  worker.postMessage({ order: "start", module, packed, about }, [module, packed]);
+}
+look(unit);
+if (!recall()) readings.get(0).set(about.examples[0]);
+ready.then(() => say(""), (error) => say(`the model could not start: ${error.message}`));
+window.sentimentNeuron = { ready, read, write };

@@ -1,0 +1,168 @@
+"""The page as one file: template, style and programs filled in, and the model as base64."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..classifiers.classifier import Classifier
+from ..classifiers.fitted import Fitted
+from ..errors import InputError
+from ..files.storage import write_atomically
+from ..files.weights import LoadedModel
+from ..text.tokenizer import BYTES
+from ..trace import trace
+from .packing import Packed, pack, pad_columns, padded, page_tensors
+
+FOLDER = Path(__file__).parent
+TITLE = "The sentiment neuron"
+PROFILES = {"openai": True, "raw": False}  # those that encoding.js knows: does it clean a text?
+EXAMPLES = (
+    "I loved it. Warm, funny, and over too soon.",
+    "It broke after two days. A waste of money.",
+    "It started well, but the ending was a terrible let-down.",
+    "I expected little, and was delighted by all of it.",
+)
+
+
+def write_demo(
+    loaded: LoadedModel,
+    classifier: Fitted | None,
+    path: Path,
+    title: str = TITLE,
+    *,
+    unit: int | None = None,
+) -> None:
+    """Write a page in which the model reads and writes; whole or not at all.
+
+    classifier: of two classes, for the probability and the sign of its unit; what cannot be said
+    without one, the page does not show. unit: the one to look at first; absent, the classifier's,
+    else the one that moves most. Raises InputError for a model that the page cannot compute.
+    """
+    page = demo_page(loaded, classifier, title, unit=unit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+
+
+def demo_page(
+    loaded: LoadedModel, classifier: Fitted | None, title: str, *, unit: int | None = None
+) -> str:
+    """Return the page that `write_demo` writes."""
+    _check(loaded)
+    known = classifier if isinstance(classifier, Classifier) and classifier.is_binary else None
+    packed = _packed(loaded, known)
+    script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
+    style = _program("page.css")
+    content = {
+        "title": html.escape(title),
+        "about": html.escape(_about(loaded, classifier, known)),
+        "style": style,
+        "style_digest": _digest(style),
+        "script": script,
+        "script_digest": _digest(script),
+        "worker": "\n".join(_program(name) for name in ("engine.js", "worker.js")),
+        "module": _base64((FOLDER / "mlstm.wasm").read_bytes()),
+        "weights": _base64(packed.data),
+        "data": _script_safe(_description(loaded, known, packed.places, unit)),
+    }
+    # One pass: a title that looks like a placeholder is not one.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _program("page.html"))
+
+
+def _check(loaded: LoadedModel) -> None:
+    """Raise InputError unless the page can compute what the model computes."""
+    cell = loaded.model.config.cell
+    if cell != "mlstm":
+        raise InputError(f"{loaded.folder}: the page computes the cell mlstm; this one is {cell}")
+    if loaded.tokenizer.kind != BYTES.kind:
+        raise InputError(f"{loaded.folder}: the page reads bytes, and this model has a vocabulary")
+    if loaded.profile.name not in PROFILES:
+        raise InputError(
+            f"{loaded.folder}: the page knows the text profiles {', '.join(PROFILES)}; this "
+            f"model's is {loaded.profile.name}"
+        )
+
+
+def _packed(loaded: LoadedModel, classifier: Classifier | None) -> Packed:
+    tensors = page_tensors(loaded.model)
+    if classifier is not None:
+        rows = classifier.coefficients.reshape(len(classifier.pooling), -1)  # [poolings, H]
+        tensors["coefficients"] = pad_columns(torch.from_numpy(rows).float())
+    return pack(tensors)
+
+
+def _description(
+    loaded: LoadedModel, classifier: Classifier | None, places: Mapping[str, int], unit: int | None
+) -> dict[str, Any]:
+    """Return what the page's programs need to know."""
+    config, profile = loaded.model.config, loaded.profile
+    ranges = _ranges(loaded)
+    if unit is None:
+        unit = classifier.neuron if classifier else int(ranges.argmax())
+    config.check_unit(unit, -1)
+    return {
+        "units": config.hidden_size,
+        "padded_units": padded(config.hidden_size),
+        "padded_embedding": padded(config.embedding_size),
+        "layers": config.layers,
+        "symbols": config.symbols,
+        "unit": unit,
+        "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
+        "neuron": classifier and classifier.neuron,
+        "polarity": classifier and classifier.polarity,
+        "poles": classifier and classifier.classes,
+        "classifier": classifier
+        and {"intercept": float(classifier.intercept), "pooling": classifier.pooling},
+        "profile": {
+            "prefix": profile.prefix,
+            "suffix": profile.suffix,
+            "clean": PROFILES[profile.name],
+        },
+        "examples": EXAMPLES,
+        "places": places,
+    }
+
+
+def _ranges(loaded: LoadedModel) -> np.ndarray:
+    """Return how far each unit goes from zero over the examples: float32 [H], above zero."""
+    values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in EXAMPLES]))
+    return np.abs(values).max(axis=0).clip(min=1e-3)
+
+
+def _about(loaded: LoadedModel, classifier: Fitted | None, known: Classifier | None) -> str:
+    folder = loaded.folder
+    name = folder.parent.name if folder.name == "model" else folder.name
+    text = f"{name}: a byte-level multiplicative LSTM of {loaded.model.config.hidden_size:,} units."
+    if classifier is None:
+        text += " No classifier goes with it: the page shows its units, and no probability."
+    elif known is None:
+        text += (
+            f" Its classifier ({', '.join(classifier.classes)}) is not one of two classes on single"
+            " units: the page shows its units, and no probability."
+        )
+    return text
+
+
+def _program(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return what the page's policy allows to run or to style it: this text, and no other."""
+    return _base64(hashlib.sha256(text.encode()).digest())
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _script_safe(content: Mapping[str, Any]) -> str:
+    """Return JSON that no HTML parser takes for the end of its element."""
+    return json.dumps(content).replace("<", "\\u003c")

@@ -1,0 +1,87 @@
+// What the page asks of the model, beside the page's own thread: it never waits for a reading.
+
+const SLICE = 30; // milliseconds of reading between two looks at what has come in
+const PACE = 18; // milliseconds between two written characters, for the eye
+
+let engine, unit, pumping = false;
+let writer = null; // that is at work
+const slots = new Map(); // name: {reading, serial, suffix, told}
+
+const pause = (milliseconds = 0) => new Promise((done) => setTimeout(done, milliseconds));
+
+const ORDERS = {
+  async start({ module, about, packed }) {
+    engine = await Engine.create(module, about, packed);
+    unit = about.unit;
+    postMessage({ ready: true });
+  },
+  // Read these bytes, in all; what of them is read already is not read again.
+  read({ slot, serial, bytes, suffix }) {
+    const found = slots.get(slot) ?? { reading: new Reading(engine) };
+    const told = found.reading.aim(bytes);
+    slots.set(slot, Object.assign(found, { serial, suffix, told, pending: true }));
+    pump();
+  },
+  // Look at another unit: what was read is read again.
+  unit(order) {
+    unit = order.unit;
+    for (const slot of slots.values()) {
+      slot.reading.restart();
+      Object.assign(slot, { told: 0, pending: true });
+    }
+    pump();
+  },
+  // Write on from the end of what a slot reads.
+  async write({ slot, number, length, temperature, held, pace = PACE }) {
+    const { reading } = slots.get(slot);
+    const mine = (writer = new Writer({ temperature, held }));
+    while (!reading.done) await pause(SLICE);
+    mine.begin(reading.here.copy());
+    for (let room = length; room > 0 && mine === writer; room--) {
+      const text = mine.character();
+      if (text === "\n") break; // the review is at its end
+      postMessage({ slot, number, written: text });
+      await pause(pace);
+    }
+    postMessage({ slot, number, ended: true });
+  },
+  // Go on writing in another manner.
+  steer({ temperature, held }) {
+    if (writer) Object.assign(writer, { temperature, held });
+  },
+  stop() {
+    writer = null;
+  },
+};
+
+// One after the other: nothing is read before the model is there.
+let started = Promise.resolve();
+onmessage = ({ data }) => {
+  if (data.order === "start") started = ORDERS.start(data);
+  else started.then(() => ORDERS[data.order](data));
+};
+
+async function pump() {
+  if (pumping) return;
+  pumping = true;
+  for (let found; (found = nextPending()); await pause()) advance(...found);
+  pumping = false;
+}
+
+function nextPending() {
+  return [...slots].find(([, slot]) => slot.pending);
+}
+
+function advance(name, slot) {
+  const { reading, suffix, serial } = slot;
+  const done = reading.advance(performance.now() + SLICE, unit);
+  const from = slot.told;
+  slot.told = reading.here.count;
+  slot.pending = !done;
+  postMessage({
+    slot: name, serial, from, done,
+    values: reading.values.slice(from),
+    odds: reading.odds.slice(from),
+    verdict: done ? reading.verdict(suffix, unit) : null,
+  });
+}

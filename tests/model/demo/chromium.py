@@ -1,0 +1,96 @@
+"""A page in headless Chromium, driven over ChromeDriver's own protocol (W3C WebDriver)."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-dev-shm-usage",
+)
+KEYS = {"Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Left": "\ue012"}
+PATIENCE = 60_000  # milliseconds for one script
+
+
+class Browser:
+    """A session; every method is one request."""
+
+    def __init__(self, session: str):
+        self._session = session
+
+    def ask(self, path: str, content: dict[str, Any] | None = None) -> Any:
+        """Return the answer to a request: a POST of content, or a GET where there is none."""
+        return _answer(f"{self._session}/{path}", content)
+
+    def open(self, address: str) -> None:
+        """Load a page."""
+        self.ask("url", {"url": address})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Return what a function's body returns, once its promise has been kept."""
+        body = (
+            "const done = arguments[arguments.length - 1];"
+            f"(async function () {{ {script} }})(...arguments)"
+            ".then((value) => done({ value }), (error) => done({ error: String(error) }));"
+        )
+        answer = self.ask("execute/async", {"script": body, "args": list(arguments)})
+        assert "error" not in answer, answer
+        return answer.get("value")
+
+    def type(self, selector: str, text: str) -> None:
+        """Press keys in an element; ChromeDriver has none for characters beyond U+FFFF."""
+        found = self.ask("element", {"using": "css selector", "value": selector})
+        self.ask(f"element/{next(iter(found.values()))}/value", {"text": text})
+
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        """Ask for what WebDriver has no word for."""
+        return self.ask("goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def picture(self, path: Path) -> None:
+        """Write what one sees as PNG."""
+        path.write_bytes(base64.b64decode(self.ask("screenshot")))
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[Browser]:
+    """Start Chromium with an empty profile in a folder, and end it."""
+    process = subprocess.Popen(
+        [DRIVER or "", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        ports = (re.search(r"started successfully on port (\d+)", line) for line in process.stdout)
+        address = f"http://127.0.0.1:{next(filter(None, ports))[1]}"
+        arguments = [*FLAGS, f"--user-data-dir={folder}"]
+        options = {"binary": CHROMIUM, "args": arguments}
+        wanted = {"goog:chromeOptions": options, "timeouts": {"script": PATIENCE}}
+        found = _answer(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
+        session = f"{address}/session/{found['sessionId']}"
+        yield Browser(session)
+        _answer(session, None, method="DELETE")
+    finally:
+        process.terminate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _answer(address: str, content: dict[str, Any] | None, method: str | None = None) -> Any:
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(address, data, method=method)
+    local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with local.open(request, timeout=PATIENCE / 1000 + 10) as answer:
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        raise AssertionError(json.load(error)["value"]["message"]) from error

@@ -1,0 +1,90 @@
+"""Models small enough for a test, and what Python says where the page says it."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from model.classifiers.classifier import Classifier
+from model.features import Pooling
+from model.files.quantization import dequantize, quantize
+from model.files.weights import LoadedModel, save_model
+from model.language_model import ModelConfig, build_model
+from model.sampling import Clamp, Reader
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
+from model.text.utf8 import START, Continuations
+from model.trace import trace
+
+POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: v.max(0)}
+POOLS["min"] = lambda v: v.min(0)
+
+
+def small_model(folder, profile="openai", **architecture) -> LoadedModel:
+    """An untrained model that is sure of what it writes; wider recurrences would be chaotic."""
+    config = ModelConfig(**{"hidden_size": 20, "embedding_size": 7, **architecture})
+    model = build_model(config, seed=3).eval()
+    model.decoder.weight.data.mul_(20)
+    save_model(folder, model, text_profile(profile), {})
+    return LoadedModel(model, text_profile(profile), folder)
+
+
+def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:
+    """A binary classifier that leans on every unit."""
+    size = loaded.model.config.hidden_size * len(pooling)
+    coefficients = np.random.default_rng(5).normal(size=size).astype(np.float32)
+    poles = ("negative", "positive")
+    pooled = {"pooling": tuple(pooling), "neuron_pooling": pooling[0]}
+    return Classifier(coefficients, 0.25, poles, 4, -1, "digest", **pooled)
+
+
+def as_8_bit(loaded: LoadedModel) -> LoadedModel:
+    """The model with the weights that the page has."""
+    model = build_model(loaded.model.config, seed=0).eval()
+    model.load_state_dict(dequantize(quantize(loaded.model.state_dict())))
+    return LoadedModel(model, loaded.profile, loaded.folder)
+
+
+def python_says(
+    loaded: LoadedModel, classifier: Classifier | None, text: str, unit: int
+) -> dict[str, Any]:
+    """Return the unit after every byte of a text, and the log-odds that a classifier ends with."""
+    (values,) = trace(loaded.model, [loaded.tokens(text)])  # [n, H]
+    odds = None
+    if classifier is not None:
+        pooled = np.concatenate([POOLS[pooling](values) for pooling in classifier.pooling])
+        odds = float(classifier.decide(pooled[None])[0])
+    return {"values": values[:, unit], "odds": odds}
+
+
+def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | None) -> str:
+    """Return the likeliest characters after a text, to its line's end at most, clamped then.
+
+    (`generate` clamps a unit from the first byte of its prompt on, and the page from the end of
+    what has been typed.)
+    """
+    reader, utf8 = Reader(loaded.model), Continuations(BYTES.spellings)
+    for byte in loaded.profile.opening(text):
+        reader.read(np.array([byte]))
+    if clamp is not None:
+        reader.clamp, reader.state = clamp, clamp.apply(reader.state)
+    written, state = bytearray(), START
+    while written[-1:] != b"\n" and (state != START or len(written.decode()) < length):
+        scores = np.where(utf8.allowed(state, 4), reader.logits()[0], -np.inf)
+        written.append(int(scores.argmax()))
+        state = utf8.next_state(state, written[-1])
+        reader.read(np.array([written[-1]]))
+    return written.decode().rstrip("\n")
+
+
+def part(page: str, name: str) -> str:
+    """Return what one element of the page holds."""
+    (found,) = re.findall(rf'<script type="[^"]*" id="{name}">(.*?)</script>', page, re.DOTALL)
+    return found
+
+
+def about(page: str) -> dict[str, Any]:
+    """Return the page's description of its model."""
+    return json.loads(part(page, "data"))

@@ -1,0 +1,218 @@
+"""The page in headless Chromium: what a person does with it, and its numbers against Python's."""
+
+import math
+import random
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from model.classifiers.fitted import find_classifier, load_fitted
+from model.demo import write_demo
+from model.files.weights import load_model
+from tests.model.demo.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
+from tests.model.demo.models import as_8_bit, python_says, small_classifier, small_model
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="needs chromium and chromedriver (Debian: chromium, chromium-driver)",
+)
+
+CLOSE = 1e-3  # what the page promises
+TEXTS = [
+    "",
+    "I loved it.",
+    "  It broke\nafter two days.\n\n ",
+    "Tom &amp; Jerry &lt;3 &eacute;t&eacute; &notanentity; &#8217; &#x1F600; &#1; &nbsp;",
+    "emoji: 😀 👩‍👩‍👧 🇫🇷 👍🏽, and a lone &#xD800; one",
+    "فيلم رائع جدا، أحببته كثيرا",
+    "\u3000wide\u2003spaces\x1f",
+    "naïve café, 很好, ไม่ชอบ",
+]
+WORDS = [
+    *("the", "film", "battery", "lamp", "it", "was", "is", "not", "and", "but", "very", "great"),
+    *("awful", "love", "hate", "broke", "works", "réussi", "&amp;", "100%", "$5", "...", "\n"),
+    *("😀", "👎", "👩‍👩‍👧", "جميل", "سيء", "الكتاب"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A page of a small model, and that model."""
+    folder = tmp_path_factory.mktemp("small")
+    loaded = small_model(folder / "model")
+    write_demo(loaded, small_classifier(loaded), folder / "page.html")
+    return folder / "page.html", as_8_bit(loaded)
+
+
+@pytest.fixture
+def page(chromium, small):
+    """The small model's page, newly loaded, awake, without a text."""
+    chromium.open("about:blank")
+    chromium.open(small[0].as_uri() + "#text=")
+    chromium.run("await sentimentNeuron.ready")
+    return chromium
+
+
+def until(page: Browser, condition: str):
+    """Wait until an expression of the page is true; return its value."""
+    for _ in range(200):
+        if found := page.run(f"return {condition}"):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"never true: {condition}")
+
+
+def texts_of_many_kinds(count: int) -> list[str]:
+    draw = random.Random(7)
+    return [*TEXTS, *(" ".join(draw.choices(WORDS, k=draw.randint(1, 40))) for _ in range(count))]
+
+
+def compare(page: Browser, loaded, classifier, texts) -> None:
+    """Hold the page's numbers against Python's."""
+    for text in texts:
+        found = page.run("return await sentimentNeuron.read(arguments[0])", text)
+        assert bytes(found["bytes"]) == loaded.profile.opening(text), repr(text)
+        expected = python_says(loaded, classifier, text, classifier.neuron)
+        read, values = len(found["bytes"]), expected["values"]
+        assert np.abs(np.array(found["values"]) - values[:read]).max() <= CLOSE, repr(text)
+        assert abs(found["value"] - values[-1]) <= CLOSE, repr(text)
+        probability = classifier.probabilities_of(np.array([expected["odds"]]))[0]
+        assert abs(found["probability"] - probability) <= CLOSE, repr(text)
+
+
+def test_texts_become_the_bytes_and_numbers_of_python(page, small):
+    compare(page, small[1], small_classifier(small[1]), TEXTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["default", "amazon_1024"])
+def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
+    loaded = load_model(name)
+    classifier = load_fitted(loaded, find_classifier(loaded), "")
+    write_demo(loaded, classifier, tmp_path / "page.html")
+    chromium.open((tmp_path / "page.html").as_uri())
+    compare(chromium, loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
+
+
+def test_letters_are_coloured_as_one_types(page, small):
+    page.type("#text0", "Good: né!")
+    until(page, "readings.get(0).verdict !== null")
+    shown = page.run(
+        "return [...document.querySelectorAll('.mirror span')].map((s) => s.innerText)"
+    )
+    assert shown == list("Good: né!")
+    shares = page.run(
+        "return [...document.querySelectorAll('.mirror span')].map((span) =>"
+        "(span.className === 'low' ? -1 : 1) * span.style.getPropertyValue('--share'))"
+    )
+    loaded, (_, limits) = small[1], page.run("return [about.unit, about.limits]")
+    values = python_says(loaded, None, "Good: né!", 4)["values"]
+    places = [2, 3, 4, 5, 6, 7, 8, 10, 11]  # of each letter's last byte
+    expected = np.clip(-values[places] / limits[4], -1, 1)  # polarity -1: the unit is turned
+    np.testing.assert_allclose(shares, expected, atol=1e-3)
+    before = page.run("return document.querySelector('.probability output').innerText")
+    page.type("#text0", " Bad?")
+    until(page, "readings.get(0).verdict !== null")
+    assert page.run("return document.querySelector('.probability output').innerText") != before
+    until(page, "document.querySelector('.spoken').innerText.includes('positive')")
+
+
+def test_tab_writes_on_and_escape_lets_one_leave(page):
+    page.type("#text0", "So good ")
+    page.type("#text0", KEYS["Tab"])
+    text = until(page, "readings.get(0).text.value.length > 12 && readings.get(0).text.value")
+    assert text.startswith("So good")
+    page.type("#text0", KEYS["Escape"])
+    stopped = page.run("return readings.get(0).text.value")
+    time.sleep(0.2)
+    assert page.run("return readings.get(0).text.value") == stopped
+    page.type("#text0", KEYS["Escape"] + KEYS["Tab"])
+    assert page.run("return document.activeElement.id") != "text0"
+    assert page.run("return readings.get(0).text.value") == stopped
+
+
+def test_a_unit_held_changes_what_is_written(page):
+    script = (
+        "const held = arguments[0] === null ? null : { unit: 4, value: arguments[0] };"
+        "return await sentimentNeuron.write('It is', { length: 30, held })"
+    )
+    free, low, high = (page.run(script, value) for value in (None, -9, 9))
+    assert len({free, low, high}) == 3
+
+
+def test_a_link_holds_both_texts_and_the_unit(page, small):
+    page.run("readings.get(0).set('One & 😀')")
+    page.run("document.getElementById('compare').click()")
+    page.type("#text1", "Two\nlines")
+    page.run("document.getElementById('unit').value = 7; look(7)")
+    until(page, "location.hash.includes('Two')")
+    address = page.run("return location.href")
+    page.open("about:blank")
+    page.open(address)
+    texts = page.run("return [...readings.values()].map(({ text }) => text.value)")
+    assert texts == ["One & 😀", "Two\nlines"]
+    assert page.run("return document.getElementById('unit').value") == "7"
+    assert "Unit 7: the" in until(page, "document.getElementById('difference').innerText")
+
+
+def test_it_fits_a_phone_and_asks_nobody(page):
+    metrics = {"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": True}
+    page.run("document.getElementById('compare').click()")
+    page.type("#text0", "w" * 60)
+    page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+    assert page.run("return document.documentElement.scrollWidth") <= 320
+    page.devtools("Emulation.clearDeviceMetricsOverride")
+    sources = page.run("return performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert all(name.startswith("blob:") for name in sources)
+
+
+def test_whatever_one_can_use_has_a_name(page):
+    page.run("document.getElementById('compare').click()")
+    page.devtools("Accessibility.enable")
+    nodes = page.devtools("Accessibility.getFullAXTree")["nodes"]
+    usable = {"button", "textbox", "slider", "checkbox", "radio", "spinbutton"}
+    named = {
+        node["role"]["value"]: node["name"]["value"]
+        for node in nodes
+        if not node["ignored"] and node["role"]["value"] in usable
+    }
+    assert set(named) == usable
+    assert all(named.values()), named
+
+
+def contrast(page: Browser, palette: str) -> float:
+    """Return the least contrast of a letter with its background, whatever its value."""
+    return page.run(
+        "document.documentElement.dataset.palette = arguments[0];"
+        "const style = getComputedStyle(document.documentElement);"
+        "const hex = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/g)"
+        ".map((part) => parseInt(part, 16));"
+        "const light = (rgb) => rgb.map((part) => part / 255).map((part) => part <= 0.04045"
+        "? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)"
+        ".reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);"
+        "const card = hex('--card'), ink = light(hex('--ink'));"
+        "const most = Number(style.getPropertyValue('--most'));"
+        "return Math.min(...['--high', '--low'].map((name) => {"
+        "const pole = style.getPropertyValue(name).trim().split(' ').map(Number);"
+        "const back = light(card.map((part, index) => part + most * (pole[index] - part)));"
+        "return (Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05); }))",
+        palette,
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("palette", ["", "blind"])
+def test_letters_stay_readable_on_their_colours(page, scheme, palette):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.devtools("Emulation.setEmulatedMedia", features=features)
+    least = contrast(page, palette)
+    assert not math.isnan(least)
+    assert least >= 4.5  # WCAG 2.2, AA

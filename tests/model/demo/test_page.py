@@ -1,0 +1,173 @@
+"""What is written into the page, without running it."""
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model.classifiers.classifier import Classifier
+from model.classifiers.fitted import find_classifier, load_fitted
+from model.demo import write_demo
+from model.demo.page import demo_page
+from model.errors import InputError
+from model.files.weights import load_model
+from model.text.profiles import text_profile
+from tests.model.demo.models import about, as_8_bit, part, small_classifier, small_model
+from tests.runs import assert_refused, run
+
+TITLE = 'Ann & Bob\'s "</script><b>{{style}}</b>"'
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    return small_model(tmp_path / "small")
+
+
+class Elements(HTMLParser):
+    """Every element by name, and the text of those that are not programs."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.texts = [], {}
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+
+    def handle_data(self, data):
+        self.texts.setdefault(self.names[-1] if self.names else "", data)
+
+
+def tensor(page, name, dtype, *shape):
+    start = about(page)["places"][name]
+    data = base64.b64decode(part(page, "weights"))
+    assert start % 16 == 0
+    values = np.frombuffer(data, dtype, int(np.prod(shape)), start)
+    return torch.from_numpy(values.reshape(shape).copy())
+
+
+def matrix(page, name, rows, columns):
+    """A matrix as the page multiplies by it."""
+    whole = tensor(page, name, np.int8, rows, columns)
+    return whole.float() * tensor(page, f"{name}.scale", np.float32, rows).unsqueeze(1)
+
+
+@pytest.mark.parametrize("weight_norm", [True, False])
+def test_the_weights_are_those_of_the_8_bit_model(tmp_path, weight_norm):
+    H, E, padded = 20, 7, 32
+    loaded = small_model(
+        tmp_path, weight_norm=weight_norm, hidden_size=H, embedding_size=E, layers=2
+    )
+    page = demo_page(loaded, small_classifier(loaded), "Title")
+    expected = as_8_bit(loaded).model.fold()
+    for index, weights in enumerate(expected.layers):
+        wide = 16 if index == 0 else padded
+        found = {
+            "w_x": matrix(page, f"layers.{index}.w_x", 5 * padded, wide),
+            "w_mh": matrix(page, f"layers.{index}.w_mh", padded, padded),
+            "w_h": matrix(page, f"layers.{index}.w_h", 4 * padded, padded),
+            "b": tensor(page, f"layers.{index}.b", np.float32, 4 * padded),
+        }
+        for name, values in found.items():
+            inside = getattr(weights, name)
+            assert values.count_nonzero() == inside.count_nonzero()  # what is added is zero
+            gates = values.unflatten(0, (-1, padded))[:, :H].flatten(0, 1)
+            shown = gates if inside.dim() == 1 else gates[:, : inside.shape[1]]
+            torch.testing.assert_close(shown, inside)
+    out = matrix(page, "decoder", 256, padded)
+    torch.testing.assert_close(out[:, :H], expected.w_out)
+    torch.testing.assert_close(tensor(page, "decoder.b", np.float32, 256), expected.b_out)
+
+
+def test_the_integers_are_those_of_the_shipped_file():
+    loaded = load_model("default")
+    classifier = load_fitted(loaded, find_classifier(loaded), "")
+    page = demo_page(loaded, classifier, "Title")
+    stored = load_file(loaded.folder / "model.safetensors")
+    for name, key in {"layers.0.w_h": "layers.0.w_h", "decoder": "decoder.weight"}.items():
+        assert torch.equal(tensor(page, name, np.int8, *stored[key].shape), stored[key])
+    coefficients = tensor(page, "coefficients", np.float32, *classifier.coefficients.shape)
+    assert np.array_equal(coefficients, classifier.coefficients)
+    described = about(page)
+    assert (described["neuron"], described["polarity"]) == (classifier.neuron, classifier.polarity)
+    assert described["poles"] == ["negative", "positive"]
+
+
+def test_the_page_needs_nothing_but_itself(loaded, tmp_path):
+    path = tmp_path / "new" / "page.html"
+    write_demo(loaded, small_classifier(loaded), path, TITLE)
+    page = path.read_text(encoding="utf-8")
+    assert not re.search(r"https?:|url\(|@import|\bfetch\(|XMLHttpRequest", page)
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', page)
+    assert policy.startswith("default-src 'none'")
+    assert "connect-src" not in policy
+    for tag, directive in (("script", "script-src"), ("style", "style-src")):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+
+
+def test_a_title_is_text_whatever_it_holds(loaded):
+    elements = Elements(demo_page(loaded, None, TITLE))
+    assert elements.texts["title"] == elements.texts["h1"] == TITLE
+    assert elements.names.count("script") == 5  # four of data, one program
+
+
+def test_a_class_cannot_end_the_script_element(loaded):
+    classifier = replace(small_classifier(loaded), classes=("</script>", "<!--<script>"))
+    page = demo_page(loaded, classifier, "Title")
+    assert about(page)["poles"] == ["</script>", "<!--<script>"]
+    assert "</script>" not in part(page, "data")
+
+
+def several_classes(loaded):
+    H = loaded.model.config.hidden_size
+    return Classifier(np.zeros((3, H)), np.zeros(3), ("a", "b", "c"), 0, 1, "digest")
+
+
+@pytest.mark.parametrize("classifier", [lambda loaded: None, several_classes])
+def test_without_two_classes_the_page_shows_units_and_says_so(loaded, classifier):
+    page = demo_page(loaded, classifier(loaded), "Title")
+    assert "no probability" in page
+    described = about(page)
+    assert described["classifier"] is described["neuron"] is described["poles"] is None
+    assert 0 <= described["unit"] < 20
+    assert about(demo_page(loaded, None, "Title", unit=7))["unit"] == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": {"cell": "lstm"}}, "cell"),
+        ({"profile": text_profile("nvidia")}, "nvidia"),
+        ({"unit": 20}, "units 0 to 19"),
+    ],
+)
+def test_a_model_that_the_page_cannot_compute_is_refused(loaded, tmp_path, change, message):
+    unit = change.pop("unit", None)
+    if "model" in change:
+        change["model"] = small_model(tmp_path, **change["model"]).model
+    with pytest.raises(InputError, match=message):
+        demo_page(replace(loaded, **change), None, "Title", unit=unit)
+
+
+def test_a_vocabulary_is_refused(loaded, subwords, subword_model):
+    loaded = replace(loaded, model=subword_model, tokenizer=subwords)
+    with pytest.raises(InputError, match="vocabulary"):
+        demo_page(loaded, None, "Title")
+
+
+def test_the_script_writes_the_page(loaded, tmp_path):
+    path = tmp_path / "page.html"
+    command = ("scripts/demo.py", "--model", loaded.folder, "--output", path)
+    process = run(*command, "--neuron", 3, "--title", "Mine")
+    assert process.returncode == 0, process.stderr
+    assert about(path.read_text())["unit"] == 3
+    assert str(path) in process.stdout
+    assert_refused(run(*command, "--neuron", 20), "units 0 to 19")

@@ -1,0 +1,140 @@
+"""The page's worker and its WebAssembly against Python, without a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.demo.page import FOLDER, demo_page
+from model.sampling import Clamp
+from tests.model.demo.models import (
+    as_8_bit,
+    python_says,
+    python_writes,
+    small_classifier,
+    small_model,
+)
+
+NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
+# fp32 sums in another order, over some hundred steps whose states are about 1.
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+TEXT = "It came in March, and I have worn it every day since. 😀 رائع جدا! " * 3
+ARCHITECTURES = {
+    "one layer": {},
+    "two layers without weight norm": {"layers": 2, "weight_norm": False},
+    "units and columns of full registers": {"hidden_size": 32, "embedding_size": 48},
+    "raw texts": {"profile": "raw"},
+}
+
+needs_node = pytest.mark.skipif(NODE is None, reason="needs node, to run WebAssembly")
+
+
+def told(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
+    """Return what the page's worker answers to orders."""
+    path = tmp_path / "page.html"
+    path.write_text(page, encoding="utf-8")
+    command = [NODE, Path(__file__).with_name("worker.mjs"), path]
+    process = subprocess.run(
+        command, input=json.dumps(orders), capture_output=True, text=True, timeout=60
+    )
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def reading(loaded, text: str) -> dict:
+    """An order to read a text."""
+    profile = loaded.profile
+    suffix = list(profile.suffix.encode())
+    return {"order": "read", "bytes": list(profile.opening(text)), "suffix": suffix}
+
+
+def values_of(messages: list[dict], before: list[float]) -> list[float]:
+    """Return the unit after every byte, where an earlier reading had said `before`."""
+    values = list(before)
+    for message in messages:
+        values[message["from"] :] = message["values"]
+    return values
+
+
+@needs_node
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
+    loaded = small_model(tmp_path / "model", **architecture)
+    classifier = small_classifier(loaded, ("last", "mean", "max", "min"))
+    page = demo_page(loaded, classifier, "Title")
+    writing = {"order": "write", "length": 40, "temperature": 0, "held": None}
+    held = {**writing, "held": {"unit": 6, "value": 2.5}}
+    first, *written = told(page, tmp_path, [reading(loaded, TEXT), writing, held])
+
+    rounded = as_8_bit(loaded)
+    expected = python_says(rounded, classifier, TEXT, classifier.neuron)
+    values = [*values_of(first, []), first[-1]["verdict"]["value"]]
+    inside = len(rounded.profile.opening(TEXT)) - 1
+    ends = [*range(inside + 1), len(expected["values"]) - 1]
+    np.testing.assert_allclose(values, expected["values"][ends], **CLOSE)
+    np.testing.assert_allclose(first[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
+    for messages, clamp in zip(written, [None, Clamp(unit=6, cell=2.5)], strict=True):
+        text = "".join(message.get("written", "") for message in messages)
+        assert text == python_writes(rounded, TEXT, 40, clamp)
+
+
+@needs_node
+def test_an_edit_reads_what_changed_and_no_more(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    classifier = small_classifier(loaded, ("mean",))
+    texts = [TEXT, TEXT + "x", TEXT[:150] + "y" + TEXT[151:], TEXT[:150], "", TEXT]
+    page = demo_page(loaded, classifier, "Title")
+    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    values, rounded = [], as_8_bit(loaded)
+    for text, messages in zip(texts, answers, strict=True):
+        read = len(loaded.profile.opening(text))
+        values = values_of(messages, values)[:read]
+        expected = python_says(rounded, classifier, text, classifier.neuron)
+        np.testing.assert_allclose(values, expected["values"][:read], **CLOSE)
+        np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
+    size, same = len(loaded.profile.opening(TEXT)), len(loaded.profile.opening(TEXT[:150]))
+    # What is added is read alone; one in the middle from the state kept before it.
+    assert [messages[0]["from"] for messages in answers[:3]] == [0, size, same // 64 * 64]
+
+
+@needs_node
+def test_another_unit_is_read_anew(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    page = demo_page(loaded, None, "Title", unit=1)
+    orders = [reading(loaded, TEXT), {"order": "unit", "unit": 9}]
+    _, messages = told(page, tmp_path, orders)
+    expected = python_says(as_8_bit(loaded), None, TEXT, 9)["values"]
+    np.testing.assert_allclose(values_of(messages, []), expected[:-1], **CLOSE)
+    assert messages[-1]["verdict"]["odds"] is None
+
+
+@needs_node
+def test_what_is_written_is_utf8(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    hot = {"order": "write", "length": 100, "temperature": 50, "held": None}
+    page = demo_page(loaded, None, "Title")
+    _, messages = told(page, tmp_path, [reading(loaded, "a"), hot])
+    text = "".join(message.get("written", "") for message in messages)
+    assert "\ufffd" not in text
+    assert any(ord(character) > 127 for character in text)
+
+
+def producer(module: bytes) -> str:
+    """Return the version of the compiler that a module names."""
+    (version,) = re.findall(rb"clang.*?(\d+\.\d+\.\d+)", module, re.DOTALL)
+    return version.decode()
+
+
+def test_the_module_is_what_its_source_gives(tmp_path):
+    module = (FOLDER / "mlstm.wasm").read_bytes()
+    if CLANG is None or shutil.which("wasm-ld-14") is None:
+        pytest.skip("needs clang-14 and wasm-ld-14 (Debian: clang-14, lld-14)")
+    version = subprocess.run([CLANG, "--version"], capture_output=True, text=True).stdout
+    if producer(module) not in version:
+        pytest.skip(f"the module was built with clang {producer(module)}")
+    subprocess.run(["bash", FOLDER / "build.sh", tmp_path / "mlstm.wasm"], check=True)
+    assert (tmp_path / "mlstm.wasm").read_bytes() == module

@@ -1,0 +1,31 @@
+// node worker.mjs PAGE < orders.json: a page's worker without a browser. Prints, for each order, the
+// messages that came back until one said ready, done or ended.
+import fs from "node:fs";
+import vm from "node:vm";
+
+const page = fs.readFileSync(process.argv[2], "utf8");
+const part = (id) => page.match(new RegExp(`<script type="[^"]*" id="${id}">([^]*?)</script>`))[1];
+const binary = (id) => new Uint8Array(Buffer.from(part(id), "base64")).buffer;
+
+globalThis.onmessage = globalThis.postMessage = null;
+vm.runInThisContext(part("worker"));
+
+function answers(order) {
+  return new Promise((done) => {
+    const found = [];
+    globalThis.postMessage = (message) => {
+      found.push(message);
+      if (message.ready || message.done || message.ended) done(found);
+    };
+    globalThis.onmessage({ data: order });
+  });
+}
+
+const about = JSON.parse(part("data"));
+await answers({ order: "start", about, module: binary("module"), packed: binary("weights") });
+const all = [];
+for (const order of JSON.parse(fs.readFileSync(0, "utf8"))) {
+  for (const name of ["bytes", "suffix"]) if (order[name]) order[name] = Uint8Array.from(order[name]);
+  all.push(await answers({ slot: 0, serial: 0, number: 0, pace: 0, ...order }));
+}
+console.log(JSON.stringify(all));
