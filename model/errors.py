@@ -23,6 +23,14 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
     return int(value)
 
 
+def checked_number(name: str, value: Any) -> float:
+    """Return a finite number as Python's float; InputError where it is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise InputError(f"{name} is {reprlib.repr(value)}; it must be a finite number")
+    return float(value)
+
+
 def check_finite(config: Any, section: str = "") -> None:
     """Raise InputError for the first number in a dataclass that is NaN or infinite.
 

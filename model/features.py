@@ -1,12 +1,14 @@
 """Texts to features: the state of the model after it has read them."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .errors import InputError, is_whole
@@ -16,6 +18,7 @@ from .text.ragged import Batch, ragged_batches
 
 StateName = Literal["cell", "hidden"]
 Pooling = Literal["last", "mean", "max", "min"]
+NO_TARGET = -100  # torch's own mark of a prediction that does not count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +102,22 @@ class FeatureKind:
         """
         chosen = state.c if self.state == "cell" else state.h
         wanted = slice(None) if self.units is None else units  # a slice does not copy
-        values = torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1)
+        return self._finished(torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1))
+
+    def read_window(self, h: Tensor, units: list[int]) -> Tensor:
+        """Return the features of the states after each of T bytes, [T, B, F], from h [T, B, H].
+
+        Only where `is_of_window`.
+        """
+        return self._finished(h if self.units is None else h[..., units])
+
+    def _finished(self, values: Tensor) -> Tensor:
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
+
+    def is_of_window(self, config: ModelConfig) -> bool:
+        """Whether the h that a window returns holds every number of the features."""
+        return self.state == "hidden" and self.layers_of(config) == [config.layers - 1]
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
@@ -136,18 +152,19 @@ class Pool:
         self._begun = False
 
     def add(self, values: Tensor) -> None:
-        """Take the features [active, F] of the first `active` rows after their next byte."""
-        active = len(values)
+        """Take the features [T, active, F] of the first `active` rows after their next T bytes."""
+        T, active, _ = values.shape
         pooled = self._values[:active]
         if self.pooling == "mean":
-            pooled += values
-        elif self.pooling == "last" or not self._begun:
-            pooled.copy_(values)  # all rows that have bytes are active at the first one
-        elif self.pooling == "max":
-            torch.maximum(pooled, values, out=pooled)
+            pooled += values.sum(0, dtype=pooled.dtype)
+        elif self.pooling == "last":
+            pooled.copy_(values[-1])
         else:
-            torch.minimum(pooled, values, out=pooled)
-        self._counts[:active] += 1
+            extreme = values.amax(0) if self.pooling == "max" else values.amin(0)
+            choose = torch.maximum if self.pooling == "max" else torch.minimum
+            # All rows that have bytes are active at the first one.
+            pooled.copy_(choose(pooled, extreme) if self._begun else extreme)
+        self._counts[:active] += T
         self._begun = True
 
     def features(self) -> Tensor:
@@ -155,6 +172,42 @@ class Pool:
         if self.pooling == "mean":
             return (self._values / self._counts.clamp(min=1)).float()
         return self._values
+
+
+class Costs:
+    """What predicting the symbols of a batch of rows has cost so far."""
+
+    def __init__(self, sequences: Sequence[np.ndarray], b_out: Tensor):
+        self._sequences = sequences  # the longest first
+        nats = -F.log_softmax(b_out, dim=0)  # [V]: the zero state predicts by the bias alone
+        first = [float(nats[s[0]]) if len(s) else 0.0 for s in sequences]
+        self._nats = torch.tensor(first, dtype=torch.float64, device=b_out.device)
+
+    def add(self, logits: Tensor, start: int) -> None:
+        """Take the logits [T, active, V] after symbol `start` of each row and T - 1 more."""
+        T, active, _ = logits.shape
+        targets = np.full((T, active), NO_TARGET, dtype=np.int64)
+        for row, sequence in enumerate(self._sequences[:active]):
+            following = sequence[start + 1 : start + 1 + T]
+            targets[: len(following), row] = following
+        each = F.cross_entropy(
+            logits.flatten(0, 1),
+            torch.from_numpy(targets).flatten().to(logits.device),
+            ignore_index=NO_TARGET,
+            reduction="none",
+        )
+        self._nats[:active] += each.view(T, active).sum(0, dtype=torch.float64)
+
+    def bits(self) -> np.ndarray:
+        """Return float64 [rows]."""
+        return (self._nats / math.log(2)).cpu().numpy()
+
+
+class Readings(NamedTuple):
+    """What reading N texts gives."""
+
+    features: np.ndarray  # float32 [N, F]
+    bits: np.ndarray  # float64 [N], what predicting all symbols of each text costs
 
 
 FINAL_CELL = FeatureKind()
@@ -208,6 +261,29 @@ def features_in_order(
     return features
 
 
+def read_in_order(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    *,
+    kind: FeatureKind = FINAL_CELL,
+    batch_size: int = 128,
+    block: int = 128,
+    weights: Weights | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> Readings:
+    """Return what `features_in_order` does, and what predicting each sequence costs, at once."""
+    lengths = [len(sequence) for sequence in sequences]
+    features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
+    bits = np.zeros(len(sequences))
+    with torch.inference_mode():
+        weights = weights or model.fold()
+        for batch in ragged_batches(lengths, batch_size, block):
+            costs = Costs([sequences[row] for row in batch.rows], weights.b_out)
+            values = _walk(model, weights, sequences, batch, kind, advance, costs)
+            features[batch.rows], bits[batch.rows] = values, costs.bits()
+    return Readings(features, bits)
+
+
 def _walk(
     model: LanguageModel,
     weights: Weights,
@@ -215,23 +291,28 @@ def _walk(
     batch: Batch,
     kind: FeatureKind,
     advance: Callable[[int], object] | None,
+    costs: Costs | None = None,
 ) -> np.ndarray:
+    """Return float32 [rows, F]; tell `costs`, where given, of every prediction."""
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
+    of_window = kind.is_of_window(model.config)
     state = model.initial_state(len(batch.rows))
     width = kind.width(model.config)
     pools = [Pool(pooling, len(batch.rows), width, device) for pooling in kind.poolings]
     for start, stop, active in batch.spans:
         rows = batch.rows[:active]
         tokens = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
-        # The recurrence returns no cell state but the last, so that pooling reads byte by byte.
-        piece = stop - start if kind.poolings == ("last",) else 1
+        # The recurrence returns no cell state but the last: those are pooled byte by byte.
+        piece = stop - start if of_window or kind.poolings == ("last",) else 1
         state = state.narrow(active)
-        for part in torch.from_numpy(tokens).to(device).split(piece, dim=1):
-            _, state = model.hidden(part, state, weights)
-            values = kind.read(state, layers, units)  # [active, width]
+        for place, part in enumerate(torch.from_numpy(tokens).to(device).split(piece, dim=1)):
+            h, state = model.hidden(part, state, weights)  # [T, active, H]
+            values = kind.read_window(h, units) if of_window else kind.read(state, layers, units)
             for pool in pools:
-                pool.add(values)
+                pool.add(values if of_window else values.unsqueeze(0))
+            if costs is not None:
+                costs.add(model.decode(h, weights), start + place * piece)
         if advance is not None:
             advance(active * (stop - start))
     features = torch.cat([pool.features() for pool in pools], dim=1).cpu().numpy()

@@ -1,7 +1,6 @@
 """The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
 pieces of a SentencePiece vocabulary."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -9,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .errors import InputError, checked_whole, is_whole
+from .errors import InputError, checked_number, checked_whole, is_whole
 from .fused.cores import follow_quota
 from .layers import LstmLayer, MlstmLayer, RecurrentLayer
 from .recurrence import Backend
@@ -61,9 +60,7 @@ class ModelConfig:
             raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
-        bias = self.forget_gate_bias
-        if isinstance(bias, bool) or not isinstance(bias, int | float) or not math.isfinite(bias):
-            raise InputError(f"model.forget_gate_bias is {bias!r}; it must be a finite number")
+        checked_number("model.forget_gate_bias", self.forget_gate_bias)
 
     @property
     def symbols(self) -> int:

@@ -25,10 +25,13 @@ class Options:
     """Tell the sentiment of texts: rows in, the same rows out, with label and probability.
 
     To each row are added `label`; `probability`, of the positive one of two classes, of the label
-    where there are more (then also `probability_CLASS` each); `neuron`, the value of the unit of
-    largest weight, unless the classifier is fine-tuned heads. Where a text may have several labels:
-    `labels`, a list, and `probability_CLASS` each. A column of the input under such a name becomes
-    `input_NAME`. A row without text keeps its place, with nothing found; an empty text is a text.
+    where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1
+    to 5, where the classifier expects some; `neuron`, the value of the unit of largest weight,
+    unless the classifier is fine-tuned heads; `bits_per_character`, how well the model predicts the
+    text; `unfamiliar`, whether it is too short or unlike what the model has read. Where a text may
+    have several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under
+    such a name becomes `input_NAME`. A row without text keeps its place, with nothing found; an
+    empty text is a text.
     """
 
     model: str = "default"
@@ -51,6 +54,9 @@ class Options:
     """Of the output; absent, by the end of its name, on standard output jsonl."""
     threshold: float | None = None
     """Probability above which a text is positive; absent, the classifier's own, or 0.5."""
+    unsure: tuple[float, float] | None = None
+    """A text whose probability of the positive class lies between these two is unsure; absent, the
+    classifier's own, or 0.4 0.6."""
     batch_size: int = 128
     """Texts read together."""
     device: Literal["cpu", "cuda"] = "cpu"
@@ -103,6 +109,7 @@ def write_rows(options: Options, row_format: RowFormat, file: IO[bytes]) -> None
             options.model,
             options.classifier,
             threshold=options.threshold,
+            unsure=options.unsure,
             batch_size=options.batch_size,
             device=options.device,
             advance=bar.update,

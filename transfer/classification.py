@@ -1,12 +1,14 @@
 """Rows in, the same rows out, each with its label, probability and neuron value."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from data_utils.reading.records import Record
 from data_utils.reading.texts import TEXT_KEYS, choose_key, text_of
-from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.classifiers.sentiment_classifier import SentimentClassifier, Verdicts
+from model.classifiers.stars import StarsClassifier
 
 BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long
@@ -38,10 +40,13 @@ def classify_batches(
     """Yield every batch with what was found added to its rows.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
-    also probability_CLASS each; neuron: the unit of largest weight after the text, unless the
-    classifier is fine-tuned heads. Where a text may have several labels: labels, a list, and
-    probability_CLASS each. All are None where a row has no text. A row's own value under such a
-    name moves to input_NAME.
+    also probability_CLASS each; unsure: of two classes, whether the probability lies between the
+    classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
+    of largest weight after the text, unless the classifier is fine-tuned heads. Where a text may
+    have several labels: labels, a list, and probability_CLASS each. Always bits_per_character, how
+    well the model predicts the text, and unfamiliar, whether it is too short or unlike what the
+    model has read. All are None where a row has no text. A row's own value under such a name moves
+    to input_NAME.
     """
     key = None
     wanted = TEXT_KEYS if text_key is None else (text_key,)
@@ -67,10 +72,13 @@ def added_names(classifier: SentimentClassifier) -> list[str]:
     """Return the names of what is added to a row."""
     fitted = classifier.classifier
     each = [] if fitted.is_binary else [f"probability_{name}" for name in classifier.classes]
+    always = ["bits_per_character", "unfamiliar"]
     if fitted.is_multilabel:
-        return ["labels", *each]
+        return ["labels", *each, *always]
     neuron = [] if fitted.neuron is None else ["neuron"]
-    return ["label", "probability", *neuron, *each]
+    stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
+    unsure = ["unsure"] if fitted.is_binary else []
+    return ["label", "probability", *unsure, *stars, *neuron, *each, *always]
 
 
 def _with_findings(classifier: SentimentClassifier, batch: list[Record], key: str) -> list[Record]:
@@ -88,18 +96,35 @@ def _with_findings(classifier: SentimentClassifier, batch: list[Record], key: st
 
 
 def _findings(classifier: SentimentClassifier, texts: list[str]) -> Iterator[dict[str, Any]]:
-    choices, probabilities, neuron = classifier.read(texts)
+    found = classifier.read(texts)
     names = added_names(classifier)
-    for row, choice in enumerate(choices):
-        each = [] if classifier.classifier.is_binary else probabilities[row].tolist()
-        values: list[Any]
-        if classifier.classifier.is_multilabel:
-            values = [[n for n, c in zip(classifier.classes, choice, strict=True) if c]]
-        else:
-            told = 1 if classifier.classifier.is_binary else choice
-            values = [classifier.classes[choice], float(probabilities[row, told])]
-        unit = [] if neuron is None else [float(neuron[row])]
-        yield dict(zip(names, [*values, *unit, *each], strict=True))
+    for row in range(len(texts)):
+        values = _told(classifier, found, row)
+        yield {name: values[name] for name in names}
+
+
+def _told(classifier: SentimentClassifier, found: Verdicts, row: int) -> dict[str, Any]:
+    """Return whatever was found about a text, by its name; None where there is no such thing."""
+    choice, probabilities = found.choices[row], found.probabilities[row].tolist()
+    bits = float(found.bits_per_character[row])
+    told: dict[str, Any] = {
+        "bits_per_character": None if math.isnan(bits) else bits,
+        "unfamiliar": bool(found.unfamiliar[row]),
+    }
+    for name, values in (
+        ("unsure", found.unsure),
+        ("stars", found.stars),
+        ("neuron", found.neuron),
+    ):
+        told[name] = None if values is None else values[row].item()
+    for name, probability in zip(classifier.classes, probabilities, strict=True):
+        told[f"probability_{name}"] = probability
+    if classifier.classifier.is_multilabel:
+        told["labels"] = [n for n, c in zip(classifier.classes, choice, strict=True) if c]
+    else:
+        told["label"] = classifier.classes[choice]
+        told["probability"] = probabilities[1 if classifier.classifier.is_binary else choice]
+    return told
 
 
 def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:

@@ -8,19 +8,40 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from ..errors import InputError, checked_whole
+from ..errors import InputError, checked_number, checked_whole
 from ..features import FeatureKind, Pooling, check_poolings
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.weights import check_shapes, load_tensors, save_tensors
 
-FORMAT_VERSION = 4  # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states
+# 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head between stars
+FORMAT_VERSION = 5
+POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
+UNSURE = (0.4, 0.6)  # probabilities of the positive one of two classes
 
 Link = Literal["one_vs_rest", "softmax"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Familiarity:
+    """What a text of the kind that a model has read costs it at most, in bits."""
+
+    bits_per_character: float
+    """For every byte as the model reads it."""
+    bits: float
+    """Besides, whatever the length: a short text is a lottery."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            checked_number(f"familiarity.{name}", value)
+
+    def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
+        """Return bool [N] for what texts cost in all [N], and their lengths in bytes [N]."""
+        return bits <= self.bits_per_character * characters + self.bits
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,8 @@ class Classifier:
     link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
     neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
+
+    unsure, familiarity = UNSURE, None  # nobody has measured them
 
     @property
     def is_binary(self) -> bool:
@@ -111,7 +134,7 @@ def save_classifier(
         "neuron": {"index": classifier.neuron, "polarity": classifier.polarity},
     }
     if classifier.pooling != ("last",):
-        description["format_version"] = 4
+        description["format_version"] = POOLED_VERSION
         description["pooling"] = list(classifier.pooling)
         description["neuron"]["pooling"] = classifier.neuron_pooling
     if not classifier.is_binary:
@@ -164,6 +187,14 @@ def checked_threshold(value: Any) -> float:
     return float(value)
 
 
+def checked_between(given: Any) -> tuple[float, float]:
+    """Return two probabilities, the lower one first; InputError where they are none."""
+    low, high = map(checked_threshold, given)
+    if low > high:
+        raise InputError(f"unsure is {low} to {high}; the lower one comes first")
+    return low, high
+
+
 def checked_classes(given: Any) -> tuple[str, ...]:
     """Return the names of classes; InputError where they are not a list of two or more."""
     classes = tuple(map(str, given)) if isinstance(given, list) else ()
@@ -184,7 +215,7 @@ def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_pooled(description: Mapping[str, Any]) -> bool:
-    return bool(description["format_version"] == FORMAT_VERSION)
+    return bool(description["format_version"] == POOLED_VERSION)
 
 
 def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pooling]:

@@ -16,7 +16,14 @@ from ..errors import InputError
 from ..features import FeatureKind
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_shapes, load_tensors, save_tensors
-from .classifier import CONFIG_FILE, THRESHOLD, WEIGHTS_FILE, checked_classes, checked_threshold
+from .classifier import (
+    CONFIG_FILE,
+    THRESHOLD,
+    UNSURE,
+    WEIGHTS_FILE,
+    checked_classes,
+    checked_threshold,
+)
 from .heads import Heads, HeadsConfig, class_probabilities
 
 FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
@@ -35,6 +42,7 @@ class FineTuned:
     model_digest: str
 
     neuron = neuron_column = None  # heads lean on no single unit
+    unsure, familiarity = UNSURE, None  # nobody has measured them
     kind = FeatureKind()
 
     @property

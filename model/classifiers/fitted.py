@@ -1,5 +1,6 @@
 """Which classifier goes with a model: found on disk and loaded, whatever its kind."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import InputError
@@ -15,8 +16,14 @@ from .classifier import (
 )
 from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
 from .fine_tuned import FineTuned, load_fine_tuned
+from .stars import FORMAT_VERSION as STARS_VERSION
+from .stars import StarsClassifier, load_stars
 
-Fitted = Classifier | FineTuned
+Fitted = Classifier | FineTuned | StarsClassifier
+LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
+    FINE_TUNED_VERSION: load_fine_tuned,
+    STARS_VERSION: load_stars,
+}
 
 
 def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
@@ -42,8 +49,7 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     check_format_version(description, FORMAT_VERSION, path)
     if description.get("model_digest") != model_digest(loaded.model):
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
-    is_fine_tuned = description["format_version"] == FINE_TUNED_VERSION
-    load = load_fine_tuned if is_fine_tuned else load_classifier
+    load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)
 
 

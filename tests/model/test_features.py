@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.features import FeatureKind, final_states
+from model.features import FeatureKind, features_in_order, final_states, read_in_order
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.ragged import ragged_batches
@@ -71,6 +71,41 @@ def test_features_are_the_state_after_the_last_byte(small_model, sequences, stat
                 _, current = small_model.step(torch.tensor([int(byte)]), current)
         expected = (current.c if state == "cell" else current.h)[0, 0]
         np.testing.assert_allclose(feature, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        FeatureKind(),
+        FeatureKind(pooling=("last", "mean")),
+        FeatureKind(
+            state="hidden", pooling=("mean", "max", "min", "last"), units=[3, 1], tanh=True
+        ),
+    ],
+)
+def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
+    found = read_in_order(small_model, sequences, kind=kind, batch_size=3, block=17)
+    expected = features_in_order(small_model, sequences, kind=kind, batch_size=2)
+    np.testing.assert_allclose(found.features, expected, rtol=1e-5, atol=1e-6)
+    bits = np.empty(len(sequences))
+    for rows, costs in token_costs(small_model, sequences, batch_size=2):
+        bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
+    np.testing.assert_allclose(found.bits, bits, rtol=1e-5)
+
+
+def test_hidden_states_are_pooled_over_a_window_as_byte_by_byte(small_model, sequences):
+    poolings = ("mean", "max", "min", "last")
+    kind = FeatureKind(state="hidden", pooling=poolings, units=[3, 1])
+    for sequence in sequences:
+        state, each = small_model.initial_state(1), []
+        for byte in sequence:
+            with torch.no_grad():
+                _, state = small_model.step(torch.tensor([int(byte)]), state)
+            each.append(state.h[0, 0, [3, 1]].numpy())
+        h = np.array(each)
+        expected = np.concatenate([h.mean(0), h.max(0), h.min(0), h[-1]])
+        found = features_in_order(small_model, [sequence], kind=kind)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_features_do_not_depend_on_batch_or_order(small_model, sequences):

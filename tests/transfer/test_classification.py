@@ -47,7 +47,8 @@ def test_rows_come_out_as_they_went_in(classifier):
     assert len(found) == len(rows)
     for row, out in zip(rows, found, strict=True):
         assert {name: out[name] for name in row} == row
-        assert set(out) - set(row) == {"label", "probability", "neuron"}
+        added = {"label", "probability", "unsure", "neuron", "bits_per_character", "unfamiliar"}
+        assert set(out) - set(row) == added
     texts = ["good", "", "3.5", rows[6]["text"]]
     probabilities = classifier.predict_proba(texts)[:, 1]
     for place, text, probability in zip((0, 1, 5, 6), texts, probabilities, strict=True):
@@ -55,10 +56,9 @@ def test_rows_come_out_as_they_went_in(classifier):
         assert out["label"] == ("1" if probability > 0.5 else "0")
         assert out["probability"] == pytest.approx(probability, abs=1e-5)
         assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
+    assert [found[place]["unfamiliar"] for place in (0, 1, 5)] == [False, True, False]
     for place in (2, 3, 4):
-        assert (
-            found[place]["label"] is found[place]["probability"] is found[place]["neuron"] is None
-        )
+        assert {found[place][name] for name in added} == {None}
 
 
 def test_a_taken_name_moves_aside_and_is_said(classifier, caplog):

@@ -9,6 +9,7 @@ from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
+from model.scoring import token_costs
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
@@ -57,6 +58,9 @@ def test_more_classes(folder, tmp_path):
     assert labels.tolist() == [classifier.classes[i] for i in probabilities.argmax(1)]
     with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "stars", threshold=0.3)
+    with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
+        SentimentClassifier.from_pretrained(folder, tmp_path / "stars", unsure=(0.3, 0.7))
+    assert classifier.read(TEXTS).unsure is None
 
 
 def test_the_threshold_given_goes_over_the_classifiers_own(folder, tmp_path):
@@ -67,6 +71,36 @@ def test_the_threshold_given_goes_over_the_classifiers_own(folder, tmp_path):
     assert set(given.predict(TEXTS)) == {"good"}
     with pytest.raises(InputError, match="threshold is 2"):
         SentimentClassifier.from_pretrained(folder, threshold=2)
+
+
+def test_a_text_between_two_thresholds_is_unsure(folder):
+    probabilities = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)[:, 1]
+    low, high = sorted(probabilities)[1] - 1e-4, sorted(probabilities)[3] + 1e-4
+    found = SentimentClassifier.from_pretrained(folder, unsure=(low, high)).read(TEXTS)
+    assert found.unsure.tolist() == [low <= p <= high for p in found.probabilities[:, 1]]
+    assert found.unsure.sum() == 3
+    nobody = SentimentClassifier.from_pretrained(folder, unsure=(0.0, 0.0)).read(TEXTS)
+    assert not nobody.unsure.any()
+    with pytest.raises(InputError, match="the lower one comes first"):
+        SentimentClassifier.from_pretrained(folder, unsure=(0.7, 0.3))
+
+
+def test_bits_per_character_are_those_of_predicting_the_text(folder):
+    loaded = load_model(folder)
+    found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)
+    sequences = list(map(loaded.tokens, TEXTS))
+    expected = np.empty(len(TEXTS))
+    for rows, costs in token_costs(loaded.model, sequences, batch_size=3):
+        expected[rows] = [cost.mean() for cost in costs]
+    np.testing.assert_allclose(found.bits_per_character, expected, rtol=1e-5)
+    assert found.unfamiliar.tolist() == [not text for text in TEXTS]
+
+
+def test_a_text_without_bytes_has_no_bits_per_character(small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("raw"), {})
+    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
+    found = SentimentClassifier.from_pretrained(tmp_path / "model").read(["", "good"])
+    assert np.isnan(found.bits_per_character).tolist() == [True, False]
 
 
 def test_a_classifier_of_another_model_is_refused(folder, tmp_path):

@@ -1,0 +1,168 @@
+"""A head between one and five stars as a classifier: how positive a text is, and how many stars.
+
+It lies in `classifier/` of the model that learned with it: weights as safetensors, the rest as
+JSON, format version 5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError, checked_number
+from ..features import FeatureKind
+from ..files.storage import check_format_version, read_json, write_json
+from ..files.weights import check_shapes, load_tensors, save_tensors
+from .classifier import (
+    CONFIG_FILE,
+    THRESHOLD,
+    WEIGHTS_FILE,
+    Familiarity,
+    checked_between,
+    checked_classes,
+    checked_threshold,
+)
+from .heads import Heads, HeadsConfig, class_probabilities
+
+FORMAT_VERSION = 5
+KIND = "stars"
+STARS = 5
+FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
+SMALLEST_PROBABILITY = 1e-9  # whose log-odds are told apart from zero's by nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """From the log-odds x that a head gives to those that hold: slope x + offset (Platt 1999)."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            checked_number(f"calibration.{name}", value)
+        if not self.slope > 0:
+            raise InputError(f"calibration.slope is {self.slope}; it must be above zero")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StarsClassifier:
+    """A head of five classes, one star to five; four and five are positive, three half so."""
+
+    heads: Heads  # on the CPU
+    classes: tuple[str, ...]  # the negative one, the positive one
+    model_digest: str
+    calibration: Calibration
+    familiarity: Familiarity | None
+    unsure: tuple[float, float]  # probabilities between which a text is neither
+    threshold: float = THRESHOLD  # of the positive one
+
+    neuron = neuron_column = None  # a head leans on no single unit
+    kind = FEATURES
+    is_binary, is_multilabel = True, False
+
+    def with_threshold(self, threshold: float) -> "StarsClassifier":
+        """Return the same head with another threshold of the positive class."""
+        return replace(self, threshold=threshold)
+
+    @torch.inference_mode()
+    def of_each_star(self, features: np.ndarray) -> np.ndarray:
+        """Return the probabilities of one to five stars, float64 [N, 5], as the head has them."""
+        logits = self.heads.eval()(torch.from_numpy(features))
+        return class_probabilities(logits, exclusive=True).numpy()
+
+    def stars(self, features: np.ndarray) -> np.ndarray:
+        """Return the expected number of stars, float64 [N], 1 to 5."""
+        return self.of_each_star(features) @ np.arange(1.0, STARS + 1)
+
+    def decide(self, features: np.ndarray) -> np.ndarray:
+        """Return the calibrated log-odds of the positive class, float64 [N]."""
+        odds = positive_log_odds(self.of_each_star(features))
+        return self.calibration.slope * odds + self.calibration.offset
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        """Return the calibrated probability of the positive class, float64 [N]."""
+        return 1 / (1 + np.exp(-self.decide(features)))
+
+    def choose(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return int64 [N], 1 where the positive class is told."""
+        return (probabilities > self.threshold).astype(np.int64)
+
+
+def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
+    """Return the log-odds [N] of positive, for probabilities of one to five stars [N, 5].
+
+    Three stars are half positive: what a text leaves open stands near zero.
+    """
+    halves = np.array([0.0, 0.0, 0.5, 1.0, 1.0])
+    positive, negative = of_each_star @ halves, of_each_star @ halves[::-1]
+    positive, negative = (p.clip(SMALLEST_PROBABILITY) for p in (positive, negative))
+    return np.log(positive) - np.log(negative)
+
+
+def save_stars(
+    folder: Path, classifier: StarsClassifier, origin: Mapping[str, Any] | None = None
+) -> None:
+    """Write a head between stars; each file is replaced whole. origin: kept as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / WEIGHTS_FILE, classifier.heads.state_dict())
+    description = {
+        "format_version": FORMAT_VERSION,
+        "kind": KIND,
+        "classes": list(classifier.classes),
+        "heads": asdict(classifier.heads.config),
+        "state": FEATURES.state,
+        "pooling": list(FEATURES.poolings),
+        "calibration": asdict(classifier.calibration),
+        "familiarity": classifier.familiarity and asdict(classifier.familiarity),
+        "unsure": list(classifier.unsure),
+        "threshold": classifier.threshold,
+        "model_digest": classifier.model_digest,
+    }
+    if origin is not None:
+        description["origin"] = dict(origin)
+    write_json(folder / CONFIG_FILE, description)
+
+
+def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
+    """Read what `save_stars` wrote; InputError where it is none or damaged."""
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    try:
+        config, settings = _read(description)
+    except (KeyError, TypeError, ValueError, InputError) as error:
+        raise InputError(f"{path}: not a description of a head between stars ({error})") from error
+    with torch.device("meta"):
+        heads = Heads(config, hidden_size * len(FEATURES.poolings), STARS)
+    weights = folder / WEIGHTS_FILE
+    check_shapes(weights, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
+    tensors = load_tensors(weights)
+    if not bool((tensors["scale"] > 0).all()):
+        raise InputError(f"{weights}: scale, by which features are divided, is not above zero")
+    heads = heads.to_empty(device="cpu")
+    heads.load_state_dict(tensors)
+    return StarsClassifier(heads=heads.eval(), **settings)
+
+
+def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:
+    """Return the shape of the head, and the other fields of the classifier."""
+    reads = (description["kind"], description["state"], tuple(description["pooling"]))
+    if reads != (KIND, FEATURES.state, FEATURES.poolings):
+        raise InputError(f"kind, state and pooling are {reads}")
+    classes = checked_classes(description["classes"])
+    if len(classes) != 2:
+        raise InputError(f"{len(classes)} classes; two")
+    given = dict(description["heads"])
+    familiarity = description["familiarity"]
+    return HeadsConfig(**given | {"hidden_layers": tuple(given["hidden_layers"])}), {
+        "classes": classes,
+        "model_digest": str(description["model_digest"]),
+        "calibration": Calibration(**description["calibration"]),
+        "familiarity": None if familiarity is None else Familiarity(**familiarity),
+        "unsure": checked_between(description["unsure"]),
+        "threshold": checked_threshold(description["threshold"]),
+    }

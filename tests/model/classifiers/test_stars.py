@@ -1,0 +1,131 @@
+"""A head between stars: what it tells, on disk and back, and what is refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model import SentimentClassifier, save_model
+from model.classifiers.classifier import CONFIG_FILE, WEIGHTS_FILE, Familiarity
+from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.stars import (
+    FEATURES,
+    Calibration,
+    StarsClassifier,
+    load_stars,
+    positive_log_odds,
+    save_stars,
+)
+from model.errors import InputError
+from model.features import features_in_order
+from model.files.weights import load_model, model_digest
+from model.text.profiles import text_profile
+
+TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]
+
+
+def make(digest="digest", familiarity=None):
+    heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
+    with torch.no_grad():
+        heads.heads.weight *= 30  # so that texts differ
+    return StarsClassifier(
+        heads=heads,
+        classes=("negative", "positive"),
+        model_digest=digest,
+        calibration=Calibration(slope=0.5, offset=0.25),
+        familiarity=familiarity,
+        unsure=(0.4, 0.7),
+    )
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model directory with such a head inside."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    digest = model_digest(load_model(tmp_path / "model").model)
+    save_stars(tmp_path / "model" / "classifier", make(digest))
+    return tmp_path / "model"
+
+
+def test_three_stars_are_neither_and_the_others_are_opposite():
+    sure = np.eye(5)
+    odds = positive_log_odds(sure)
+    assert odds[2] == 0
+    assert (odds[:2] < -10).all()
+    np.testing.assert_allclose(odds, -odds[::-1])
+    mixed = positive_log_odds(np.array([[0.1, 0.1, 0.2, 0.3, 0.3]]))
+    np.testing.assert_allclose(mixed, np.log(0.7 / 0.3))
+
+
+def test_what_it_tells_of_texts(folder):
+    found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)
+    loaded, known = load_model(folder), make()
+    features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
+    logits = known.heads(torch.from_numpy(features))[:, 0].detach().double()
+    each = logits.softmax(1).numpy()
+    np.testing.assert_allclose(found.stars, each @ [1, 2, 3, 4, 5], atol=1e-4)
+    odds = 0.5 * positive_log_odds(each) + 0.25
+    expected = 1 / (1 + np.exp(-odds))
+    np.testing.assert_allclose(found.probabilities[:, 1], expected, atol=1e-4)
+    assert found.choices.tolist() == (expected > 0.5).astype(int).tolist()
+    assert found.unsure.tolist() == ((expected >= 0.4) & (expected <= 0.7)).tolist()
+    assert found.neuron is None
+
+
+def test_it_is_on_disk_as_it_was(folder):
+    known = make(model_digest(load_model(folder).model), Familiarity(bits_per_character=2, bits=9))
+    save_stars(folder / "classifier", replace(known, threshold=0.3), {"made": "here"})
+    found = load_stars(folder / "classifier", 12)
+    assert replace(found, heads=known.heads, threshold=0.5) == known
+    assert found.threshold == 0.3
+    for name, tensor in known.heads.state_dict().items():
+        assert torch.equal(found.heads.state_dict()[name], tensor)
+    assert json.loads((folder / "classifier" / CONFIG_FILE).read_text())["origin"]
+
+
+def test_what_costs_too_many_bits_is_unfamiliar(folder):
+    bits = SentimentClassifier.from_pretrained(folder).read(TEXTS).bits_per_character
+    limit = Familiarity(bits_per_character=float(np.sort(bits)[1:3].mean()), bits=0)
+    digest = model_digest(load_model(folder).model)
+    save_stars(folder / "classifier", make(digest, limit))
+    found = SentimentClassifier.from_pretrained(folder).read([*TEXTS, "", "?"])
+    assert found.unfamiliar[:4].tolist() == (bits > limit.bits_per_character).tolist()
+    assert found.unfamiliar[4:].all()
+    lenient = replace(limit, bits=1e9)
+    save_stars(folder / "classifier", make(digest, lenient))
+    assert not SentimentClassifier.from_pretrained(folder).read(TEXTS).unfamiliar.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "heads"}, "kind, state and pooling"),
+        ({"pooling": ["last"]}, "kind, state and pooling"),
+        ({"classes": ["a", "b", "c"]}, "3 classes; two"),
+        ({"calibration": {"slope": 0.0, "offset": 0.0}}, "calibration.slope is 0.0"),
+        ({"calibration": {"slope": 1.0}, "unsure": [0.7, 0.2]}, "the lower one comes first"),
+        ({"unsure": [0.2]}, "not a description"),
+        ({"familiarity": {"bits": "x", "bits_per_character": 1.0}}, "not a description"),
+        ({"threshold": 7}, "threshold is 7"),
+        ({"heads": {"hidden_layers": [], "unknown": 1}}, "not a description"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(folder, change, message):
+    path = folder / "classifier" / CONFIG_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=message):
+        load_stars(path.parent, 12)
+
+
+def test_weights_that_do_not_fit_are_refused(folder):
+    path = folder / "classifier" / WEIGHTS_FILE
+    with pytest.raises(InputError, match="tensor"):
+        load_stars(path.parent, 13)
+    tensors = load_file(path)
+    tensors["scale"][0] = 0
+    save_file(tensors, path)
+    with pytest.raises(InputError, match="scale, by which features are divided"):
+        load_stars(path.parent, 12)
