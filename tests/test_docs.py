@@ -1,6 +1,7 @@
 """The pages of docs/: what they link to exists, and the ways through the code are those taken."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -61,3 +62,14 @@ def test_a_text_takes_the_described_way():
     way = described("classifying")
     assert len(way) == 9
     assert [name for name in files if name in way] == way
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx", reason="install requirements-docs.txt")
+    pytest.importorskip("myst_parser", reason="install requirements-docs.txt")
+    call = [sys.executable, "-m", "sphinx", "--fail-on-warning", "-q", "docs", str(tmp_path)]
+    process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "--pooling" in (tmp_path / "commands" / "transfer.html").read_text()

@@ -17,7 +17,7 @@ FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
 REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
 README = PAGES["README.md"]
-SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "run.sh")  # run by CI and by hand
+SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
 ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
 
 
