@@ -117,6 +117,18 @@ def _number(label: str) -> float | None:
         return None
 
 
+def held_out_rows(
+    count: int, share: float, seed: int, *, shuffled: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows int64 to learn from and those to choose on, in order unless `shuffled`."""
+    if not 0 < share < 1:
+        raise InputError(f"the share held out is {share}; it must be between 0 and 1")
+    held = max(round(count * share), 1)
+    order = np.random.default_rng(seed).permutation(count)
+    rest, chosen = order[held:], order[:held]
+    return (rest, chosen) if shuffled else (np.sort(rest), np.sort(chosen))
+
+
 def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:
     """Return the sets with two classes: one of theirs, the positive one, and all the others.
 

@@ -1,10 +1,11 @@
 """The tables of the first page, from the results of all experiments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.reproduction.table import number, percent
+from data_utils.published_sets.registry import SETS
+from experiments.reproduction.table import ROWS, number, percent
 from experiments.scaling.emulation.report import LARGEST
 from experiments.scaling.emulation.results import Results, Row, scaling_of
 from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
@@ -64,11 +65,9 @@ def published_bits(units: int, precision: str | None = None) -> float:
 
 def sentiment() -> list[Cells]:
     """Return what is known of sentiment: frozen, and after labels have been seen."""
-    task = "SemEval-2018 E-c, mean F1 of 8 emotions"
     tuned = read_json(FINETUNING)["sst"]["ours"]
     return [
-        ["SST, all units", published("sst", "all_units"), *measured("sst", "all_units")],
-        ["SST, one unit", published("sst", "one_unit"), *measured("sst", "one_unit")],
+        *transfer("sst"),
         [
             "SST, all units; one unit",
             "",
@@ -82,19 +81,24 @@ def sentiment() -> list[Cells]:
             f"{named(read_json(FINETUNING.with_name('sst_learned.json')), PLAIN)}; "
             f"frozen {percent(tuned['frozen'])}, without pretraining {percent(tuned['untrained'])}",
         ],
-        ["MR, ten folds, all units", published("mr", "all_units"), *measured("mr", "all_units")],
-        ["IMDB, all units", published("imdb", "all_units"), *measured("imdb", "all_units")],
-        ["IMDB, one unit", published("imdb", "one_unit"), *measured("imdb", "one_unit")],
-        [task, published("semeval", "all_units"), *measured("semeval", "all_units")],
+        *(row for name in SETS if name != "sst" for row in transfer(name)),
     ]
 
 
+def transfer(task: str) -> Iterator[Cells]:
+    """Yield the rows of a set that the first page shows."""
+    entry = SETS[task]
+    for row in entry.first_page:
+        words = [entry.first_page_title or entry.title, *[ROWS[row]] * (len(entry.rows) > 1)]
+        yield [", ".join(words), published(task, row), *measured(task, row)]
+
+
 def published(task: str, row: str) -> str:
-    """Return the published values of a row by units, in per cent."""
+    """Return the published values of a row by units, in per cent; one value for a size."""
     found: dict[int, float] = {}
-    for entry in PUBLISHED["rows"]:
-        if (entry["task"], entry["row"]) == (task, row) and entry["units"] in (1024, 4096):
-            found[entry["units"]] = entry["value"]
+    for entry in SETS[task].published:
+        if entry.row == row and entry.units in (1024, 4096):
+            found[entry.units] = entry.value
     return ", ".join(
         f"{100 * value:.1f} ({units:,} units)" for units, value in sorted(found.items())
     )
@@ -182,9 +186,9 @@ def precision() -> Cells:
 def late() -> str:
     """Say how late sentiment comes in the published models."""
     found = {
-        row["units"]: row["value"]
-        for row in PUBLISHED["rows"]
-        if (row["task"], row["row"], row["source"]) == ("sst", "all_units", "puri")
+        row.units: row.value
+        for row in SETS["sst"].published
+        if (row.row, row.source) == ("all_units", "puri")
     }
     words = [
         f"of {units:,} units, at {published_bits(units):.2f} bits per character, "

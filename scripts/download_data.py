@@ -15,7 +15,6 @@ import command
 
 from data_utils.download.addresses import find_dataset
 from data_utils.download.downloads import download_dataset
-from data_utils.download.movie_reviews import convert_movie_reviews
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ def main() -> None:
     print(f"{options.name} from {dataset.files[0].url}\n{dataset.terms}\nMore: {dataset.page}")
     for path in download_dataset(dataset, folder):
         print(f"{path}: {path.stat().st_size:,} bytes")
-        if options.name == "imdb":
-            for part, count in convert_movie_reviews(path, folder).items():
+        if dataset.convert is not None:
+            for part, count in dataset.convert(path, folder).items():
                 print(f"{part}: {count:,} reviews")
 
 

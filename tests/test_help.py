@@ -120,7 +120,6 @@ def test_help_joins_the_lines_of_an_option():
     ("script", "wrong"),
     [
         ("experiments/recurrence/run.py", ["sixth"]),
-        ("experiments/main_job/split_movie_reviews.py", ["nowhere", "out"]),
     ],
 )
 def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):

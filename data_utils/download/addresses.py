@@ -1,8 +1,4 @@
-"""Where published data lies, what proves that it is the right data, and on what terms.
-
-Addresses are those that the pages of the data sets link to (2026). Only SST and IMDB have digests
-that are known beforehand, each the same in many projects that read the set.
-"""
+"""Where data to download lies: the published sets and McAuley's Amazon reviews."""
 
 import difflib
 from dataclasses import dataclass, replace
@@ -10,35 +6,13 @@ from urllib.parse import urlsplit
 
 from model.errors import InputError
 
-SST_REVISION = "0032e4b87903713ad4242599f5dda2eb7b8c40fd"
-SST_FOLDER = (
-    "https://raw.githubusercontent.com/openai/generating-reviews-discovering-sentiment/"
-    f"{SST_REVISION}/data"
-)
-IMDB_PAGE = "https://ai.stanford.edu/~amaas/data/sentiment/"
+from ..published_sets.registry import SETS
+from .dataset import Dataset, RemoteFile
+
 AMAZON_TERMS = (
     "The texts belong to the people who wrote them; McAuley's group offers them for research, to "
     "be cited as {cite}. There is no licence to publish them again."
 )
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """One file at an address."""
-
-    name: str  # on the disk
-    url: str
-    sha256: str | None = None  # of the published file; None where nobody published it
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Files that belong together."""
-
-    name: str  # a folder
-    files: tuple[RemoteFile, ...]
-    page: str  # for people: what it is, and where to look once an address is dead
-    terms: str  # of use, in a sentence or two
 
 
 @dataclass(frozen=True)
@@ -56,46 +30,8 @@ class AmazonRelease:
         return self.names.split()
 
 
-SST = Dataset(
-    "sst",
-    (
-        RemoteFile(
-            "train.csv",
-            f"{SST_FOLDER}/train_binary_sent.csv",
-            "6003623bcb35aad3a446a265b8931b7ccab61fcc10f2e9c1fec916ff67c7be35",
-        ),
-        RemoteFile(
-            "val.csv",
-            f"{SST_FOLDER}/dev_binary_sent.csv",
-            "f34c4987fea208fefc2d62a1b42c83a766cbfc7ce58c2a878ef953cf91f01729",
-        ),
-        RemoteFile(
-            "test.csv",
-            f"{SST_FOLDER}/test_binary_sent.csv",
-            "519cea7ed4d22fe7ec4eccbb3d5ba6d88902a3b15ce129f476aa8364463a9fc7",
-        ),
-    ),
-    "https://github.com/openai/generating-reviews-discovering-sentiment",
-    "Sentences of film reviews (Socher et al. 2013, to be cited) in the splits of Radford et al. "
-    "2017, whose repository is under the MIT licence; the texts are for research.",
-)
-
-IMDB = Dataset(
-    "imdb",
-    (
-        RemoteFile(
-            "aclImdb_v1.tar.gz",
-            f"{IMDB_PAGE}aclImdb_v1.tar.gz",
-            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-        ),
-    ),
-    IMDB_PAGE,
-    "Film reviews collected by Maas et al. 2011, to be cited; no licence is stated, the texts "
-    "belong to the people who wrote them: for research, not to be published again.",
-)
-
 # In each release a category is one file of JSON lines: reviewText and overall, text and rating
-# in that of 2023. No digests are published.
+# in that of 2023. No digests are published. The addresses are those of the pages (2026).
 AMAZON = {
     "2014": AmazonRelease(
         "https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html",
@@ -139,18 +75,21 @@ AMAZON = {
 
 
 def find_dataset(name: str, release: str = "2014", mirror: str | None = None) -> Dataset:
-    """Look up `sst`, `imdb` or `amazon:<category>`; asks no server.
+    """Look up a published set or `amazon:<category>`; asks no server.
 
     `mirror` is the address of a folder that has the same files, to be used instead of the known
-    one. Raises InputError for a name that is not known, with the one that is nearest.
+    one. Raises InputError for a name that is not known, with the one that is nearest, and for a set
+    that has to be fetched by hand.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":
         dataset = _amazon(category, release)
-    elif name in ("sst", "imdb"):
-        dataset = SST if name == "sst" else IMDB
+    elif name in SETS and SETS[name].source.files:
+        dataset = SETS[name].source
     else:
-        raise InputError(f"data set {name!r} is unknown; known: sst, imdb, amazon:<category>")
+        known = [entry.name for entry in SETS.values() if entry.source.files]
+        why = SETS[name].how_to_get() if name in SETS else f"data set {name!r} is unknown"
+        raise InputError(f"{why}; known: {', '.join(known)}, amazon:<category>")
     return dataset if mirror is None else _mirrored(dataset, mirror)
 
 

@@ -20,7 +20,7 @@ import filelock
 from model.errors import InputError
 from model.files.storage import flush_to_disk, write_json
 
-from .addresses import Dataset, RemoteFile
+from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing
 
 # Answers of a server that may be another in a minute; every other one from 400 on is final.

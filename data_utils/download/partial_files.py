@@ -20,7 +20,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 
-from .addresses import RemoteFile
+from .dataset import RemoteFile
 
 BLOCK_BYTES = 1 << 16
 SIZE = r"\d{1,18}"  # digits that a file's size may have

@@ -48,7 +48,7 @@ class Options:
     """The folder that holds sst/ and semeval/."""
     work: Path = Path("runs/finetuning")
     """Where the fine-tuned models go; what is there already goes on where it was interrupted."""
-    tasks: tuple[Literal["sst", "semeval"], ...] = ("sst", "semeval")
+    tasks: tuple[Literal[*TASKS], ...] = tuple(TASKS)
     """Which of them."""
     variants: tuple[Way, ...] = ()
     """Which ways; absent, all."""
@@ -79,7 +79,7 @@ def main() -> int:
     folder = HERE / "results" / options.filed_under
     folder.mkdir(parents=True, exist_ok=True)
     for task in options.tasks:
-        sets = [limited(part, options.limit) for part in TASKS[task](options.data / task)]
+        sets = [limited(part, options.limit) for part in TASKS[task].read(options.data).sets]
         for name, scores in baselines(sets).items():
             write_json(folder / f"{task}_{name}.json", described(scores, sets))
         for seed in range(options.seeds):

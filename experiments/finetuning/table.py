@@ -4,12 +4,14 @@ python -m experiments.finetuning.table experiments/finetuning/results/amazon_102
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from configs import command
+from data_utils.published_sets.registry import FineTuned
 from experiments.reproduction.emotions import PLUTCHIK
 from experiments.tables import markdown
 from model.errors import InputError
@@ -17,15 +19,14 @@ from model.files.storage import read_json, write_atomically, write_json
 from transfer.plots import save_png
 
 from .figure import draw
-from .variants import variants_of
+from .variants import TASKS, variants_of
 
 HERE = Path(__file__).resolve().parent
-PUBLISHED = read_json(HERE / "published.json")
 WAYS = ("constant", "bag_of_words", *variants_of(1, 0))
-TITLES = {"sst": "SST, test", "semeval": "SemEval E-c, validation set"}
+TITLES = {name: f"{entry.title}, {entry.tested_on}" for name, entry in TASKS.items()}
 MEASURES = {
-    "sst": {"accuracy": "accuracy", "f1_macro": "macro F1"},
-    "semeval": {
+    "accuracy": {"accuracy": "accuracy", "f1_macro": "macro F1"},
+    "plutchik_f1": {
         "f1_plutchik": "F1, mean of 8 emotions",
         "f1_micro": "micro F1",
         "f1_macro": "macro F1",
@@ -77,8 +78,8 @@ def measured(folder: Path) -> dict[str, Scores]:
 def as_markdown(found: dict[str, Scores]) -> str:
     """Return the tables of all tasks, below what the model is."""
     parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
-    if "semeval" in found:
-        parts += [emotions_table(found["semeval"]), ""]
+    for task in (name for name in found if TASKS[name].measure == "plutchik_f1"):
+        parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
     return "\n".join([*about(found), *parts, NOTES])
 
 
@@ -113,20 +114,19 @@ def about(found: dict[str, Scores]) -> list[str]:
 
 def numbers(task: str, scores: Scores) -> dict[str, Any]:
     """Return what is drawn: the first measure of ours, with its interval, and of the published."""
-    name = next(iter(MEASURES[task]))
+    measures = measures_of(task)
+    name = next(iter(measures))
     ours = {
         way: {"value": mean_of(seeds, name), "interval": interval_of(seeds, name)}
         for way, seeds in scores.items()
     }
     published = {
-        f"{model_of(row)['name']} ({model_of(row)['size'].split(', ')[0]})": row["accuracy"]
-        if task == "sst"
-        else float(np.mean(row["f1"]))
-        for row in PUBLISHED[task]
+        f"{row.name} ({row.size.split(', ')[0]})": published_scores(row)[name]
+        for row in TASKS[task].fine_tuned
     }
     return {
         "title": TITLES[task],
-        "measure": MEASURES[task][name],
+        "measure": measures[name],
         "ours": ours,
         "published": published,
     }
@@ -134,27 +134,24 @@ def numbers(task: str, scores: Scores) -> dict[str, Any]:
 
 def scores_table(task: str, scores: Scores) -> str:
     """Return a row for each way, and one for each published model."""
-    measures = MEASURES[task]
+    measures = measures_of(task)
     head = [TITLES[task], *measures.values(), "seeds", "MCC", "epoch", "minutes"]
     rows = [
         [f"`{way}`", *(with_interval(seeds, name) for name in measures), *details(task, seeds)]
         for way, seeds in scores.items()
     ]
-    for row in PUBLISHED[task]:
-        values = {"f1_plutchik": np.mean(row["f1"])} if "f1" in row else row
-        cells = [percent(values[name]) if name in values else "-" for name in measures]
-        rows.append([published_name(row), *cells, "", "", "", ""])
-        if "on_test" in row:
-            cells = [percent(row["on_test"][m]) if m in row["on_test"] else "-" for m in measures]
-            rows.append([f"{published_name(row)}, on the test set", *cells, "", "", "", ""])
+    for row in TASKS[task].fine_tuned:
+        for words, values in (("", published_scores(row)), (", on the test set", row.on_test)):
+            cells = [percent(values[name]) if name in values else "-" for name in measures]
+            rows += [[f"{published_name(row)}{words}", *cells, "", "", "", ""]] * bool(values)
     return markdown(head, rows)
 
 
 def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
     """Return the spread over seeds, Matthews's coefficient, the epoch kept and the minutes."""
-    measured = [seed["test"][next(iter(MEASURES[task]))] for seed in seeds]
+    measured = [seed["test"][next(iter(measures_of(task)))] for seed in seeds]
     spread = f": {percent(min(measured))} to {percent(max(measured))}" if len(seeds) > 1 else ""
-    correlation = mean_of(seeds, "mcc" if task == "sst" else "mcc_macro")
+    correlation = mean_of(seeds, "mcc" if TASKS[task].measure == "accuracy" else "mcc_macro")
     epochs = ", ".join(str(seed["best_epoch"]) for seed in seeds if "best_epoch" in seed)
     minutes = [seed["seconds"] / 60 for seed in seeds if "seconds" in seed]
     return [
@@ -165,10 +162,10 @@ def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def emotions_table(scores: Scores) -> str:
+def emotions_table(scores: Scores, fine_tuned: Sequence[FineTuned]) -> str:
     """Return the F1 of each of Plutchik's eight emotions, ours and published."""
     rows = [[f"`{way}`", *with_mean(by_emotion(seeds))] for way, seeds in scores.items()]
-    rows += [[published_name(row), *with_mean(row["f1"])] for row in PUBLISHED["semeval"]]
+    rows += [[published_name(row), *with_mean(row.scores["f1"])] for row in fine_tuned]
     return markdown(["F1", *PLUTCHIK, "mean"], rows)
 
 
@@ -183,14 +180,20 @@ def with_mean(values: list[float]) -> list[str]:
     return [percent(value) for value in (*values, np.mean(values))]
 
 
-def model_of(row: dict[str, Any]) -> dict[str, str]:
-    """Return the name and the size of a published model."""
-    return PUBLISHED["models"][row["model"]]
+def measures_of(task: str) -> dict[str, str]:
+    """Return what a set's table has, by name in a result, the main one first."""
+    return MEASURES[TASKS[task].measure]
 
 
-def published_name(row: dict[str, Any]) -> str:
+def published_scores(row: FineTuned) -> dict[str, float]:
+    """Return the measures of a published row, by name in a result."""
+    scores = dict(row.scores)
+    return {"f1_plutchik": float(np.mean(scores["f1"]))} if "f1" in scores else scores
+
+
+def published_name(row: FineTuned) -> str:
     """Return what a published row is called, with its source."""
-    return f"{model_of(row)['name']}, {model_of(row)['size']} ({row['source']})"
+    return f"{row.name}, {row.size} ({row.source})"
 
 
 def mean_of(seeds: list[dict[str, Any]], name: str) -> float:

@@ -1,25 +1,15 @@
 """What is compared: the ways of fine-tuning one model, and the tasks."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from data_utils.labelled import LabelledSet, read_labelled_sets
-from experiments.reproduction.emotions import semeval
+from data_utils.labelled import LabelledSet
+from data_utils.published_sets.registry import SETS
 from transfer.finetuning.config import FinetuningConfig
 
 Sets = list[LabelledSet]  # train, val, test
 
 
-def sst(folder: Path) -> Sets:
-    """Read the binary Stanford Sentiment Treebank: train.csv, val.csv, test.csv."""
-    return read_labelled_sets([folder / f"{name}.csv" for name in ("train", "val", "test")])
-
-
-TASKS: dict[str, Callable[[Path], Sets]] = {
-    "sst": sst,
-    "semeval": lambda folder: semeval(folder).sets,
-}
+TASKS = {name: entry for name, entry in SETS.items() if entry.fine_tuned}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ fi
 $python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --output $here/results/test_bits.json
 $python scripts/evaluate.py --model "$work/run" --data "$work/corpus" --reset review \
     --output $here/results/test_bits_review.json
-$python $here/split_movie_reviews.py "$data/mr" "$work/mr"
+$python -m experiments.main_job.split_movie_reviews --data "$data" --output "$work/mr"
 for task in sst mr; do
     folder=$data/$task
     [ $task = mr ] && folder=$work/mr

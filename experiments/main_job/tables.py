@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from data_utils.published_sets.registry import SETS
 from experiments.tables import markdown, origins, percent
 from model.files.storage import read_json
 from training.metrics import read_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
-SETS = ("sst", "mr")
+MEASURED = ("sst", "mr")
 SHOWN = (200, 400, 1000, 1600, 2400, 3000, 3600)  # steps
 
 
@@ -32,7 +33,7 @@ def learning() -> str:
 
 def transfer() -> str:
     """Return test accuracies of the features and of what they are held against."""
-    found = {name: read_json(RESULTS / f"{name}.json") for name in SETS}
+    found = {name: read_json(RESULTS / f"{name}.json") for name in MEASURED}
     rows = [
         ["all units", *(all_units(result) for result in found.values())],
         ["top unit alone", *(top_unit(result["neuron"]) for result in found.values())],
@@ -43,7 +44,9 @@ def transfer() -> str:
         ("majority", "majority class"),
     ):
         rows.append([words, *(accuracy(result["baselines"][key]) for result in found.values())])
-    sizes = [f"{name.upper()} ({result['examples']['test']:,})" for name, result in found.items()]
+    sizes = [
+        f"{SETS[name].title} ({result['examples']['test']:,})" for name, result in found.items()
+    ]
     table = markdown(["test accuracy, per cent", *sizes], rows)
     return f"{table}\n\n{origins({f'{name}.json': result for name, result in found.items()})}"
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from configs import command
-from experiments.finetuning.variants import sst
+from data_utils.published_sets.registry import SETS
 from model.files.storage import write_json
 from model.files.weights import load_model
 from transfer.neuron.report import write_report
@@ -44,7 +44,7 @@ def main() -> None:
     folder, work = HERE / "results" / name, options.work / name
     command.prepare_output(folder / "neuron.json")
     command.prepare_output(work / "neuron.json")
-    sets = sst(options.data / "sst")
+    sets = SETS["sst"].read(options.data).sets
     study = StudyOptions(draws=options.draws, untrained=options.untrained)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     results = run_study(loaded, sets, work, study)

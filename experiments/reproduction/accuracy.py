@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from data_utils.published_sets.registry import Task
+from data_utils.published_sets.splits import Fold
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
 from model.language_model import untrained_like
@@ -13,8 +15,6 @@ from transfer.features import FeatureCache
 from transfer.intervals import over_draws
 from transfer.plots import draw_histogram, save_png, unit_histogram
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
-
-from .tasks import Fold, Task, sizes
 
 
 def measure_accuracy(
@@ -97,6 +97,11 @@ def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
         "test_interval": accuracy_interval(accuracy, sum(counts)),
         "by_fold": accuracies,
     }
+
+
+def sizes(fold: Fold) -> dict[str, int]:
+    """Return how many examples are fitted on, chosen on and tested on."""
+    return {"train": len(fold.train), "val": len(fold.val), "test": len(fold.test)}
 
 
 def draw(unit: int, test: Examples, path: Path) -> None:

@@ -8,8 +8,6 @@ tweets drawn again with replacement.
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,49 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
-from data_utils.multilabel import read_label_columns
+from data_utils.published_sets.registry import EMOTIONS, Task
+from data_utils.published_sets.splits import SEED
 from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
-from transfer.finetuning.task import held_out_rows
 from transfer.metrics import bootstrap_intervals, describe_choices
 from transfer.regression import C_GRID, l1_regression
 from transfer.thresholds import choose_threshold
 
-from .tasks import SEED, Fold, joined
-
-EMOTIONS = (
-    "anger", "anticipation", "disgust", "fear", "joy", "love", "optimism", "pessimism", "sadness",
-    "surprise", "trust",
-)  # fmt: skip
 PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surprise", "trust")
-VAL_SHARE = 0.1  # of train
 
 
-@dataclass(frozen=True)
-class Tweets:
-    """All tweets, their labels int64 [N, 11], and what is fitted, chosen and tested on which."""
-
-    texts: LabelledSet
-    fold: Fold
-
-    @property
-    def sets(self) -> list[LabelledSet]:
-        """Train, val and test, each by itself."""
-        return [
-            self.texts.subset(rows) for rows in (self.fold.train, self.fold.val, self.fold.test)
-        ]
-
-
-def semeval(folder: Path) -> Tweets:
-    """Read train.csv and val.csv, with the columns Tweet and one per emotion."""
-    parts = read_label_columns([folder / f"{n}.csv" for n in ("train", "val")], "Tweet", EMOTIONS)
-    count, total = len(parts[0].texts), sum(len(part.texts) for part in parts)
-    train, val = held_out_rows(count, VAL_SHARE, SEED)
-    return Tweets(joined(parts), Fold(train, val, np.arange(count, total)))
-
-
-def by_features(features: np.ndarray, tweets: Tweets) -> np.ndarray:
+def by_features(features: np.ndarray, tweets: Task) -> np.ndarray:
     """Return int64 [tested, 11]: what L1 regressions on features say of the tested tweets."""
-    fold = tweets.fold
+    (fold,) = tweets.folds
     parts = [features[rows] for rows in (fold.train, fold.val, fold.test)]
     return _predictions(parts, tweets.sets, C_GRID, l1_regression)
 

@@ -1,4 +1,4 @@
-"""The published transfer table, for one model: SST, MR, IMDB and SemEval.
+"""The published transfer table, for one model.
 
 python -m experiments.reproduction.run --model default --data DATA --work runs/reproduction
 """
@@ -11,6 +11,7 @@ import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -18,13 +19,11 @@ from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 
 from .accuracy import measure_accuracy
-from .emotions import semeval
 from .f1 import measure_f1
 from .table import number, write_table
-from .tasks import TASKS
 
 HERE = Path(__file__).resolve().parent
-Name = Literal["sst", "mr", "imdb", "semeval"]
+Name = Literal[*SETS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +35,11 @@ class Options:
     name: str | None = None
     """What the results are filed under; absent, what --model says."""
     data: Path
-    """The folder that holds sst/, mr/, imdb/ and semeval/."""
+    """The folder that holds a folder for each set: sst/, mr/, ..."""
     work: Path = Path("runs/reproduction")
     """Where features are kept, so that an interrupted run goes on."""
-    tasks: tuple[Name, ...] = ("sst", "mr", "imdb", "semeval")
-    """Which of them."""
+    tasks: tuple[Name, ...] = ()
+    """Which sets; absent, those whose files are there."""
     untrained: int = 3
     """Seeds of the untrained baseline; each reads all the texts once more. 0: without it."""
 
@@ -52,19 +51,28 @@ def main() -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32)
     folder = HERE / "results" / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in options.tasks:
+    for name in options.tasks or present(options.data):
         result = measure(name, options, loaded, folder)
         write_json(folder / f"{name}.json", {**result, **about(loaded)})
         print(line(result), flush=True)
     print(write_table(folder))
 
 
-def measure(name: Name, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
+def present(data: Path) -> list[str]:
+    """Return the sets that a folder holds; say how to get the others."""
+    found = [name for name, entry in SETS.items() if entry.is_in(data)]
+    if not found:
+        raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
+    for entry in (entry for name, entry in SETS.items() if name not in found):
+        print(f"{entry.title} is not there: {entry.how_to_get()}")
+    return found
+
+
+def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
     """Return what a task's file holds, but for the model; its figures are drawn beside it."""
-    cache = FeatureCache(options.work)
-    if name == "semeval":
-        return measure_f1(semeval(options.data / name), loaded, cache, options.untrained)
-    task = TASKS[name](options.data / name)
+    cache, task = FeatureCache(options.work), SETS[name].read(options.data)
+    if SETS[name].measure == "plutchik_f1":
+        return measure_f1(task, loaded, cache, options.untrained)
     return measure_accuracy(task, loaded, cache, folder, options.untrained)
 
 

@@ -3,8 +3,8 @@
 python -m experiments.reproduction.table experiments/reproduction/results/default
 """
 
-import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
+from data_utils.published_sets.registry import SETS
 from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json, write_atomically, write_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
-PUBLISHED = HERE / "published.json"
-TITLES = {"sst": "SST", "mr": "MR, 10 folds", "imdb": "IMDB", "semeval": "SemEval E-c, val"}
 ROWS = {"all_units": "all units", "one_unit": "one unit"}
-FLOOR = {"sst": "majority", "mr": "majority", "imdb": "majority", "semeval": "always"}
+MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
 
 
@@ -47,11 +46,11 @@ def measured(folder: Path) -> dict[str, Any]:
     """Return what was measured with a model, by task."""
     results = {
         name: read_json(folder / f"{name}.json")
-        for name in TITLES
+        for name in SETS
         if (folder / f"{name}.json").is_file()
     }
     if not results:
-        raise InputError(f"{folder}: no results of {', '.join(TITLES)}")
+        raise InputError(f"{folder}: no results of {', '.join(SETS)}")
     return results
 
 
@@ -63,23 +62,28 @@ def shown(model: str) -> str:
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each task and measure: published values, ours, baselines."""
-    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))["rows"]
     rows = []
     for task, result in results.items():
-        for row in (name for name in ROWS if name in result):
+        entry = SETS[task]
+        for row in entry.rows:
             # Of untrained models only the regression on all units is measured.
-            names = ("tfidf", *(["untrained"] * (row != "one_unit")), FLOOR[task])
+            names = ("tfidf", *(["untrained"] * (row != "one_unit")), entry.floor)
             others = {name: number(result[name]) for name in names if name in result}
             rows.append({
                 "task": task,
                 "row": row,
-                "measure": "accuracy" if task != "semeval" else "F1 over Plutchik's eight",
-                "published": [p for p in published if (p["task"], p["row"]) == (task, row)],
+                "measure": MEASURES[entry.measure],
+                "published": [asdict(p) for p in entry.published if p.row == row],
                 "ours": number(result[row]),
                 **others,
                 "examples": result["examples"],
             })  # fmt: skip
     return rows
+
+
+def title(task: str) -> str:
+    """Return what a set is called in the table."""
+    return ", ".join(filter(None, (SETS[task].title, SETS[task].note)))
 
 
 def number(result: dict[str, Any]) -> dict[str, Any]:
@@ -94,14 +98,14 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     any_result = next(iter(results.values()))
     lines = [about(any_result["model"]), "", HEAD, "|---|---|---|---|---|---|---|---|"]
     for row in rows:
-        floor = row[FLOOR[row["task"]]]
+        floor = row[SETS[row["task"]].floor]
         values = ", ".join(map(quoted, row["published"]))
         sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
-        cells = [TITLES[row["task"]], ROWS[row["row"]], values or "-", percent(row["ours"])]
+        cells = [title(row["task"]), ROWS[row["row"]], values or "-", percent(row["ours"])]
         untrained = percent(row["untrained"]) if "untrained" in row else "-"
         cells += [percent(row["tfidf"]), untrained, percent(floor), sizes]
         lines.append(f"| {' | '.join(cells)} |")
-    origins = {TITLES[task]: result["origin"] for task, result in results.items()}
+    origins = {title(task): result["origin"] for task, result in results.items()}
     made = [
         f"- {title}: `python {origin['command']}`, revision {revision(origin)}"
         for title, origin in origins.items()
@@ -167,7 +171,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             named.add(label)
             axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
         name_sizes(axes, row["published"], place)
-    names = [f"{TITLES[row['task']]}, {ROWS[row['row']]}" for row in rows]
+    names = [f"{title(row['task'])}, {ROWS[row['row']]}" for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))

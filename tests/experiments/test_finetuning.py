@@ -7,12 +7,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from data_utils.published_sets.registry import EMOTIONS
 from data_utils.synthetic import synthetic_reviews
 from experiments.finetuning import run as study
 from experiments.finetuning.baseline import baselines
 from experiments.finetuning.table import write_table
 from experiments.finetuning.variants import TASKS, variants_of
-from experiments.reproduction.emotions import EMOTIONS, PLUTCHIK, plutchik_f1
+from experiments.reproduction.emotions import PLUTCHIK, plutchik_f1
 from model.errors import InputError
 from model.files.storage import read_json
 from model.files.weights import save_model
@@ -45,8 +46,8 @@ def data(tmp_path):
 
 
 def test_the_sets_are_those_of_the_protocol(data):
-    assert [len(part.texts) for part in TASKS["sst"](data / "sst")] == [40, 16, 20]
-    train, val, test = TASKS["semeval"](data / "semeval")
+    assert [len(part.texts) for part in TASKS["sst"].read(data).sets] == [40, 16, 20]
+    train, val, test = TASKS["semeval"].read(data).sets
     assert [len(part.texts) for part in (train, val, test)] == [72, 8, 24]
     assert train.classes == EMOTIONS
     assert not set(train.texts) & set(val.texts)
@@ -54,7 +55,7 @@ def test_the_sets_are_those_of_the_protocol(data):
 
 def test_the_baselines_are_what_they_say(data, monkeypatch):
     monkeypatch.setattr("experiments.reproduction.emotions.TFIDF_C_GRID", (64.0,))
-    sets = TASKS["semeval"](data / "semeval")
+    sets = TASKS["semeval"].read(data).sets
     scores = baselines(sets)
     assert scores["bag_of_words"]["per_class"]["joy"]["f1"] == 1.0  # a word says it
     assert scores["bag_of_words"]["per_class"]["trust"]["f1"] < 1.0
@@ -62,7 +63,7 @@ def test_the_baselines_are_what_they_say(data, monkeypatch):
     assert scores["constant"]["f1_plutchik"] == plutchik_f1(
         sets[2].labels, np.ones_like(sets[2].labels)
     )["value"]  # fmt: skip
-    train, _, test = sets = TASKS["sst"](data / "sst")
+    train, _, test = sets = TASKS["sst"].read(data).sets
     scores = baselines(sets)
     commoner = np.bincount(train.labels).argmax()
     assert scores["constant"]["accuracy"] == np.mean(test.labels == commoner)

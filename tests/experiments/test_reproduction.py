@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score
 
+from data_utils.published_sets.registry import EMOTIONS
 from data_utils.synthetic import synthetic_reviews
 from experiments.reproduction import emotions
 from experiments.reproduction import run as reproduction
-from experiments.reproduction.emotions import EMOTIONS, scores_of, semeval
+from experiments.reproduction.emotions import scores_of
 from experiments.reproduction.table import write_table
-from experiments.reproduction.tasks import FOLDS, cross_validation, imdb, mr, sst
 from model.errors import InputError
 from model.files.weights import save_model
 from model.text.profiles import text_profile
@@ -34,7 +34,7 @@ def tweets(count):
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
+def data(tmp_path):
     """Small sets in the places and formats of the real ones."""
     for name in ("sst", "imdb", "mr", "semeval"):
         (tmp_path / name).mkdir()
@@ -46,53 +46,11 @@ def data(tmp_path, monkeypatch):
     for name in ("train", "test"):
         with gzip.open(tmp_path / f"imdb/imdb_{name}.jsonl.gz", "wt") as file:
             file.write(jsonl(80, seed=len(name)))
-    monkeypatch.setattr("experiments.reproduction.tasks.IMDB_VAL", 16)
     for label, name in ((0, "neg"), (1, "pos")):
         lines = [r.text for r in synthetic_reviews(150, seed=7) if r.label == label]
         path = tmp_path / f"mr/rt-polarity.{name}"
         path.write_text("\n".join(lines) + "\nd\xe9j\xe0 vu\n", encoding="cp1252")
     return tmp_path
-
-
-def test_every_example_is_tested_in_one_fold_and_fitted_in_the_rest():
-    folds = list(cross_validation(103))
-    assert len(folds) == FOLDS
-    tested = np.concatenate([fold.test for fold in folds])
-    assert sorted(tested) == list(range(103))
-    for fold in folds:
-        parts = np.concatenate([fold.train, fold.val, fold.test])
-        assert sorted(parts) == list(range(103))
-        assert abs(len(fold.val) - len(fold.test)) <= 1
-
-
-def test_the_sets_keep_their_own_splits(data):
-    (fold,) = sst(data / "sst").folds
-    assert [len(part) for part in (fold.train, fold.val, fold.test)] == [60, 20, 30]
-    (fold,) = imdb(data / "imdb").folds
-    assert fold.test.tolist() == list(range(80, 160))
-    assert sorted([*fold.train, *fold.val]) == list(range(80))
-    assert len(fold.val) == 16
-
-
-def test_movie_reviews_are_read_in_their_old_encoding(data):
-    task = mr(data / "mr")
-    assert task.texts.texts.count("d\xe9j\xe0 vu") == 2
-    assert task.texts.labels.tolist() == sorted(task.texts.labels)
-    with pytest.raises(InputError, match="no such file"):
-        mr(data)
-
-
-def test_emotions_are_read_and_split(data, monkeypatch):
-    found = semeval(data / "semeval")
-    assert found.texts.labels.shape == (260, 11)
-    fold = found.fold
-    assert [len(part) for part in (fold.train, fold.val, fold.test)] == [180, 20, 60]
-    assert sorted([*fold.train, *fold.val]) == list(range(200))
-    assert fold.test.tolist() == list(range(200, 260))
-    path = data / "semeval/val.csv"
-    path.write_text(path.read_text().replace(",0,", ",2,", 1))
-    with pytest.raises(InputError, match=r"val\.csv, row 2: .* a label is 0 or 1"):
-        semeval(data / "semeval")
 
 
 def test_the_measures_of_emotions_are_scikit_learns():

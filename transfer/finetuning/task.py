@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from data_utils.labelled import LabelledSet
+from data_utils.labelled import LabelledSet, held_out_rows
 from model.errors import InputError
 from model.files.weights import LoadedModel
 
@@ -64,12 +64,3 @@ def hold_out(train: LabelledSet, share: float, seed: int) -> tuple[LabelledSet, 
     """Split a training set into one to learn from and one to choose on, drawn by the seed."""
     rest, held = held_out_rows(len(train.texts), share, seed)
     return train.subset(rest), train.subset(held)
-
-
-def held_out_rows(count: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows int64 to learn from and those to choose on, in their order."""
-    if not 0 < share < 1:
-        raise InputError(f"the share held out is {share}; it must be between 0 and 1")
-    held = max(round(count * share), 1)
-    order = np.random.default_rng(seed).permutation(count)
-    return np.sort(order[held:]), np.sort(order[:held])

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import filelock
 import pytest
 
-from data_utils.download.addresses import AMAZON, Dataset, RemoteFile, find_dataset
+from data_utils.download.addresses import AMAZON, find_dataset
+from data_utils.download.dataset import Dataset, RemoteFile
 from data_utils.download.downloads import Patience, download_dataset
 from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
 from model.errors import InputError
@@ -270,7 +271,8 @@ def test_the_script_refuses_in_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("yelp", "'yelp' is unknown; known: sst, imdb, amazon:<category>"),
+        ("dbpedia", "'dbpedia' is unknown; known: sst, imdb, amazon:<category>"),
+        ("mr", r"get MR by hand from https://\S+ as mr/rt-polarity.neg, mr/rt-polarity.pos; known"),
         ("amazon", "no such category; known: Amazon_Instant"),
         ("amazon:Toys", "no such category; did you mean amazon:Toys_and_Games"),
     ],

@@ -1,0 +1,1 @@
+"""The labelled sets of the literature: how each is read and cut, and what was published on it."""

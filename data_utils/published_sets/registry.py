@@ -1,0 +1,278 @@
+"""The published sets. A new one is one entry here: no other file names it.
+
+Values with `recalled` were not checked against the paper.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from model.errors import InputError
+
+from ..download.dataset import Dataset, RemoteFile
+from ..download.movie_reviews import convert_movie_reviews
+from ..labelled import LabelledSet
+from .layouts import ClassFiles, LabelColumns, Layout, Tables
+from .splits import Fold, Split, given_split, ten_folds, val_of_train
+
+SOURCES = {
+    "radford": "Radford et al. 2017, arXiv 1704.01444: L1 regression on frozen features",
+    "puri": "Puri et al. 2018, arXiv 1808.01371: errors printed in the figure of "
+    "NVIDIA/sentiment-discovery",
+    "kant": "Kant et al. 2018, arXiv 1812.01207: F1 on the validation set, language model "
+    "fine-tuned; SemEval from pictures in NVIDIA/sentiment-discovery (Table 8: thresholds chosen "
+    "on the validation set itself; the leaderboard: the test set)",
+}
+EMOTIONS = (
+    "anger", "anticipation", "disgust", "fear", "joy", "love", "optimism", "pessimism", "sadness",
+    "surprise", "trust",
+)  # fmt: skip
+
+# What is measured, by what is written in a result. `accuracy`: of all units and of the best one.
+# `plutchik_f1`: the mean F1 of eight emotions, any number of which a text may have.
+Measure = Literal["accuracy", "plutchik_f1"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published value: of all units or of the best one, in a model of so many units."""
+
+    row: str  # all_units or one_unit
+    source: str  # in SOURCES
+    units: int
+    value: float
+    recalled: bool = False
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """What was published of a model fine-tuned on a set, or frozen beside such ones."""
+
+    name: str
+    size: str
+    source: str
+    scores: dict[str, Any]  # accuracy, or f1: of each of eight emotions
+    on_test: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """All texts of a set, and what is fitted, chosen and tested on which of them."""
+
+    name: str
+    texts: LabelledSet
+    folds: list[Fold]
+
+    @property
+    def sets(self) -> list[LabelledSet]:
+        """Train, val and test of the first fold, each by itself."""
+        (fold, *_) = self.folds
+        return [self.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedSet:
+    """All there is to know of a set."""
+
+    name: str  # of its folder, and of its results
+    title: str
+    note: str = ""  # behind the title, where the protocol needs a word
+    layout: Layout
+    other_names: tuple[str, ...] = ()  # of the layout's files, as scripts/download_data.py has them
+    split: Split
+    measure: Measure = "accuracy"
+    rows: tuple[str, ...] = ("all_units", "one_unit")  # of the table
+    floor: str = "majority"  # the answer that reads nothing, by its key in a result
+    published: tuple[Published, ...] = ()
+    fine_tuned: tuple[FineTuned, ...] = ()
+    tested_on: str = "test"
+    first_page: tuple[str, ...] = ()  # which rows README.md shows
+    first_page_title: str = ""  # there, where it is not the title
+    source: Dataset
+
+    def read(self, data: Path) -> Task:
+        """Read the set from its folder in `data`.
+
+        Raises InputError where a file is missing, with how to get it, or is not in the layout.
+        """
+        folder = data / self.name
+        paths = self._paths(folder)
+        missing = [path for path in paths if not path.is_file()]
+        if missing:
+            raise InputError(f"{missing[0]}: no such file; {self.how_to_get()}")
+        parts = self.layout.read(paths)
+        return Task(self.name, _joined(parts), self.split([len(part.texts) for part in parts]))
+
+    def is_in(self, data: Path) -> bool:
+        """Return whether the folder of sets holds this one."""
+        return all(path.is_file() for path in self._paths(data / self.name))
+
+    def how_to_get(self) -> str:
+        """Say how a user comes to have the files."""
+        if self.source.files:
+            return f"python scripts/download_data.py {self.name} gets {self.title}"
+        files = ", ".join(f"{self.name}/{name}" for name in self.layout.files)
+        return f"get {self.title} by hand from {self.source.page} as {files}"
+
+    def _paths(self, folder: Path) -> list[Path]:
+        named = [[folder / name for name in names] for names in self._names()]
+        return next((paths for paths in named if paths[0].is_file()), named[0])
+
+    def _names(self) -> list[tuple[str, ...]]:
+        return [names for names in (self.layout.files, self.other_names) if names]
+
+
+def _joined(parts: list[LabelledSet]) -> LabelledSet:
+    """Return sets one after the other."""
+    texts = [text for part in parts for text in part.texts]
+    return LabelledSet(texts, np.concatenate([p.labels for p in parts]), parts[0].classes)
+
+
+SST_FOLDER = (
+    "https://raw.githubusercontent.com/openai/generating-reviews-discovering-sentiment/"
+    "0032e4b87903713ad4242599f5dda2eb7b8c40fd/data"
+)
+IMDB_PAGE = "https://ai.stanford.edu/~amaas/data/sentiment/"
+PANG_AND_LEE = "https://www.cs.cornell.edu/people/pabo/movie-review-data/"
+
+# Only SST and IMDB have digests that are known beforehand, each the same in many projects that
+# read the set. Addresses are those that the pages of the sets link to (2026).
+_ENTRIES = (
+    PublishedSet(
+        name="sst",
+        title="SST",
+        layout=Tables(("train.csv", "val.csv", "test.csv")),
+        split=given_split,
+        published=(
+            Published("all_units", "radford", 4096, 0.918),
+            Published("all_units", "puri", 256, 0.532),
+            Published("all_units", "puri", 1024, 0.818),
+            Published("all_units", "puri", 4096, 0.918),
+            Published("all_units", "puri", 8192, 0.937),
+            Published("one_unit", "puri", 256, 0.499),
+            Published("one_unit", "puri", 1024, 0.812),
+            Published("one_unit", "puri", 4096, 0.867),
+            Published("one_unit", "puri", 8192, 0.912),
+        ),
+        fine_tuned=(
+            FineTuned(
+                "mLSTM, frozen", "4,096 units, 38 GB of reviews", "radford", {"accuracy": 0.918}
+            ),
+        ),
+        first_page=("all_units", "one_unit"),
+        source=Dataset(
+            "sst",
+            (
+                RemoteFile(
+                    "train.csv",
+                    f"{SST_FOLDER}/train_binary_sent.csv",
+                    "6003623bcb35aad3a446a265b8931b7ccab61fcc10f2e9c1fec916ff67c7be35",
+                ),
+                RemoteFile(
+                    "val.csv",
+                    f"{SST_FOLDER}/dev_binary_sent.csv",
+                    "f34c4987fea208fefc2d62a1b42c83a766cbfc7ce58c2a878ef953cf91f01729",
+                ),
+                RemoteFile(
+                    "test.csv",
+                    f"{SST_FOLDER}/test_binary_sent.csv",
+                    "519cea7ed4d22fe7ec4eccbb3d5ba6d88902a3b15ce129f476aa8364463a9fc7",
+                ),
+            ),
+            "https://github.com/openai/generating-reviews-discovering-sentiment",
+            "Sentences of film reviews (Socher et al. 2013, to be cited) in the splits of Radford "
+            "et al. 2017, whose repository is under the MIT licence; the texts are for research.",
+        ),
+    ),
+    PublishedSet(
+        name="mr",
+        title="MR",
+        note="10 folds",
+        layout=ClassFiles(("rt-polarity.neg", "rt-polarity.pos")),
+        split=ten_folds,
+        first_page=("all_units",),
+        first_page_title="MR, ten folds",
+        source=Dataset(
+            "mr",
+            (),
+            PANG_AND_LEE,
+            "Sentences of film reviews collected by Pang and Lee 2005, to be cited; for research.",
+        ),
+    ),
+    PublishedSet(
+        name="imdb",
+        title="IMDB",
+        layout=Tables(("imdb_train.jsonl.gz", "imdb_test.jsonl.gz")),
+        other_names=("train.jsonl", "test.jsonl"),
+        split=val_of_train(0.2, shuffled=True),
+        published=(
+            Published("all_units", "puri", 256, 0.622),
+            Published("all_units", "puri", 1024, 0.762),
+            Published("all_units", "puri", 4096, 0.928),
+            Published("all_units", "puri", 8192, 0.948),
+            Published("one_unit", "puri", 256, 0.544),
+            Published("one_unit", "puri", 1024, 0.734),
+            Published("one_unit", "puri", 4096, 0.921),
+            Published("one_unit", "puri", 8192, 0.934),
+        ),
+        first_page=("all_units", "one_unit"),
+        source=Dataset(
+            "imdb",
+            (
+                RemoteFile(
+                    "aclImdb_v1.tar.gz",
+                    f"{IMDB_PAGE}aclImdb_v1.tar.gz",
+                    "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+                ),
+            ),
+            IMDB_PAGE,
+            "Film reviews collected by Maas et al. 2011, to be cited; no licence is stated, the "
+            "texts belong to the people who wrote them: for research, not to be published again.",
+            convert=convert_movie_reviews,
+        ),
+    ),
+    PublishedSet(
+        name="semeval",
+        title="SemEval E-c",
+        note="val",
+        layout=LabelColumns(("train.csv", "val.csv"), "Tweet", EMOTIONS),
+        split=val_of_train(0.1),
+        measure="plutchik_f1",
+        rows=("all_units",),
+        floor="always",
+        published=(Published("all_units", "kant", 4096, 0.394),),
+        fine_tuned=(
+            FineTuned(
+                "mLSTM",
+                "4,096 units, 86 M parameters, 40 GB of reviews",
+                "kant",
+                {"f1": [0.548, 0.275, 0.576, 0.319, 0.651, 0.491, 0.122, 0.168]},
+            ),
+            FineTuned(
+                "ELMo",
+                "as released: 94 M parameters, words",
+                "kant",
+                {"f1": [0.614, 0.294, 0.662, 0.388, 0.734, 0.531, 0.154, 0.181]},
+            ),
+            FineTuned(
+                "Transformer",
+                "12 layers of 768, 32,000 subwords, 40 GB of reviews",
+                "kant",
+                {"f1": [0.771, 0.403, 0.764, 0.765, 0.818, 0.691, 0.400, 0.271]},
+                on_test={"f1_micro": 0.690, "f1_macro": 0.561, "jaccard_samples": 0.577},
+            ),
+        ),
+        tested_on="validation set",
+        first_page=("all_units",),
+        first_page_title="SemEval-2018 E-c, mean F1 of 8 emotions",
+        source=Dataset(
+            "semeval",
+            (),
+            "https://github.com/NVIDIA/sentiment-discovery/tree/master/data/semeval",
+            "Tweets of SemEval-2018 task 1 (Mohammad et al. 2018, to be cited), for research.",
+        ),
+    ),
+)
+SETS = {entry.name: entry for entry in _ENTRIES}

@@ -1,0 +1,114 @@
+"""The registry of published sets: layouts on made-up files, splits, and what an entry says."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from data_utils.published_sets.registry import EMOTIONS, SETS, SOURCES
+from data_utils.published_sets.splits import FOLDS, ten_folds
+from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
+
+
+def sizes(fold):
+    return [len(part) for part in (fold.train, fold.val, fold.test)]
+
+
+def write_tables(folder, count=20):
+    folder.mkdir()
+    for name in ("train", "val", "test"):
+        rows = [f'{r.label},"{r.text}"' for r in synthetic_reviews(count, seed=len(name))]
+        (folder / f"{name}.csv").write_text("\n".join(["label,sentence", *rows]) + "\n")
+
+
+def test_every_example_is_tested_in_one_fold_and_fitted_in_the_rest():
+    folds = ten_folds([53, 50])
+    assert len(folds) == FOLDS
+    tested = np.concatenate([fold.test for fold in folds])
+    assert sorted(tested) == list(range(103))
+    for fold in folds:
+        parts = np.concatenate([fold.train, fold.val, fold.test])
+        assert sorted(parts) == list(range(103))
+        assert abs(len(fold.val) - len(fold.test)) <= 1
+
+
+def test_a_set_with_three_parts_keeps_them(tmp_path):
+    write_tables(tmp_path / "sst")
+    task = SETS["sst"].read(tmp_path)
+    (fold,) = task.folds
+    assert sizes(fold) == [20, 20, 20]
+    assert np.concatenate([fold.train, fold.val, fold.test]).tolist() == list(range(60))
+    assert [part.texts for part in task.sets] == [task.texts.texts[i : i + 20] for i in (0, 20, 40)]
+
+
+@pytest.mark.parametrize(
+    ("names", "opened"),
+    [("imdb_{}.jsonl.gz", gzip.open), ("{}.jsonl", open)],  # the latter as downloaded
+)
+def test_a_fifth_of_the_film_reviews_to_train_on_is_val(tmp_path, names, opened):
+    (tmp_path / "imdb").mkdir()
+    for part in ("train", "test"):
+        reviews = [json.dumps(r._asdict()) + "\n" for r in synthetic_reviews(80, seed=len(part))]
+        with opened(tmp_path / "imdb" / names.format(part), "wt") as file:
+            file.writelines(reviews)
+    assert SETS["imdb"].is_in(tmp_path)
+    (fold,) = SETS["imdb"].read(tmp_path).folds
+    assert fold.test.tolist() == list(range(80, 160))
+    assert sorted([*fold.train, *fold.val]) == list(range(80))
+    assert len(fold.val) == 16
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])
+def test_files_by_class_are_read_in_either_encoding(tmp_path, encoding):
+    (tmp_path / "mr").mkdir()
+    for name, word in (("neg", "bad"), ("pos", "good")):
+        lines = [f"{word} {n}" for n in range(10)]
+        path = tmp_path / "mr" / f"rt-polarity.{name}"
+        path.write_text("\n".join([*lines, "", " d\xe9j\xe0 vu "]) + "\n", encoding=encoding)
+    texts = SETS["mr"].read(tmp_path).texts
+    assert texts.texts.count("d\xe9j\xe0 vu") == 2
+    assert texts.labels.tolist() == [0] * 11 + [1] * 11
+    assert texts.texts[0] == "bad 0"
+
+
+def test_emotions_are_read_and_split(tmp_path):
+    (tmp_path / "semeval").mkdir()
+    for name, count in (("train", 200), ("val", 60)):
+        head = ",".join(("ID", "Tweet", *EMOTIONS))
+        rows = [f"{n},tweet {n}{',0' * 10},{n % 2}" for n in range(count)]
+        (tmp_path / f"semeval/{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+    found = SETS["semeval"].read(tmp_path)
+    assert found.texts.labels.shape == (260, 11)
+    (fold,) = found.folds
+    assert sizes(fold) == [180, 20, 60]
+    assert sorted([*fold.train, *fold.val]) == list(range(200))
+    assert fold.test.tolist() == list(range(200, 260))
+    path = tmp_path / "semeval/val.csv"
+    path.write_text(path.read_text().replace(",0,", ",2,", 1))
+    with pytest.raises(InputError, match=r"val\.csv, row 2: .* a label is 0 or 1"):
+        SETS["semeval"].read(tmp_path)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_not_there_is_named_with_how_to_get_it(tmp_path, name):
+    entry = SETS[name]
+    assert not entry.is_in(tmp_path)
+    way = f"download_data.py {name} " if entry.source.files else f"by hand from {entry.source.page}"
+    with pytest.raises(InputError) as error:
+        entry.read(tmp_path)
+    assert f"{tmp_path / name / entry.layout.files[0]}: no such file" in str(error.value)
+    assert way in str(error.value)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_published_values_have_a_row_and_a_source(name):
+    entry = SETS[name]
+    assert entry.source.name == name
+    assert set(entry.first_page) <= set(entry.rows)
+    for value in entry.published:
+        assert value.row in entry.rows
+        assert value.source in SOURCES
+        assert 0 < value.value < 1
+    assert {row.source for row in entry.fine_tuned} <= set(SOURCES)
