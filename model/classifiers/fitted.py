@@ -53,7 +53,7 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     return load(folder, loaded.model.config.hidden_size)
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier:
+def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier | StarsClassifier:
     """Load the classifier that lies with a model, for its neuron in a layer.
 
     Raises InputError, which names --neuron, where there is none, it belongs to other weights, or
@@ -71,7 +71,7 @@ def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier:
         )
     mend = "name a unit with --neuron, or fit it again with scripts/transfer.py"
     found = load_fitted(loaded, folder, mend)
-    if not isinstance(found, Classifier):
+    if isinstance(found, FineTuned):
         raise InputError(
             f"{folder}: fine-tuned heads, which lean on no single unit; name one with --neuron"
         )

@@ -52,7 +52,7 @@ class Calibration:
 class StarsClassifier:
     """A head of five classes, one star to five; four and five are positive, three half so."""
 
-    heads: Heads  # on the CPU
+    heads: Heads  # linear, on the CPU
     classes: tuple[str, ...]  # the negative one, the positive one
     model_digest: str
     calibration: Calibration
@@ -60,9 +60,29 @@ class StarsClassifier:
     unsure: tuple[float, float]  # probabilities between which a text is neither
     threshold: float = THRESHOLD  # of the positive one
 
-    neuron = neuron_column = None  # a head leans on no single unit
     kind = FEATURES
     is_binary, is_multilabel = True, False
+
+    @property
+    def neuron(self) -> int:
+        """The unit whose last hidden state has the largest weight between blame and praise."""
+        return int(self._praise().abs().argmax())
+
+    @property
+    def polarity(self) -> int:
+        """1 where a high value of that unit means praise, else -1."""
+        return 1 if self._praise()[self.neuron] > 0 else -1
+
+    @property
+    def neuron_column(self) -> int:
+        """Where that unit stands among the features: the last states come first."""
+        return self.neuron
+
+    def _praise(self) -> torch.Tensor:
+        """Return the weight of each unit's last state for four and five stars over one and two."""
+        weight = self.heads.heads.weight.detach()
+        each = weight.view(-1, STARS, weight.shape[1]).mean(0)  # [5, 2H]
+        return (each[3] + each[4] - each[0] - each[1])[: weight.shape[1] // 2]
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
         """Return the same head with another threshold of the positive class."""
@@ -156,9 +176,11 @@ def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:
     classes = checked_classes(description["classes"])
     if len(classes) != 2:
         raise InputError(f"{len(classes)} classes; two")
-    given = dict(description["heads"])
+    config = HeadsConfig(**description["heads"] | {"hidden_layers": ()})
+    if description["heads"]["hidden_layers"]:
+        raise InputError("a head between stars is linear")
     familiarity = description["familiarity"]
-    return HeadsConfig(**given | {"hidden_layers": tuple(given["hidden_layers"])}), {
+    return config, {
         "classes": classes,
         "model_digest": str(description["model_digest"]),
         "calibration": Calibration(**description["calibration"]),

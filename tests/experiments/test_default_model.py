@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,9 @@ from experiments.default_model.grammar import (
     kinds,
     mistyped,
 )
+from experiments.default_model.methods import Told
+from experiments.default_model.ship import calibrated, doubt, familiar
+from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import first_sentences, last_sentences, part_of
 from experiments.default_model.train import (
     KIND,
@@ -115,3 +119,51 @@ def test_texts_read_side_by_side_have_the_features_of_each_alone(small_model):
     # Sums of some 40 numbers of at most one, in fp32.
     assert read_together.numpy() == pytest.approx(alone, abs=1e-5)
     assert nats.item() / math.log(2) == pytest.approx(bits, rel=1e-5)
+
+
+def test_the_slope_undoes_what_overstates_the_log_odds():
+    chooser = np.random.default_rng(0)
+    odds = chooser.normal(0, 2, 20_000)
+    labels = (chooser.random(20_000) < 1 / (1 + np.exp(-odds))).astype(int)
+    sources = np.where(np.arange(20_000) < 1000, "sst", "imdb")
+    # Of 20,000 draws the slope's standard error is about 0.01.
+    assert calibrated(3 * odds, labels, sources).slope == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_the_limits_admit_nearly_all_familiar_texts():
+    chooser = np.random.default_rng(0)
+    lengths = chooser.integers(5, 500, 2000)
+    bits = lengths * chooser.normal(1.5, 0.1, 2000) + chooser.normal(10, 3, 2000)
+    limits = familiar(bits, lengths)
+    assert 0.975 <= limits.admits(bits, lengths).mean() < 1
+    assert not limits.admits(lengths * 3.0, lengths)[lengths > 30].any()
+
+
+def test_unsure_is_where_neutral_texts_are_and_others_are_not():
+    positive = np.array([0.45, 0.55, 0.62, 0.9, 0.1, 0.7, 0.2, 0.95])
+    labels = np.array([-1, -1, -1, 1, 0, 1, 0, 1])
+    sources = np.array(["grammar"] * 3 + ["sst", "sst", "imdb", "imdb", "amazon"])
+    low, high = doubt(positive, labels, sources)
+    assert 0.62 <= high < 0.7
+    assert low + high == pytest.approx(1)
+
+
+def test_confidence_that_holds_has_no_calibration_error():
+    positive = np.repeat([0.8, 0.2, 0.6], [100, 100, 50])
+    labels = np.repeat([1.0, 0.0, 0.0, 1.0, 1.0, 0.0], [80, 20, 80, 20, 30, 20])
+    assert calibration_error(reliability(positive, labels)) == pytest.approx(0, abs=1e-9)
+    assert calibration_error(reliability(1 - positive, labels)) == pytest.approx(0.52, abs=1e-9)
+
+
+def test_everyday_sentences_count_by_what_was_told():
+    sentences = everyday_sentences()
+    sides = {"positive": 0.9, "negative": 0.1}
+    strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
+    positive = np.array([sides.get(sentence.label, 0.5) for sentence in sentences])
+    perfect = everyday(Told(positive, positive == 0.5, strange))
+    assert perfect["accuracy"] == 1
+    assert perfect["failures"] == []
+    worst = everyday(Told(1 - positive, positive != 0.5, ~strange))
+    assert worst["accuracy"] == 0
+    assert len(worst["failures"]) == len(sentences)
+    assert worst["falsely_unfamiliar"] == 1

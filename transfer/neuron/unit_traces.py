@@ -10,6 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from model.classifiers.classifier import Classifier
+from model.classifiers.stars import StarsClassifier
 from model.errors import InputError, is_whole
 from model.features import StateName
 from model.files.weights import LoadedModel, model_digest
@@ -132,7 +133,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def poles_of(classifier: Classifier) -> tuple[str, str]:
+def poles_of(classifier: Classifier | StarsClassifier) -> tuple[str, str]:
     """Return what a low value of the classifier's neuron speaks for, and what a high one."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     rest = f"label {first}" if classifier.is_binary else "other labels"

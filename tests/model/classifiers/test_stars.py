@@ -72,7 +72,18 @@ def test_what_it_tells_of_texts(folder):
     np.testing.assert_allclose(found.probabilities[:, 1], expected, atol=1e-4)
     assert found.choices.tolist() == (expected > 0.5).astype(int).tolist()
     assert found.unsure.tolist() == ((expected >= 0.4) & (expected <= 0.7)).tolist()
-    assert found.neuron is None
+    np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
+
+
+def test_its_neuron_has_the_largest_weight_of_the_last_states():
+    known = make()
+    with torch.no_grad():
+        known.heads.heads.weight[1, 7] += 1e3  # of two stars, unit 7 at the end
+        known.heads.heads.weight[4, 20] += 1e6  # of five stars, a mean
+    assert (known.neuron, known.neuron_column, known.polarity) == (7, 7, -1)
+    with torch.no_grad():
+        known.heads.heads.weight[3, 5] += 1e4
+    assert (known.neuron, known.polarity) == (5, 1)
 
 
 def test_it_is_on_disk_as_it_was(folder):
@@ -111,6 +122,7 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
         ({"familiarity": {"bits": "x", "bits_per_character": 1.0}}, "not a description"),
         ({"threshold": 7}, "threshold is 7"),
         ({"heads": {"hidden_layers": [], "unknown": 1}}, "not a description"),
+        ({"heads": {"hidden_layers": [4]}}, "a head between stars is linear"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(folder, change, message):

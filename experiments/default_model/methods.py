@@ -1,0 +1,141 @@
+"""Ways of telling sentiment, the shipped model and what a user would take instead.
+
+VADER and TextBlob are no dependencies: `pip install vaderSentiment textblob` where they are wanted.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from experiments.default_model.texts import Example, read_examples
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.errors import InputError
+from model.files.weights import find_model
+
+SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}
+STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # of the regression on words; chosen on val
+
+
+class Told(NamedTuple):
+    """What a method says of N texts."""
+
+    positive: np.ndarray  # float64 [N]: 0 negative, 1 positive
+    unsure: np.ndarray | None = None  # bool [N], where the method says so
+    unfamiliar: np.ndarray | None = None  # bool [N], likewise
+
+
+class Method(Protocol):
+    """A way of telling sentiment."""
+
+    megabytes: float
+    settings: dict[str, Any]
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        """Return what it says of these texts."""
+
+
+class Shipped:
+    """A shipped model."""
+
+    def __init__(self, name: str, texts: Path | None):
+        self.classifier = SentimentClassifier.from_pretrained(name)
+        self.megabytes = folder_megabytes(find_model(name))
+        self.settings = {"folder": find_model(name).name, "unsure": list(self.classifier.unsure)}
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        found = self.classifier.read(texts)
+        return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar)
+
+
+class Tfidf:
+    """Logistic regression on words and pairs of words, learned from the same texts."""
+
+    def __init__(self, name: str, texts: Path | None):
+        if texts is None:
+            raise InputError("tfidf learns from texts; name them with --texts")
+        train, val = (sided(read_examples(texts / f"{part}.jsonl")) for part in ("train", "val"))
+        options: dict[str, Any] = {"ngram_range": (1, 2), "min_df": 2, "sublinear_tf": True}
+        self.words = TfidfVectorizer(strip_accents="unicode", **options)
+        features = self.words.fit_transform([example.text for example in train])
+        held = self.words.transform([example.text for example in val])
+        labels, held_labels = (np.array([SIDES[e.label] for e in part]) for part in (train, val))
+        fits = {c: LogisticRegression(C=c, max_iter=300).fit(features, labels) for c in STRENGTHS}
+        accuracies = {
+            c: by_source(fit.predict(held) == held_labels, val) for c, fit in fits.items()
+        }
+        best = max(accuracies, key=lambda c: accuracies[c])
+        self.regression = fits[best]
+        # A word as text, and two numbers of four bytes: its weight and its rarity.
+        self.megabytes = sum(len(word.encode()) + 8 for word in self.words.vocabulary_) / 1e6
+        self.settings = {**options, "C": best, "val_accuracies": accuracies}
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        return Told(self.regression.predict_proba(self.words.transform(texts))[:, 1])
+
+
+class Vader:
+    """Rules and a lexicon (Hutto and Gilbert 2014), for social media."""
+
+    def __init__(self, name: str, texts: Path | None):
+        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+        self.polarity = SentimentIntensityAnalyzer().polarity_scores
+        self.megabytes = package_megabytes("vaderSentiment")
+        self.settings: dict[str, Any] = {"unsure": "compound within 0.05 of zero, as its page says"}
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        compound = np.array([self.polarity(text)["compound"] for text in texts])
+        return Told((1 + compound) / 2, np.abs(compound) < 0.05)
+
+
+class Blob:
+    """TextBlob's lexicon of adjectives."""
+
+    def __init__(self, name: str, texts: Path | None):
+        from textblob import TextBlob
+
+        self.polarity: Callable[[str], float] = lambda text: TextBlob(text).sentiment.polarity
+        self.megabytes = package_megabytes("textblob")
+        self.settings: dict[str, Any] = {"unsure": "polarity zero"}
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        polarity = np.array([self.polarity(text) for text in texts])
+        return Told((1 + polarity) / 2, polarity == 0)
+
+
+METHODS: dict[str, Callable[[str, Path | None], Method]] = {
+    "default": Shipped,
+    "tfidf": Tfidf,
+    "vader": Vader,
+    "textblob": Blob,
+}
+
+
+def sided(examples: Sequence[Example]) -> list[Example]:
+    """Return the examples that are positive or negative."""
+    return [example for example in examples if example.label in SIDES]
+
+
+def by_source(right: np.ndarray, examples: Sequence[Example]) -> float:
+    """Return the accuracy on SST and IMDB, the mean of the two."""
+    sources = np.array([example.source for example in examples])
+    return float(np.mean([right[sources == name].mean() for name in ("sst", "imdb")]))
+
+
+def folder_megabytes(folder: Path) -> float:
+    """Return the size of all files in a folder, in units of 10^6 bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def package_megabytes(name: str) -> float:
+    """Return the size of an installed package without its compiled files."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    files = [p for p in Path(spec.origin).parent.rglob("*") if p.is_file() and p.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in files) / 1e6

@@ -1,0 +1,158 @@
+"""Make the default model ready to travel: 8-bit weights, and a calibrated head beside them.
+
+python -m experiments.default_model.ship runs/default/step-00002251 --texts data/default \\
+    --name stars_1024
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+from sklearn.linear_model import LogisticRegression
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.default_model.methods import SIDES
+from experiments.default_model.texts import Example, read_examples
+from experiments.default_model.train import HEADS_FILE
+from experiments.shipped.ship import LICENCE, write_quantized
+from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
+from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.stars import (
+    FEATURES,
+    STARS,
+    Calibration,
+    StarsClassifier,
+    positive_log_odds,
+    save_stars,
+)
+from model.features import Readings, read_in_order
+from model.files.weights import (
+    SHIPPED_MODELS,
+    LoadedModel,
+    load_model,
+    load_tensors,
+    model_digest,
+)
+
+CALIBRATED_ON = ("sst", "imdb", "amazon")  # each counts alike
+LONG = 100  # bytes, from which on bits per byte hardly depend on the length
+ADMITTED = 0.99  # share of familiar texts that is to be called so
+WIDTHS = np.arange(0.05, 0.41, 0.01)  # around a half, where a text may be unsure
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write model/pretrained/NAME: weights, licence, description, classifier; a card stays."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A step's folder of experiments.default_model.train."""
+    texts: Path
+    """What experiments.default_model.texts wrote: val.jsonl sets calibration and limits."""
+    name: str
+    """What users will call it."""
+    output: Path = SHIPPED_MODELS
+    """The folder of shipped models."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    val = read_examples(options.texts / "val.jsonl")
+    with tempfile.TemporaryDirectory() as workplace:
+        folder = Path(workplace) / options.name
+        size = write_quantized(options.model, folder)
+        shipped = load_model(folder, compute_dtype=torch.float32)
+        sequences = [shipped.tokens(example.text) for example in val]
+        readings = read_in_order(shipped.model, sequences, kind=FEATURES)
+        plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
+        known, report = settled(plain, readings, np.array(list(map(len, sequences))), val)
+        save_stars(folder / FOLDER, known, {**describe_origin(), "val": report})
+        shutil.copy(SHIPPED_MODELS / LICENCE, folder)
+        shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
+    print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}, {report}")
+
+
+def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
+    """Return the head as it was learned, for weights that have been rounded since."""
+    heads = build_heads(HeadsConfig(), FEATURES.size(shipped.model.config), STARS, seed=0)
+    heads.load_state_dict(load_tensors(path))
+    return StarsClassifier(
+        heads=heads.eval(),
+        classes=("negative", "positive"),
+        model_digest=model_digest(shipped.model),
+        calibration=Calibration(),
+        familiarity=None,
+        unsure=UNSURE,
+    )
+
+
+def settled(
+    plain: StarsClassifier, readings: Readings, lengths: np.ndarray, val: list[Example]
+) -> tuple[StarsClassifier, dict[str, Any]]:
+    """Return the head with calibration and limits from texts that it has not learned from."""
+    sources = np.array([example.source for example in val])
+    labels = np.array([SIDES.get(example.label, -1) for example in val])
+    rows = (labels >= 0) & np.isin(sources, CALIBRATED_ON)
+    odds = positive_log_odds(plain.of_each_star(readings.features))
+    calibration = calibrated(odds[rows], labels[rows], sources[rows])
+    known = replace(plain, calibration=calibration)
+    positive = known.probabilities(readings.features)
+    known = replace(
+        known,
+        familiarity=familiar(readings.bits, lengths),
+        unsure=doubt(positive, labels, sources),
+    )
+    right = (positive > 0.5) == (labels == 1)
+    sided = labels >= 0
+    names = sorted({example.source for example in val})
+    accuracies = {name: float(right[sided & (sources == name)].mean()) for name in names}
+    return known, {"accuracy": accuracies, "texts": len(val)}
+
+
+def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:
+    """Return the slope by which log-odds hold, every source counting alike.
+
+    No offset: what the head leaves open stays at a half.
+    """
+    weights = np.empty(len(odds))
+    for name in np.unique(sources):
+        weights[sources == name] = 1 / (sources == name).sum()
+    weights *= len(odds) / weights.sum()
+    fit = LogisticRegression(C=np.inf, fit_intercept=False)
+    fit.fit(odds[:, None], labels, sample_weight=weights)
+    return Calibration(slope=float(fit.coef_[0, 0]))
+
+
+def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:
+    """Return the limits that admit the familiar texts, the long ones by their bits per byte."""
+    long = lengths >= LONG
+    each = float(np.quantile(bits[long] / lengths[long], ADMITTED))
+    besides = float(np.quantile(bits - each * lengths, ADMITTED))
+    return Familiarity(bits_per_character=each, bits=max(besides, 0.0))
+
+
+def doubt(positive: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
+    """Return the two probabilities, as far above a half as below, that tell neutral from sided.
+
+    Between them lies the largest share of neutral texts over the share of texts with a side, the
+    mean of the sources that calibration is on. positive, labels, sources: [N]; a label of neither
+    side is -1.
+    """
+    distances = np.abs(positive - 0.5)
+    neutral = distances[(sources == "grammar") & (labels < 0)]
+    sided = [distances[(sources == name) & (labels >= 0)] for name in CALIBRATED_ON]
+
+    def gain(width: float) -> float:
+        return (neutral <= width).mean() - np.mean([(part <= width).mean() for part in sided])
+
+    best = float(max(WIDTHS, key=gain))
+    return round(0.5 - best, 2), round(0.5 + best, 2)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,214 @@
+"""One way of telling sentiment on everyday sentences and on three test sets; a file for each way.
+
+python -m experiments.default_model.study --method default --data DATA
+python -m experiments.default_model.study --method tfidf --data DATA --texts data/default
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from data_utils.multilabel import read_label_columns
+from data_utils.provenance import describe_origin
+from experiments.default_model.everyday import APART, everyday_sentences
+from experiments.default_model.methods import METHODS, Told
+from experiments.default_model.texts import one_line
+from model.files.storage import write_json
+from transfer.regression import accuracy_interval
+
+HERE = Path(__file__).resolve().parent
+BINS = 15  # of equal width, as Guo et al. 2017 (arXiv 1706.04599) took
+PLEASANT = ("joy", "love", "optimism", "trust")
+UNPLEASANT = ("anger", "disgust", "fear", "pessimism", "sadness")
+TIMED = 500  # texts of SST, of which the seconds are taken
+
+
+class TestSet(NamedTuple):
+    """Texts that are positive, negative or neither."""
+
+    texts: list[str]
+    labels: np.ndarray  # float [N]: 1 positive, 0 negative, 0.5 neither
+
+
+@dataclass(frozen=True)
+class Options:
+    """Read the test sets once by one method, and write what it told of them."""
+
+    method: str
+    """default, another shipped model's name, tfidf, vader or textblob."""
+    data: Path
+    """The folder that holds sst/, imdb/ and semeval/."""
+    texts: Path | None = None
+    """What experiments.default_model.texts wrote; tfidf learns from it."""
+    films: int = 2000
+    """Reviews drawn from IMDB's test set, as many of either label."""
+    seed: int = 0
+    """Seeds which ones."""
+    output: Path = HERE / "results"
+    """The folder of results."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    method = METHODS.get(options.method, METHODS["default"])(options.method, options.texts)
+    sets = test_sets(options)
+    results: dict[str, Any] = {"method": options.method, "megabytes": method.megabytes}
+    results["sets"] = {
+        name: describe(method.tell(given.texts), given) for name, given in sets.items()
+    }
+    results["everyday"] = everyday(method.tell([s.text for s in everyday_sentences()]))
+    results |= seconds_per_thousand(method.tell, sets["sst"].texts[:TIMED])
+    settings = {"films": options.films, "seed": options.seed, "method": method.settings}
+    results |= {"config": settings, "origin": describe_origin()}
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_json(options.output / f"{options.method}.json", results)
+    for name, row in results["sets"].items():
+        print(f"{name}: {row['accuracy']:.4f}, calibration error {row['calibration_error']:.4f}")
+    print("everyday:", results["everyday"]["accuracy"])
+
+
+def test_sets(options: Options) -> dict[str, TestSet]:
+    """Read SST's test set, a part of IMDB's, and SemEval's tweets of one side."""
+    (sst,) = read_labelled_sets([options.data / "sst/test.csv"])
+    (films,) = read_labelled_sets([options.data / "imdb/imdb_test.jsonl.gz"])
+    chooser = random.Random(options.seed)
+    rows = [
+        row
+        for label in (0, 1)
+        for row in chooser.sample(
+            np.flatnonzero(films.labels == label).tolist(), options.films // 2
+        )
+    ]
+    return {
+        "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
+        "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
+        "semeval": tweets(options.data / "semeval/val.csv"),
+    }
+
+
+def tweets(path: Path) -> TestSet:
+    """Return the tweets that have pleasant emotions alone, or unpleasant ones alone."""
+    (found,) = read_label_columns([path], "Tweet", (*PLEASANT, *UNPLEASANT))
+    columns = [list(found.classes).index(name) for name in (*PLEASANT, *UNPLEASANT)]
+    labels = found.labels[:, columns].astype(bool)
+    pleasant, unpleasant = (part.any(1) for part in np.split(labels, [len(PLEASANT)], axis=1))
+    rows = np.flatnonzero(pleasant != unpleasant)
+    return TestSet([found.texts[row] for row in rows], pleasant[rows].astype(float))
+
+
+def describe(told: Told, given: TestSet) -> dict[str, Any]:
+    """Return accuracy and calibration of probabilities on texts of two sides.
+
+    A text that gets exactly a half is wrong: nothing was said of it.
+    """
+    right = is_right(told.positive, given.labels)
+    accuracy = float(right.mean())
+    bins = reliability(told.positive, given.labels)
+    result = {
+        "texts": len(given.texts),
+        "accuracy": accuracy,
+        "accuracy_interval": accuracy_interval(accuracy, len(given.texts)),
+        "silent": float((told.positive == 0.5).mean()),
+        "calibration_error": calibration_error(bins),
+        "reliability": bins,
+    }
+    if told.unsure is not None:
+        result["unsure"] = float(told.unsure.mean())
+        result["accuracy_where_sure"] = float(right[~told.unsure].mean())
+    if told.unfamiliar is not None:
+        result["unfamiliar"] = float(told.unfamiliar.mean())
+    return result
+
+
+def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return bool [N], whether the probability of positive is on the label's side of a half."""
+    return (positive - 0.5) * (labels - 0.5) > 0
+
+
+def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, float]]:
+    """Return what share of the texts of like confidence in what was told is right, bin by bin."""
+    confidence = np.maximum(positive, 1 - positive)
+    right = is_right(positive, labels)
+    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    return [
+        {
+            "confidence": float(confidence[places == place].mean()),
+            "right": float(right[places == place].mean()),
+            "share": float((places == place).mean()),
+        }
+        for place in np.unique(places)
+    ]
+
+
+def calibration_error(bins: Sequence[dict[str, float]]) -> float:
+    """Return the expected calibration error: |confidence - share that is right|, weighted."""
+    return sum(row["share"] * abs(row["confidence"] - row["right"]) for row in bins)
+
+
+def everyday(told: Told) -> dict[str, Any]:
+    """Return what was told of our own sentences, by kind, with every failure.
+
+    A neutral sentence is right where the method is unsure of it.
+    """
+    sentences = everyday_sentences()
+    labels = np.array([{"positive": 1.0, "negative": 0.0}.get(s.label, 0.5) for s in sentences])
+    unsure = told.positive == 0.5 if told.unsure is None else told.unsure
+    right = np.where(labels == 0.5, unsure, is_right(told.positive, labels))
+    if told.unfamiliar is not None:
+        strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
+        right = np.where(strange, told.unfamiliar, right)
+    kinds = np.array([sentence.kind for sentence in sentences])
+    counted = ~np.isin(kinds, APART)
+    accuracy = float(right[counted].mean())
+    result: dict[str, Any] = {
+        "accuracy": accuracy,
+        "accuracy_interval": accuracy_interval(accuracy, int(counted.sum())),
+        "sided_accuracy": float(right[counted & (labels != 0.5)].mean()),
+        "kinds": {
+            kind: {
+                "texts": int((kinds == kind).sum()),
+                "accuracy": float(right[kinds == kind].mean()),
+            }
+            for kind in dict.fromkeys(kinds.tolist())
+        },
+        "failures": [
+            {
+                "kind": sentence.kind,
+                "label": sentence.label,
+                "text": sentence.text,
+                "positive": round(float(told.positive[row]), 3),
+            }
+            for row, sentence in enumerate(sentences)
+            if not right[row]
+        ],
+    }
+    if told.unfamiliar is not None:
+        result["falsely_unfamiliar"] = float(told.unfamiliar[counted].mean())
+    return result
+
+
+def share_right(right: np.ndarray) -> dict[str, Any]:
+    """Return how many texts there are, and what share of them is right."""
+    return {"texts": len(right), "accuracy": float(right.mean())}
+
+
+def seconds_per_thousand(tell: Any, texts: list[str]) -> dict[str, float]:
+    """Return seconds by the clock and of the processor for a thousand texts, read together."""
+    clock, processor = time.perf_counter(), time.process_time()
+    tell(texts)
+    scale = 1000 / len(texts)
+    return {
+        "seconds_per_thousand": (time.perf_counter() - clock) * scale,
+        "processor_seconds_per_thousand": (time.process_time() - processor) * scale,
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)
