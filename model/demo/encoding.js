@@ -5,7 +5,8 @@ const ENCODER = new TextEncoder();
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 // Python's html.unescape finds these, and its str.strip takes these away.
 const REFERENCE = /&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)/g;
-const BLANK = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
+const BLANK =
+  "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
 const LEADING = new RegExp("^" + BLANK), TRAILING = new RegExp(BLANK + "$");
 const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u; // from numbers
 

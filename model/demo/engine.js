@@ -33,7 +33,8 @@ class Engine {
     const size = 2 * L * H;
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
-    this.coefficients = about.classifier && this.floats("coefficients", about.classifier.pooling.length * H);
+    const { classifier } = about;
+    if (classifier) this.coefficients = this.floats("coefficients", classifier.pooling.length * H);
   }
 
   room(bytes) {

@@ -31,7 +31,8 @@ static float largest(const float *x, int columns) {
 }
 
 static inline v128_t to_int16(v128_t low, v128_t high) {
-  return wasm_i16x8_narrow_i32x4(wasm_i32x4_trunc_sat_f32x4(low), wasm_i32x4_trunc_sat_f32x4(high));
+  low = wasm_i32x4_trunc_sat_f32x4(low), high = wasm_i32x4_trunc_sat_f32x4(high);
+  return wasm_i16x8_narrow_i32x4(low, high);
 }
 
 /* Make x, of columns a multiple of 8, share * (q + rest / REST), int16; return the share. */
@@ -51,7 +52,8 @@ static float quantize(const float *x, int16_t *q, int16_t *rest, int columns) {
 
 /* The products of 16 weights, int16 already, and 16 values: four sums. */
 static inline v128_t products(v128_t low, v128_t high, const int16_t *q) {
-  return wasm_i32x4_add(wasm_i32x4_dot_i16x8(low, load(q)), wasm_i32x4_dot_i16x8(high, load(q + 8)));
+  low = wasm_i32x4_dot_i16x8(low, load(q)), high = wasm_i32x4_dot_i16x8(high, load(q + 8));
+  return wasm_i32x4_add(low, high);
 }
 
 static inline float sum_of(v128_t sums) {

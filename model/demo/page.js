@@ -2,15 +2,16 @@
 
 const LENGTH = 300; // characters that the model writes at most at one time
 const SPEAK_AFTER = 900; // milliseconds of rest until the result is read out
-const MOST_CHARACTERS = 20000;
+const MOST_CHARACTERS = 10000; // of a text, each an element of the page
+const REPAINT_EVERY = 120; // milliseconds, while a long text is read
 
 const find = (id) => document.getElementById(id);
 const about = JSON.parse(find("data").textContent);
 const worker = new Worker(
   URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
-const readings = new Map(); // slot: Reading
-const waiting = new Map(); // slot: what takes the worker's messages for code that waits for them
-let unit = about.unit, current = null, writer = null, serial = 0;
+const panels = new Map(); // slot: Panel
+let hear = null; // what takes the worker's answers to the browser's console
+let unit = about.unit, shadedBy = "unit", current = null, writer = null, serial = 0;
 
 const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.charCodeAt(0)).buffer;
 const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
@@ -19,17 +20,17 @@ const clipped = (value) => Math.max(-1, Math.min(1, value));
 const isKnown = () => unit === about.neuron; // what its high values mean
 const polarity = () => (isKnown() ? about.polarity : 1);
 const limit = () => about.limits[unit];
-const shadedBy = () => document.querySelector("input[name=shade]:checked").value;
 
 // One text: its letters, what was said of it, its elements.
-class Reading {
+class Panel {
   constructor(slot, name) {
     this.slot = slot;
     this.pieces = [];
     this.values = [];
     this.odds = [];
-    this.verdict = null;
-    this.element = find("reading").content.cloneNode(true).firstElementChild;
+    this.unpainted = Infinity; // the first byte whose letter shows another value than there is
+    this.verdict = null; // what the whole text comes to, once it is read
+    this.element = find("panel").content.cloneNode(true).firstElementChild;
     this.text = this.element.querySelector("textarea");
     this.mirror = this.element.querySelector(".mirror");
     this.text.id = "text" + slot;
@@ -38,9 +39,12 @@ class Reading {
     this.element.querySelector(".close").hidden = slot === 0;
     this.element.querySelector(".close").onclick = () => uncompare();
     this.text.oninput = () => this.changed();
-    this.text.onfocus = () => (current = this);
+    this.text.onfocus = () => {
+      current = this;
+      this.leaving = false;
+    };
     this.text.onkeydown = (event) => this.pressed(event);
-    find("readings").append(this.element);
+    find("panels").append(this.element);
     labelReadout(this);
   }
 
@@ -57,10 +61,11 @@ class Reading {
   // Read the text as it is now; by the model, when it writes itself.
   changed(byModel = false) {
     if (!byModel) stop();
+    if (this.text.value.length === MOST_CHARACTERS) say("a text has no room for more");
     const { bytes, pieces, suffix } = encode(this.text.value, about.profile);
     this.pieces = pieces;
     this.serial = ++serial;
-    this.verdict = null;
+    this.verdict = this.coming = null;
     this.letters();
     worker.postMessage({ order: "read", slot: this.slot, serial, bytes, suffix });
     remember();
@@ -81,19 +86,29 @@ class Reading {
     if (this.text.value.endsWith("\n")) this.mirror.append("\u200b"); // gives the last line height
   }
 
-  // Take what the worker says of bytes from a place on.
+  // Take what the worker says of bytes from a place on; it is shown with the next frame.
   take({ serial, from, values, odds, done, verdict }) {
     values.forEach((value, index) => (this.values[from + index] = value));
     odds.forEach((value, index) => (this.odds[from + index] = value));
-    this.paint(from);
-    if (!done || serial !== this.serial) return;
-    this.verdict = verdict;
+    this.unpainted = Math.min(this.unpainted, from);
+    if (done && serial === this.serial) this.coming = verdict;
+    if (done) requestAnimationFrame(() => this.show());
+    else this.waiting ??= setTimeout(() => this.show(), REPAINT_EVERY);
+  }
+
+  show() {
+    this.waiting = clearTimeout(this.waiting);
+    if (this.unpainted < Infinity) this.paint(this.unpainted);
+    this.unpainted = Infinity;
+    if (!this.coming) return;
+    this.verdict = this.coming;
+    this.coming = null;
     this.tell();
   }
 
   // The share of the scale, -1 to 1, that a byte's letter shows.
   share(byte) {
-    if (shadedBy() === "unit") return clipped((polarity() * this.values[byte]) / limit());
+    if (shadedBy === "unit") return clipped((polarity() * this.values[byte]) / limit());
     return 2 * sigmoid(this.odds[byte]) - 1;
   }
 
@@ -116,11 +131,13 @@ class Reading {
     const ends = this.pieces.map(({ end }) => end).filter((end) => end >= 0);
     const shares = ends.map((end) => this.share(end)).filter((share) => !Number.isNaN(share));
     const wide = 1000 / Math.max(ends.length - 1, 1);
-    const points = shares.map((share, index) => `${(index * wide).toFixed(1)},${(50 - 48 * share).toFixed(1)}`);
-    const last = ((shares.length - 1) * wide).toFixed(1);
+    const across = (index) => (index * wide).toFixed(1);
+    const up = (share) => (50 - 48 * share).toFixed(1);
+    const points = shares.map((share, index) => `${across(index)},${up(share)}`);
     const line = points.length ? "M" + points.join("L") : "";
+    const area = line && `${line}L${across(shares.length - 1)},50L0,50Z`;
     this.element.querySelector(".line").setAttribute("d", line);
-    this.element.querySelector(".area").setAttribute("d", line && `${line}L${last},50L0,50Z`);
+    this.element.querySelector(".area").setAttribute("d", area);
   }
 
   get probability() {
@@ -134,10 +151,13 @@ class Reading {
     if (probability !== null)
       gauge(this.element.querySelector(".probability"), percent(probability), 2 * probability - 1);
     const words = `unit ${unit} at ${signed(value)}`;
-    const said = probability === null ? words : `${percent(probability)} ${about.poles[1]}, ${words}`;
-    this.element.querySelector(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
+    const said =
+      probability === null ? words : `${percent(probability)} ${about.poles[1]}, ${words}`;
+    const trace = this.element.querySelector(".trace");
+    trace.setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
-    this.speaking = setTimeout(() => (this.element.querySelector(".spoken").textContent = said), SPEAK_AFTER);
+    const spoken = this.element.querySelector(".spoken");
+    this.speaking = setTimeout(() => (spoken.textContent = said), SPEAK_AFTER);
     difference();
   }
 
@@ -158,7 +178,7 @@ function percent(probability) {
 }
 
 function gauge(element, text, share) {
-  element.querySelector("output").textContent = text;
+  element.querySelector("strong").textContent = text;
   const bar = element.querySelector("i");
   bar.className = share < 0 ? "low" : "high";
   bar.style.setProperty("--to", (0.5 + share / 2).toFixed(3));
@@ -173,15 +193,15 @@ function labelReadout({ element }) {
 
 // -- writing
 
-async function writeOn(reading) {
+async function writeOn(panel) {
   stop();
   await ready;
-  const text = about.profile.clean ? reading.text.value.trimEnd() : reading.text.value;
-  if (text !== reading.text.value) reading.set(text);
-  writer = { reading, number: ++serial, count: 0 };
+  const text = about.profile.clean ? panel.text.value.trimEnd() : panel.text.value;
+  if (text !== panel.text.value) panel.set(text);
+  writer = { panel, number: ++serial, count: 0 };
   find("write").textContent = "Stop";
   say("writing");
-  const { slot } = reading, { number } = writer;
+  const { slot } = panel, { number } = writer;
   worker.postMessage({ order: "write", slot, number, length: LENGTH, ...manner() });
 }
 
@@ -209,12 +229,12 @@ function stop() {
 function written({ number, written: text, ended }) {
   if (number !== writer?.number) return; // of one that was stopped
   if (ended) return ending();
-  const { reading } = writer, { text: area } = reading;
+  const { panel } = writer, { text: area } = panel;
   const atEnd = area.selectionEnd === area.value.length;
   area.value += text;
   if (atEnd) area.setSelectionRange(area.value.length, area.value.length);
   writer.count += text.length;
-  reading.changed(true);
+  panel.changed(true);
 }
 
 function ending() {
@@ -226,34 +246,37 @@ function ending() {
 // -- two texts
 
 function compare(text = "") {
-  if (readings.has(1)) return;
-  readings.set(1, new Reading(1, "Second text"));
-  readings.get(0).name("First text");
-  readings.get(1).set(text);
+  if (!panels.has(1)) panels.set(1, new Panel(1, "Second text"));
+  panels.get(0).name("First text");
+  panels.get(1).set(text);
   find("compare").hidden = true;
 }
 
 function uncompare() {
   stop();
-  readings.get(1).element.remove();
-  readings.delete(1);
-  readings.get(0).name("Your text");
+  panels.get(1).element.remove();
+  panels.delete(1);
+  panels.get(0).name("Your text");
   find("compare").hidden = false;
   difference();
   remember();
-  readings.get(0).text.focus(); // and it is the current one
+  current = panels.get(0);
+  current.text.focus();
 }
 
 function difference() {
-  const line = find("difference"), [one, other] = [readings.get(0), readings.get(1)];
+  const line = find("difference"), [one, other] = [panels.get(0), panels.get(1)];
   line.hidden = !(one?.verdict && other?.verdict);
   if (line.hidden) return;
+  const higher = (gap) => (gap < 0 ? "second" : "first");
   const gap = polarity() * (one.verdict.value - other.verdict.value);
-  const first = `Unit ${unit}: the ${gap < 0 ? "second" : "first"} text is higher by ${Math.abs(gap).toFixed(2)}.`;
-  const share = one.probability - other.probability;
-  const points = `${(100 * Math.abs(share)).toFixed(1)} points`;
-  const second = `The ${share < 0 ? "second" : "first"} is more likely ${about.classifier && about.poles[1]}, by ${points}.`;
-  line.textContent = about.classifier ? `${second} ${first}` : first;
+  const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${Math.abs(gap).toFixed(2)}.`];
+  if (about.classifier) {
+    const share = one.probability - other.probability;
+    const points = `${(100 * Math.abs(share)).toFixed(1)} points`;
+    words.unshift(`The ${higher(share)} text is more likely ${about.poles[1]}, by ${points}.`);
+  }
+  line.textContent = words.join(" ");
 }
 
 // -- the address
@@ -270,8 +293,8 @@ function remember() {
 
 function fragment() {
   const parts = new URLSearchParams();
-  parts.set("text", readings.get(0).text.value);
-  if (readings.has(1)) parts.set("with", readings.get(1).text.value);
+  parts.set("text", panels.get(0).text.value);
+  if (panels.has(1)) parts.set("with", panels.get(1).text.value);
   if (unit !== about.unit) parts.set("unit", unit);
   return parts.toString();
 }
@@ -280,17 +303,16 @@ function fragment() {
 function recall() {
   const parts = new URLSearchParams(location.hash.slice(1));
   if (!parts.has("text")) return false;
-  if (parts.has("unit")) look(Number(parts.get("unit")));
-  readings.get(0).set(parts.get("text"));
-  if (parts.has("with")) readings.has(1) ? readings.get(1).set(parts.get("with")) : compare(parts.get("with"));
+  look(Number(parts.get("unit") ?? about.unit));
+  panels.get(0).set(parts.get("text"));
+  if (parts.has("with")) compare(parts.get("with"));
   return true;
 }
 
 async function share() {
-  const address = location.href.split("#")[0] + "#" + fragment();
   history.replaceState(null, "", "#" + fragment());
   try {
-    await navigator.clipboard.writeText(address);
+    await navigator.clipboard.writeText(location.href);
     say("the link is copied");
   } catch {
     say("the link is this page's address");
@@ -303,37 +325,36 @@ function look(wanted) {
   if (!Number.isInteger(wanted) || wanted < 0 || wanted >= about.units) return;
   unit = wanted;
   find("unit").value = unit;
-  for (const name of document.querySelectorAll(".unit-name")) name.textContent = unit;
+  find("held-unit").textContent = unit;
   find("note").textContent = isKnown()
     ? `High means ${about.poles[1]}: the unit is turned so.`
     : "As the model has it: what high means is not known.";
-  const [low, high] = isKnown() ? about.poles : ["low", "high"];
-  for (const name of document.querySelectorAll(".low-name")) name.textContent = low;
-  for (const name of document.querySelectorAll(".high-name")) name.textContent = high;
-  legend(low, high);
+  [find("low").textContent, find("high").textContent] = unitPoles();
+  legend();
   const slider = find("value"), most = 2 * limit();
   Object.assign(slider, { min: -most, max: most, step: most / 40, value: limit() });
   slider.oninput();
-  readings.forEach(labelReadout);
+  panels.forEach(labelReadout);
   worker.postMessage({ order: "unit", unit });
   remember();
 }
 
-function legend(low, high) {
-  const [lowest, highest] = shadedBy() === "unit" ? [low, high] : about.poles;
-  find("lowest").textContent = lowest;
-  find("highest").textContent = highest;
+const unitPoles = () => (isKnown() ? about.poles : ["low", "high"]);
+
+function legend() {
+  const poles = shadedBy === "unit" ? unitPoles() : about.poles;
+  [find("lowest").textContent, find("highest").textContent] = poles;
 }
 
 function say(text) {
   find("status").textContent = text;
 }
 
-function build() {
+function controls() {
   for (const text of about.examples) {
     const chip = document.createElement("button");
     chip.textContent = text;
-    chip.onclick = () => readings.get(0).set(text);
+    chip.onclick = () => panels.get(0).set(text);
     find("examples").append(chip);
   }
   find("value").oninput = () => {
@@ -349,15 +370,24 @@ function build() {
   find("hold").onchange = steer;
   find("value").onpointerdown = find("value").onkeydown = () => (find("hold").checked = true);
   find("unit").max = about.units - 1;
-  find("unit").onchange = () => look(find("unit").valueAsNumber);
-  find("palette").onchange = ({ target }) => (document.documentElement.dataset.palette = target.checked ? "blind" : "");
+  find("unit").onchange = ({ target }) => {
+    look(target.valueAsNumber);
+    target.value = unit; // also where there is no such unit
+  };
+  find("palette").onchange = ({ target }) => {
+    document.documentElement.dataset.palette = target.checked ? "blind" : "";
+  };
   find("shade").hidden = !about.classifier;
-  find("shade").onchange = () => {
-    look(unit);
-    readings.forEach((reading) => reading.paint());
+  find("shade").onchange = ({ target }) => {
+    shadedBy = target.value;
+    legend();
+    panels.forEach((panel) => panel.paint());
   };
   find("write").onclick = () => (writer ? stop() : writeOn(current));
-  find("compare").onclick = () => compare();
+  find("compare").onclick = () => {
+    compare();
+    panels.get(1).text.focus();
+  };
   find("share").onclick = share;
   addEventListener("hashchange", () => location.hash.slice(1) !== fragment() && recall());
 }
@@ -370,7 +400,8 @@ const told = { values: [], odds: [] }; // what the last text has in common is no
 function read(text) {
   const { bytes, suffix } = encode(text, about.profile);
   return asked("read", { bytes, suffix }, (answer, done) => {
-    for (const name of ["values", "odds"]) told[name].splice(answer.from, Infinity, ...answer[name]);
+    for (const name of ["values", "odds"])
+      told[name].splice(answer.from, Infinity, ...answer[name]);
     if (!answer.done) return;
     const { value, odds } = answer.verdict;
     const probability = odds === null ? null : sigmoid(odds);
@@ -382,41 +413,41 @@ function read(text) {
 async function write(text, { length = 100, temperature = 0, held = null } = {}) {
   await read(text);
   let all = "";
-  return asked("write", { length, temperature, held, pace: 0 }, ({ written: more, ended }, done) => {
-    all += more ?? "";
+  const order = { length, temperature, held, pace: 0 };
+  return asked("write", order, ({ written: more = "", ended }, done) => {
+    all += more;
     if (ended) done(all);
   });
 }
 
 async function asked(order, details, take) {
   await ready;
-  const slot = "console", number = ++serial;
   return new Promise((done) => {
-    waiting.set(slot, (answer) => take(answer, done));
-    worker.postMessage({ order, slot, number, serial: number, ...details });
+    hear = (answer) => take(answer, done);
+    worker.postMessage({ order, slot: "console", ...details });
   });
 }
 
 // -- the start
 
 const ready = new Promise((begun, failed) => {
-  worker.onerror = (event) => failed(new Error(event.message));
   worker.onmessage = ({ data }) => {
     if (data.ready) begun();
-    else if (waiting.has(data.slot)) waiting.get(data.slot)(data);
-    else if ("verdict" in data) readings.get(data.slot)?.take(data);
+    else if (data.failed) failed(new Error(data.failed));
+    else if (data.slot === "console") hear(data);
+    else if ("verdict" in data) panels.get(data.slot)?.take(data);
     else written(data);
   };
 });
 
-build();
-readings.set(0, (current = new Reading(0, "Your text")));
+controls();
+panels.set(0, (current = new Panel(0, "Your text")));
 say("waking the model");
 {
   const [module, packed] = [binary("module"), binary("weights")];
   worker.postMessage({ order: "start", module, packed, about }, [module, packed]);
 }
 look(unit);
-if (!recall()) readings.get(0).set(about.examples[0]);
+if (!recall()) panels.get(0).set(about.examples[0]);
 ready.then(() => say(""), (error) => say(`the model could not start: ${error.message}`));
 window.sentimentNeuron = { ready, read, write };

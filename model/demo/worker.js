@@ -57,8 +57,9 @@ const ORDERS = {
 // One after the other: nothing is read before the model is there.
 let started = Promise.resolve();
 onmessage = ({ data }) => {
-  if (data.order === "start") started = ORDERS.start(data);
-  else started.then(() => ORDERS[data.order](data));
+  if (data.order !== "start") return started.then(() => ORDERS[data.order](data));
+  started = ORDERS.start(data);
+  started.catch((error) => postMessage({ failed: error.message }));
 };
 
 async function pump() {

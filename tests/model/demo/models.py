@@ -22,11 +22,15 @@ POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: 
 POOLS["min"] = lambda v: v.min(0)
 
 
-def small_model(folder, profile="openai", **architecture) -> LoadedModel:
-    """An untrained model that is sure of what it writes; wider recurrences would be chaotic."""
+def small_model(folder, profile="openai", newline=-1e3, **architecture) -> LoadedModel:
+    """An untrained model that is sure of what it writes, and that it never ends a line.
+
+    Wider recurrent weights would make it chaotic.
+    """
     config = ModelConfig(**{"hidden_size": 20, "embedding_size": 7, **architecture})
     model = build_model(config, seed=3).eval()
     model.decoder.weight.data.mul_(20)
+    model.decoder.bias.data[ord("\n")] = newline
     save_model(folder, model, text_profile(profile), {})
     return LoadedModel(model, text_profile(profile), folder)
 
@@ -60,7 +64,7 @@ def python_says(
 
 
 def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | None) -> str:
-    """Return the likeliest characters after a text, to its line's end at most, clamped then.
+    """Return the likeliest characters after a text, clamped from there on.
 
     (`generate` clamps a unit from the first byte of its prompt on, and the page from the end of
     what has been typed.)
@@ -71,12 +75,12 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
     if clamp is not None:
         reader.clamp, reader.state = clamp, clamp.apply(reader.state)
     written, state = bytearray(), START
-    while written[-1:] != b"\n" and (state != START or len(written.decode()) < length):
+    while state != START or len(written.decode()) < length:
         scores = np.where(utf8.allowed(state, 4), reader.logits()[0], -np.inf)
         written.append(int(scores.argmax()))
         state = utf8.next_state(state, written[-1])
         reader.read(np.array([written[-1]]))
-    return written.decode().rstrip("\n")
+    return written.decode()
 
 
 def part(page: str, name: str) -> str:

@@ -63,7 +63,7 @@ def page(chromium, small):
 
 def until(page: Browser, condition: str):
     """Wait until an expression of the page is true; return its value."""
-    for _ in range(200):
+    for _ in range(400):
         if found := page.run(f"return {condition}"):
             return found
         time.sleep(0.05)
@@ -104,7 +104,7 @@ def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
 
 def test_letters_are_coloured_as_one_types(page, small):
     page.type("#text0", "Good: né!")
-    until(page, "readings.get(0).verdict !== null")
+    until(page, "panels.get(0).verdict !== null")
     shown = page.run(
         "return [...document.querySelectorAll('.mirror span')].map((s) => s.innerText)"
     )
@@ -118,25 +118,25 @@ def test_letters_are_coloured_as_one_types(page, small):
     places = [2, 3, 4, 5, 6, 7, 8, 10, 11]  # of each letter's last byte
     expected = np.clip(-values[places] / limits[4], -1, 1)  # polarity -1: the unit is turned
     np.testing.assert_allclose(shares, expected, atol=1e-3)
-    before = page.run("return document.querySelector('.probability output').innerText")
+    before = page.run("return document.querySelector('.probability strong').innerText")
     page.type("#text0", " Bad?")
-    until(page, "readings.get(0).verdict !== null")
-    assert page.run("return document.querySelector('.probability output').innerText") != before
+    until(page, "panels.get(0).verdict !== null")
+    assert page.run("return document.querySelector('.probability strong').innerText") != before
     until(page, "document.querySelector('.spoken').innerText.includes('positive')")
 
 
 def test_tab_writes_on_and_escape_lets_one_leave(page):
     page.type("#text0", "So good ")
     page.type("#text0", KEYS["Tab"])
-    text = until(page, "readings.get(0).text.value.length > 12 && readings.get(0).text.value")
+    text = until(page, "panels.get(0).text.value.length > 12 && panels.get(0).text.value")
     assert text.startswith("So good")
     page.type("#text0", KEYS["Escape"])
-    stopped = page.run("return readings.get(0).text.value")
+    stopped = page.run("return panels.get(0).text.value")
     time.sleep(0.2)
-    assert page.run("return readings.get(0).text.value") == stopped
+    assert page.run("return panels.get(0).text.value") == stopped
     page.type("#text0", KEYS["Escape"] + KEYS["Tab"])
     assert page.run("return document.activeElement.id") != "text0"
-    assert page.run("return readings.get(0).text.value") == stopped
+    assert page.run("return panels.get(0).text.value") == stopped
 
 
 def test_a_unit_held_changes_what_is_written(page):
@@ -149,7 +149,7 @@ def test_a_unit_held_changes_what_is_written(page):
 
 
 def test_a_link_holds_both_texts_and_the_unit(page, small):
-    page.run("readings.get(0).set('One & 😀')")
+    page.run("panels.get(0).set('One & 😀')")
     page.run("document.getElementById('compare').click()")
     page.type("#text1", "Two\nlines")
     page.run("document.getElementById('unit').value = 7; look(7)")
@@ -157,7 +157,7 @@ def test_a_link_holds_both_texts_and_the_unit(page, small):
     address = page.run("return location.href")
     page.open("about:blank")
     page.open(address)
-    texts = page.run("return [...readings.values()].map(({ text }) => text.value)")
+    texts = page.run("return [...panels.values()].map(({ text }) => text.value)")
     assert texts == ["One & 😀", "Two\nlines"]
     assert page.run("return document.getElementById('unit').value") == "7"
     assert "Unit 7: the" in until(page, "document.getElementById('difference').innerText")
@@ -206,6 +206,14 @@ def contrast(page: Browser, palette: str) -> float:
         "return (Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05); }))",
         palette,
     )
+
+
+def test_a_model_that_cannot_start_says_so(chromium, small, tmp_path):
+    page = small[0].read_text().replace('id="module">AGFzbQ', 'id="module">AAAAAA')
+    (tmp_path / "page.html").write_text(page)
+    chromium.open((tmp_path / "page.html").as_uri())
+    status = "document.getElementById('status').innerText"
+    assert "could not start" in until(chromium, f"!{status}.includes('waking') && {status}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

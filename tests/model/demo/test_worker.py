@@ -68,7 +68,7 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     page = demo_page(loaded, classifier, "Title")
     writing = {"order": "write", "length": 40, "temperature": 0, "held": None}
     held = {**writing, "held": {"unit": 6, "value": 2.5}}
-    first, *written = told(page, tmp_path, [reading(loaded, TEXT), writing, held])
+    first, *writings = told(page, tmp_path, [reading(loaded, TEXT), writing, held])
 
     rounded = as_8_bit(loaded)
     expected = python_says(rounded, classifier, TEXT, classifier.neuron)
@@ -77,9 +77,8 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     ends = [*range(inside + 1), len(expected["values"]) - 1]
     np.testing.assert_allclose(values, expected["values"][ends], **CLOSE)
     np.testing.assert_allclose(first[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
-    for messages, clamp in zip(written, [None, Clamp(unit=6, cell=2.5)], strict=True):
-        text = "".join(message.get("written", "") for message in messages)
-        assert text == python_writes(rounded, TEXT, 40, clamp)
+    for messages, clamp in zip(writings, [None, Clamp(unit=6, cell=2.5)], strict=True):
+        assert written(messages) == python_writes(rounded, TEXT, 40, clamp)
 
 
 @needs_node
@@ -112,13 +111,28 @@ def test_another_unit_is_read_anew(tmp_path):
     assert messages[-1]["verdict"]["odds"] is None
 
 
+def written(messages: list[dict]) -> str:
+    """Join what a writing order was answered with."""
+    return "".join(message.get("written", "") for message in messages)
+
+
+@needs_node
+def test_the_end_of_a_review_ends_the_writing(tmp_path):
+    loaded = small_model(tmp_path / "model", newline=1e3)
+    page = demo_page(loaded, None, "Title")
+    order = {"order": "write", "length": 5, "temperature": 1, "held": None}
+    _, messages = told(page, tmp_path, [reading(loaded, "a"), order])
+    assert written(messages) == ""
+    assert messages[-1]["ended"]
+
+
 @needs_node
 def test_what_is_written_is_utf8(tmp_path):
     loaded = small_model(tmp_path / "model")
     hot = {"order": "write", "length": 100, "temperature": 50, "held": None}
     page = demo_page(loaded, None, "Title")
     _, messages = told(page, tmp_path, [reading(loaded, "a"), hot])
-    text = "".join(message.get("written", "") for message in messages)
+    text = written(messages)
     assert "\ufffd" not in text
     assert any(ord(character) > 127 for character in text)
 
