@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
-from data_utils.corpus import Corpus, Split
+from data_utils.corpus import Corpus
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
+from model.text.split import Split
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart

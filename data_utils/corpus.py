@@ -2,7 +2,6 @@
 
 Symbols are bytes, or those of a vocabulary that lies beside them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
-from model.text.profiles import TextProfile
+from model.text.split import Split
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 BYTES_VERSION = 1
@@ -20,20 +19,6 @@ META_FILE = "meta.json"
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # behind the name of that folder
 SPLITS = ("train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Split:
-    """The symbols of many reviews, end to end."""
-
-    tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
-    offsets: np.ndarray  # int64 [reviews + 1], the first symbol of each review, then n
-    tokenizer: Tokenizer = BYTES
-
-    @property
-    def reviews(self) -> int:
-        """The number of reviews."""
-        return len(self.offsets) - 1
 
 
 @dataclass(frozen=True)
@@ -101,13 +86,6 @@ def map_split(
         _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
         tokenizer,
     )
-
-
-def encode_split(texts: Iterable[str], profile: TextProfile, tokenizer: Tokenizer = BYTES) -> Split:
-    """Encode texts end to end, in memory."""
-    encoded = [tokenizer.encode(profile.encode(text)) for text in texts]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    return Split(np.concatenate([np.empty(0, tokenizer.dtype), *encoded]), offsets, tokenizer)
 
 
 def tokens_file(split: str) -> str:

@@ -3,8 +3,9 @@
 import hashlib
 
 from model.text.profiles import text_profile
+from model.text.split import Split, encode_split
 
-from .corpus import BYTES_VERSION, SPLITS, Corpus, Split, encode_split
+from .corpus import BYTES_VERSION, SPLITS, Corpus
 from .synthetic import synthetic_reviews
 
 # Reviews per split. The labelled sets for the transfer use other seeds: nothing is seen twice.

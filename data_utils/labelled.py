@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError
-
-from .reading.records import Record, read_records
-from .reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
+from model.reading.records import Record, read_records
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
 MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
 
@@ -68,14 +67,6 @@ def read_labelled_sets(
     return [_with_classes(part, classes) for part in rows]
 
 
-def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
-    """Read the texts of a file, one per record; a missing text is the empty one."""
-    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(path, strict=True)]
-    key.conclude(path)
-    return texts
-
-
 def _read_rows(path: Path, text_key: str | None, label_key: str | None, blank: bool) -> _Rows:
     rows = _Rows([], [], path)
     text = KeyChooser(text_key, TEXT_KEYS, "--text-key")
@@ -85,15 +76,6 @@ def _read_rows(path: Path, text_key: str | None, label_key: str | None, blank: b
         rows.labels.append(_label(record, label))
     text.conclude(path)
     return rows
-
-
-def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
-    """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
-    text = text_of(key.value(record)) or ""
-    if not blank and not text.strip():
-        name = key.name_in(record)
-        raise InputError(f"{record.place}: no text under {name!r}; remove the row or mend it")
-    return text
 
 
 def _label(record: Record, key: KeyChooser) -> str:

@@ -8,7 +8,6 @@ of ranks, and follows from the window's index alone: the cursor of a run is one 
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from model.errors import InputError
+from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
-
-from .corpus import Split
 
 Persist = Literal["shard", "review", "never"]
 
@@ -227,31 +225,3 @@ class Lanes:
         if epoch:
             np.random.default_rng([self.seed, epoch]).shuffle(order)
         return order
-
-
-def shard_bounds(split: Split, shards: int) -> np.ndarray:
-    """Cut a split into equal spans at review starts; return their int64 [shards + 1] bounds."""
-    if split.reviews < shards:
-        raise InputError(
-            f"the split has {split.reviews} reviews, too few for {shards} shards (data.lanes, "
-            "data.shards); give fewer lanes or more reviews"
-        )
-    offsets = np.asarray(split.offsets)
-    nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
-    bounds = offsets[_spread(nearest, split.reviews)]
-    if (np.diff(bounds) < 2).all():
-        raise InputError(f"the split has only {len(split.tokens)} symbols; give more reviews")
-    return bounds
-
-
-def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
-    """Move cuts apart so that every span holds a review, the first 0 and the last `reviews`."""
-    steps = np.arange(len(cuts))
-    apart = np.maximum.accumulate(cuts - steps) + steps
-    return np.minimum(apart, reviews - steps[::-1])
-
-
-def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
-    """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
-    bounds = shard_bounds(split, min(strips, split.reviews))
-    return [split.tokens[a:b] for a, b in pairwise(bounds)]

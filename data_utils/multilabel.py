@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
+from model.reading.records import Record, read_records
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-from .labelled import MOST_CLASSES, LabelledSet, read_text
-from .reading.records import Record, read_records
-from .reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, text_of
+from .labelled import MOST_CLASSES, LabelledSet
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 

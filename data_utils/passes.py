@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .corpus import Split
+from model.text.split import Split
+
 from .lanes import DataConfig, Lanes, Window
 
 MOST_BYTES = 4 << 30  # of a split that is dealt; a copy of it is in the memory of every rank

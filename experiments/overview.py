@@ -11,8 +11,8 @@ from experiments.scaling.emulation.results import Results, Row, scaling_of
 from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import markdown
+from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
-from model.files.weights import SHIPPED_MODELS
 
 HERE = Path(__file__).resolve().parent
 PLAIN, DEFAULT = "amazon_1024", "sentiment_1024"

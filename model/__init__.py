@@ -5,9 +5,11 @@ Every name is imported when it is asked for: reading text needs no torch, and on
 """
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from .classifiers.sentiment_classifier import SentimentClassifier
     from .errors import InputError
     from .featurizer import SentimentFeaturizer
@@ -43,6 +45,16 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def _version() -> str:
+    """Return the version that is installed; a checkout that is used in its place has none."""
+    try:
+        return version("mlstm-sentiment")
+    except PackageNotFoundError:
+        return "0+checkout"

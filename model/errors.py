@@ -2,6 +2,8 @@
 
 import math
 import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -40,3 +42,9 @@ def check_finite(config: Any, section: str = "") -> None:
         numbers = value if isinstance(value, tuple) else (value,)
         if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
             raise InputError(f"{section}{name} is {value}; it must be finite")
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return, as the end of an error, which of the known words was likely meant; or nothing."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

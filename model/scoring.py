@@ -1,34 +1,61 @@
 """How well the model predicts: the cost of every symbol, in bits."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from .errors import InputError
 from .language_model import LanguageModel, Weights
 from .text.ragged import Batch, ragged_batches
+from .text.split import Split, cut_strips
+
+Reset = Literal["strip", "review"]
+STRIP_SYMBOLS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
+MAX_STRIPS = 64
+
+
+class Evaluation(NamedTuple):
+    """A score, with what it takes to judge it."""
+
+    bits_per_character: float
+    characters: int
+    standard_error: float | None  # of the bits per character, over reviews
+    cold_starts: int  # how often the state was zero
 
 
 def token_costs(
-    model: LanguageModel, sequences: Sequence[np.ndarray], *, batch_size: int, block: int = 128
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    *,
+    batch_size: int,
+    block: int = 128,
+    advance: Callable[[int], object] = lambda symbols: None,
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
     """Yield (rows, costs) batch by batch: bits for every symbol of every sequence.
 
     sequences: symbols [n] each, read from the zero state. costs: one float32 [n] per row. The first
-    one is predicted too, by the zero state, that is by the decoder's bias alone.
+    one is predicted too, by the zero state, that is by the decoder's bias alone. advance: told how
+    many symbols have been scored since it was called last, for a progress bar.
     """
     # The last symbol is predicted and never read.
     lengths = [max(len(sequence) - 1, 0) for sequence in sequences]
     with torch.inference_mode():
         weights = model.fold()
         for batch in ragged_batches(lengths, batch_size, block):
-            yield batch.rows, _walk(model, weights, sequences, batch)
+            yield batch.rows, _walk(model, weights, sequences, batch, advance)
 
 
 def _walk(
-    model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
+    model: LanguageModel,
+    weights: Weights,
+    sequences: Sequence[np.ndarray],
+    batch: Batch,
+    advance: Callable[[int], object],
 ) -> list[np.ndarray]:
     device = model.embedding.weight.device
     first = (-F.log_softmax(weights.b_out, dim=0) / math.log(2)).float().cpu().numpy()  # [V]
@@ -44,4 +71,61 @@ def _walk(
         bits = (nats / math.log(2)).float().cpu().numpy()  # [active, T]
         for cost, row_bits in zip(costs[:active], bits, strict=True):
             cost[start + 1 : stop + 1] = row_bits
+        advance(active * (stop - start))
     return costs
+
+
+def score_split(
+    model: LanguageModel,
+    split: Split,
+    *,
+    lanes: int | None = None,
+    reset: Reset = "strip",
+    advance: Callable[[int], object] = lambda symbols: None,
+) -> Evaluation:
+    """Score a split in one process, with a standard error over reviews.
+
+    reset: "strip" carries the state from review to review within each of `lanes` strips (one lane
+    is the whole split in file order; None chooses so many that no strip is short); "review" starts
+    every review from the zero state, `lanes` of them side by side. advance: as for `token_costs`.
+    """
+    if lanes is None:
+        long_enough = len(split.tokens) // STRIP_SYMBOLS
+        lanes = MAX_STRIPS if reset == "review" else min(max(1, long_enough), MAX_STRIPS)
+    if lanes < 1:
+        raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    bounds = split.offsets
+    if reset == "review":
+        sequences: Sequence[np.ndarray] = [split.tokens[a:b] for a, b in pairwise(bounds)]
+    else:
+        sequences = cut_strips(split, lanes)
+    costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
+    for rows, batch in token_costs(model, sequences, batch_size=lanes, advance=advance):
+        for row, cost in zip(rows, batch, strict=True):
+            costs[row] = cost
+    per_review = sums_between(np.concatenate(costs).astype(np.float64), bounds)
+    lengths = split.tokenizer.byte_lengths(split.tokens)
+    per_review_bytes = sums_between(lengths.astype(np.int64), bounds)
+    return _summary(per_review, per_review_bytes, len(sequences))
+
+
+def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return the sum of values [n] from each of the bounds [N + 1] to the next, [N].
+
+    `reduceat` alone would give an empty review, as a text profile may leave, its neighbour's first.
+    """
+    sums = np.zeros(len(bounds) - 1, dtype=values.dtype)
+    full = np.diff(bounds) > 0
+    sums[full] = np.add.reduceat(values, bounds[:-1][full])
+    return sums
+
+
+def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:
+    """Combine reviews: a ratio of sums, and the standard error of that ratio."""
+    characters = int(sizes.sum())
+    ratio = float(bits.sum() / characters)
+    error = None
+    if len(sizes) > 1:
+        residuals = bits - ratio * sizes
+        error = float(np.sqrt(len(sizes) * residuals.var(ddof=1)) / characters)
+    return Evaluation(ratio, characters, error, cold_starts)

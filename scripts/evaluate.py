@@ -1,70 +1,48 @@
-"""Score a model on text: bits per character.
+"""Score a model on text: bits per character (byte of text, whatever the tokenizer).
 
 python scripts/evaluate.py --model runs/tour --data data/reviews
 """
 
-from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
-from typing import Literal
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 import command
 
+from model.commands import evaluate
+from model.commands.command_line import Parser, call
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
-
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
-    data: Path
-    """A prepared corpus, of which the test split is scored, or a file that prepare_corpus reads."""
-    text_key: str | None = None
-    """Key of the text in a file; absent, the first of text, sentence, reviewText, review."""
-    split: Literal["train", "valid", "test"] = "test"
-    """Split of a prepared corpus."""
-    reset: Literal["strip", "review"] = "strip"
-    """strip: in file order, the state carried on; review: every review from the zero state."""
-    lanes: int | None = None
-    """Strips read side by side, each from the zero state; 1 is file order to the letter. Absent:
-    one per 20,000 symbols, at most 64."""
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Dtype of the products."""
-    output: Path | None = None
-    """JSON file for the result."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where the model runs."""
+if TYPE_CHECKING:
+    from model.files.weights import LoadedModel
+    from model.text.split import Split
 
 
-def main() -> None:
-    options = command.parse(Options, __doc__)
+def add_options(parser: Parser) -> None:
+    """Add what the installed command takes, and what a prepared corpus needs."""
+    evaluate.add_options(parser)
+    parser.add_argument(
+        "--split",
+        choices=("train", "valid", "test"),
+        default="test",
+        help="of a prepared corpus, whose folder --data may be, too",
+    )
 
+
+def score(options: Namespace) -> None:
+    """Score a file of texts, or a split of a prepared corpus."""
+    from data_utils.corpus import open_corpus
     from data_utils.provenance import describe_origin
-    from data_utils.sources import load_split
-    from model.files.weights import load_model
-    from training.evaluation import score_split
-    from training.precision import DTYPES
+    from data_utils.sources import corpus_split
 
-    loaded = load_model(
-        options.model, compute_dtype=DTYPES[options.precision], device=options.device
-    )
-    split = load_split(
-        options.data, options.split, loaded.profile, loaded.tokenizer, options.text_key
-    )
-    started = perf_counter()
-    score = score_split(loaded.model, split, lanes=options.lanes, reset=options.reset)
-    result = {
-        "bits_per_character": score.bits_per_character,
-        "standard_error": score.standard_error,
-        "characters": score.characters,
-        "reviews": split.reviews,
-        "seconds": round(perf_counter() - started, 2),
-        "reset": options.reset,
-        "cold_starts": score.cold_starts,
-        "origin": describe_origin(),
-    }
-    command.report(result, options.output)
+    path, name = options.data, options.split
+    if not path.is_dir():
+        return evaluate.run(options, describe_origin())
+    corpus = open_corpus(path)
+
+    def split_for(loaded: "LoadedModel") -> "Split":
+        return corpus_split(corpus, path, name, loaded.profile, loaded.tokenizer)
+
+    evaluate.score(options, split_for, describe_origin())
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(lambda: call(add_options, score, __doc__))

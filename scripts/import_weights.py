@@ -35,7 +35,8 @@ def main() -> None:
     options = command.parse(Options, __doc__)
 
     from model.errors import InputError
-    from model.files.weights import CONFIG_FILE, save_model
+    from model.files.shipped import CONFIG_FILE
+    from model.files.weights import save_model
     from model.published.imports import IMPORTERS
     from model.text.profiles import text_profile
 

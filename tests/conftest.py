@@ -18,10 +18,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts what it puts into the background so; the tests' processes would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from data_utils.corpus import Split, encode_split
 from data_utils.synthetic import synthetic_reviews
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.text.profiles import text_profile
+from model.text.split import Split, encode_split
 from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, Tokenizer
 

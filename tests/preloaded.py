@@ -3,9 +3,9 @@
 import configs.run
 import data_utils.preparation.preparation
 import model
+import model.pages.heatmap
 import training.checkpoint
 import training.evaluation
 import transfer.experiment
-import transfer.pages.heatmap
 
 __all__ = ["configs", "data_utils", "model", "training", "transfer"]

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from data_utils.corpus import encode_split
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
+from model.text.split import encode_split
 from training.checkpoint import Checkpoints
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig

@@ -56,7 +56,7 @@ def run(*command, env=None, timeout=120, **options):
 def is_ours(command):
     """Say whether a command is a script or a module of the repository."""
     module = command[1] if command[0] == "-m" else ""
-    return command[0].endswith(".py") or module.startswith(("experiments.", "tests."))
+    return command[0].endswith(".py") or module.startswith(("experiments.", "tests.", "model"))
 
 
 def start(*command, env=None):
@@ -132,6 +132,8 @@ def assert_refused(process, *words):
 
 def run_shell(command, cwd, timeout=300):
     """Run a line of the README with this interpreter as `python`."""
+    # An installation calls it mlstm-sentiment; in a checkout it is a module.
+    command = command.replace("mlstm-sentiment ", "python -m model ", 1)
     words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]
     if words[0] == "python" and is_ours(words[1:]):
         return run_forked(words[1:], cwd, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})

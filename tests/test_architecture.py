@@ -17,7 +17,8 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("errors", "files.storage", "fused.cores")),
-        *(f"model.text.{name}" for name in ("profiles", "tokenizer", "subwords")),
+        *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
+        *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
     },
     "training": {"model", "data_utils"},
     "transfer": {
@@ -42,6 +43,9 @@ LAZY = {
     "model/files/hub.py": {"huggingface_hub"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
+    "model/reading/inputs.py": {"isal"},
+    "model/reading/records.py": {"pyarrow"},
+    "model/reading/progress.py": {"tqdm"},
 }
 FOLDERS = (*PACKAGES, "scripts", "experiments")
 SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
@@ -97,6 +101,27 @@ def test_reading_text_needs_no_torch():
     run_without(
         ["torch"], "from model.text.profiles import text_profile; text_profile('raw').encode('a')"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["classify", "--input", "nowhere.csv"],
+        ["classify", "--text", "good", "--output", "answers.doc"],
+        ["heatmap", "--input", "nowhere.csv"],
+        ["featurize", "--input", "nowhere.csv", "--output", "/tmp/features.npy"],
+        ["evaluate", "--data", "nowhere.csv"],
+        ["models"],
+        ["--help"],
+    ],
+)
+def test_a_command_looks_at_its_input_before_it_waits_for_torch(words):
+    code = (
+        "import contextlib; from model.commands.command_line import dispatch\n"
+        "from model.errors import InputError\n"
+        f"with contextlib.suppress(InputError, SystemExit): dispatch({words!r})"
+    )
+    run_without(["torch", "sklearn", "scipy"], code)
 
 
 def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():

@@ -14,8 +14,8 @@ import torch
 from data_utils.corpus import open_corpus
 from model import SentimentClassifier
 from model.files.weights import load_model
+from model.scoring import score_split
 from tests.runs import rows_of, run
-from training.evaluation import score_split
 
 V1 = Path(__file__).parent / "fixtures" / "v1"
 

@@ -15,6 +15,7 @@ from model.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.state import State
 from model.text.profiles import text_profile
+from model.units.unit_traces import read_texts
 from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import make_inputs, run
 from tests.runs import rows_of, small_run
@@ -30,7 +31,6 @@ from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
-from transfer.neuron.unit_traces import read_texts
 
 pytestmark = pytest.mark.gpu
 

@@ -43,7 +43,8 @@ def test_the_weights_travel_with_their_licence(installed):
 
 def test_only_the_model_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
-    assert names == {"mlstm_sentiment"}
+    assert names == {"mlstm_sentiment", "bin"}
+    assert [path.name for path in (installed / "bin").iterdir()] == ["mlstm-sentiment"]
     sources = [
         path
         for path in (ROOT / "model").rglob("*")
@@ -77,6 +78,35 @@ def test_the_installed_featurizer_works_outside_the_checkout(installed, small_mo
     assert str(installed) in shipped
     assert shape == [2, 12]
     assert differ
+
+
+def run_installed(installed, folder, *words):
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )
+
+
+def test_the_installed_command_classifies(installed, tmp_path):
+    (tmp_path / "texts.csv").write_text("id,text\n1,I love it.\n2,It broke at once.\n")
+    process = run_installed(
+        installed, tmp_path, installed / "bin/mlstm-sentiment", "classify",
+        "--input", "texts.csv", "--output", "labelled.jsonl",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in (tmp_path / "labelled.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["1", "2"]
+    assert [row["label"] for row in rows] == ["positive", "negative"]
+
+
+def test_the_installed_module_makes_pages(installed, tmp_path):
+    words = ("-m", "mlstm_sentiment", "heatmap", "--text", "good", "--output", "page.html")
+    process = run_installed(installed, tmp_path, *words)
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "page.html").read_text().count('role="option"') == 4
 
 
 @pytest.mark.slow

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from data_utils.corpus import Corpus, Split
-from data_utils.lanes import cut_strips
+from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.weights import save_model
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
+from model.text.split import Split, cut_strips
 from model.text.tokenizer import BYTES
 
 from .checkpoint import Checkpoints

@@ -15,10 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from model.errors import InputError
-from model.text.profiles import TextProfile, text_profile
-
-from ..reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
-from ..reading.records import (
+from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
+from model.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
     Record,
@@ -28,7 +26,8 @@ from ..reading.records import (
     read_records,
     reader_of,
 )
-from ..reading.texts import TEXT_KEYS, ReadingReport, accept, text_of
+from model.reading.texts import TEXT_KEYS, ReadingReport, accept, text_of
+from model.text.profiles import TextProfile, text_profile
 
 BLOCK_BYTES = 8 << 20  # of an input, decompressed; a block takes about six times as much memory
 READ_BYTES = 1 << 20

@@ -8,8 +8,9 @@ import numpy as np
 
 from model.errors import InputError
 from model.text.profiles import text_profile
+from model.text.split import Split
 
-from ..corpus import META_FILE, SPLITS, Split, offsets_file, open_corpus, tokens_file
+from ..corpus import META_FILE, SPLITS, offsets_file, open_corpus, tokens_file
 
 PIECE = 1 << 22  # symbols, and offsets, in memory at a time
 

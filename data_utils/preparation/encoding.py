@@ -10,8 +10,8 @@ import numpy as np
 from tqdm import tqdm
 
 from model.files.storage import read_json, write_json
+from model.reading.inputs import Input
 
-from ..reading.inputs import Input
 from .blocks import Block, Request, block_file, blocks_of, cut, read_block, row_ids
 from .processes import spread
 from .sorted_runs import SortedRun, write_run

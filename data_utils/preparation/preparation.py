@@ -19,14 +19,15 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import read_json, write_json
+from model.reading.inputs import Input
+from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_FILE, SPLITS
-from ..reading.inputs import Input, expand
-from ..reading.texts import TEXT_KEYS
 from .blocks import Request
 from .encoding import encode
+from .expansion import expand
 from .merging import merge
 from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
 from .tokenization import DESCRIPTION_FILE, tokenize

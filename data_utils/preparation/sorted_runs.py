@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from model.files.storage import read_json, write_json
+from model.reading.texts import ReadingReport
 
-from ..reading.texts import ReadingReport
 from .blocks import Reviews
 
 INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("length", "<u4")])

@@ -15,9 +15,10 @@ import numpy as np
 from tqdm import tqdm
 
 from model.files.storage import read_json, write_atomically
+from model.text.split import Split
 from model.text.tokenizer import Tokenizer, load_tokenizer
 
-from ..corpus import SPLITS, Split, map_split
+from ..corpus import SPLITS, map_split
 from .merging import SplitWriter
 from .processes import spread
 

@@ -10,10 +10,11 @@ from tqdm import tqdm
 
 from model.errors import InputError
 from model.files.storage import read_json
+from model.text.split import Split
 from model.text.subwords import FEWEST_SYMBOLS, SubwordTokenizer, sentencepiece, train_vocabulary
 from model.text.tokenizer import BYTES, MOST_SYMBOLS, SUBWORD_KINDS, Tokenizer, load_tokenizer
 
-from ..corpus import META_FILE, Split, map_split
+from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, ignore_interrupts
 
 MODEL_CONFIG = "config.json"

@@ -17,12 +17,13 @@ import numpy as np
 from tqdm import tqdm
 
 from model.errors import InputError
+from model.reading.records import Record
+from model.reading.texts import ReadingReport, read_reviews
 from model.text.profiles import text_profile
+from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
 
-from ..corpus import SPLITS, Split, encode_split, offsets_file, open_corpus, tokens_file
-from ..reading.records import Record
-from ..reading.texts import ReadingReport, read_reviews
+from ..corpus import SPLITS, offsets_file, open_corpus, tokens_file
 
 BLOCK_BYTES = 4 << 20
 BLOCK_REVIEWS = 1 << 16

@@ -14,7 +14,7 @@ from typing import Annotated
 import tyro
 
 from configs import command
-from data_utils.reading.records import read_records
+from model.reading.records import read_records
 
 LEVEL = 6  # gzip's own default, which published dumps have
 

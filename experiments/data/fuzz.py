@@ -16,9 +16,9 @@ import atheris
 with atheris.instrument_imports():
     from data_utils.preparation import blocks
     from data_utils.preparation.blocks import Request, cut, read_block
-    from data_utils.reading.inputs import as_input
-    from data_utils.reading.texts import ReadingReport, read_texts
     from model.errors import InputError
+    from model.reading.inputs import as_input
+    from model.reading.texts import ReadingReport, read_texts
     from model.text.profiles import TEXT_PROFILES
 
 NAMES = (

@@ -18,8 +18,6 @@ from typing import NamedTuple
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
-from data_utils.reading.records import read_records
-from data_utils.reading.texts import ReadingReport, read_texts
 from experiments.default_model.everyday import everyday_wordings
 from experiments.default_model.grammar import draw
 from experiments.default_model.wording import normalized
@@ -27,6 +25,8 @@ from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import Review, what_bars
 from model.errors import InputError
 from model.files.storage import write_json
+from model.reading.records import read_records
+from model.reading.texts import ReadingReport, read_texts
 
 STARS = ("1", "2", "3", "4", "5")
 POLARITY = ("negative", "positive")

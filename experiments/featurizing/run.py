@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from configs import command
-from data_utils.labelled import read_plain_texts
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.features import features_in_order
 from model.files.storage import write_json
 from model.files.weights import load_model
 from model.language_model import LanguageModel
+from model.reading.texts import read_plain_texts
 from scaling.benchmark.timing import interleave, rates, ratio
 
 WINDOW = 128  # bytes at a time, in all of them

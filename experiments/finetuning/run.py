@@ -14,6 +14,7 @@ import torch
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
+from model.commands import program
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, load_model, model_digest
@@ -84,7 +85,7 @@ def main() -> int:
             write_json(folder / f"{task}_{name}.json", described(scores, sets))
         for seed in range(options.seeds):
             if not tune(task, sets, seed, folder, options):
-                return command.INTERRUPTED
+                return program.INTERRUPTED
     print(write_table(folder))
     return 0
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from configs import command
-from data_utils.corpus import META_FILE, Split, open_corpus
-from data_utils.lanes import shard_bounds
+from data_utils.corpus import META_FILE, open_corpus
 from data_utils.preparation.merging import SplitWriter
 from model.errors import InputError
 from model.files.storage import read_json, write_json
+from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
 
 RUNS = tomllib.loads((Path(__file__).parent / "runs.toml").read_text())

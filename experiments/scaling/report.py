@@ -19,7 +19,7 @@ from data_utils.provenance import describe_origin
 from experiments.tables import DIRTY, origins
 from model.errors import InputError
 from model.files.storage import read_json, write_atomically
-from transfer.pages.page import SCROLLING, fill, page_style, table
+from model.pages.page import SCROLLING, fill, page_style, table
 
 from .studies import STUDIES, Study
 

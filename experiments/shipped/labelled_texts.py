@@ -18,11 +18,11 @@ import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from data_utils.reading.texts import ReadingReport, read_texts
 from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import selected
 from model.errors import InputError
 from model.files.storage import write_json
+from model.reading.texts import ReadingReport, read_texts
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 SIGNS = {"-": 0, "+": 1}

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from configs import command
-from data_utils.corpus import Split, open_corpus
+from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.files.storage import write_json
 from model.files.weights import load_model
 from model.language_model import LanguageModel
+from model.text.split import Split
 
 PROMPT = 50  # bytes of a review that the model is given
 CONTINUATION = 50  # bytes that it then writes

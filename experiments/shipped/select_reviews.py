@@ -15,10 +15,10 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
-from data_utils.reading.records import read_records
-from data_utils.reading.texts import ReadingReport, read_texts
 from experiments.shipped.overlap import HeldOut
 from model.files.storage import write_json
+from model.reading.records import read_records
+from model.reading.texts import ReadingReport, read_texts
 
 SEPARATOR = " | "  # between a text and its title
 

@@ -17,7 +17,8 @@ from configs import command
 from data_utils.labelled import read_labelled_sets
 from model.classifiers.classifier import FOLDER, save_classifier
 from model.errors import InputError
-from model.files.weights import SHIPPED_MODELS, WEIGHTS_FILE, load_model, save_model
+from model.files.shipped import SHIPPED_MODELS
+from model.files.weights import WEIGHTS_FILE, load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, origin_of
 from transfer.features import FeatureCache
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import markdown, origins, percent, revision
+from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
-from model.files.weights import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

@@ -10,8 +10,8 @@ import torch
 
 from ..errors import InputError, checked_number, checked_whole
 from ..features import FeatureKind, Pooling, check_poolings
+from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.weights import check_shapes, load_tensors, save_tensors
 
 # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head between stars

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
 from ..text.tokenizer import BYTES
-from ..trace import trace
+from ..units.trace import trace
 from .packing import Packed, pack, pad_columns, padded, page_tensors
 
 FOLDER = Path(__file__).parent

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.tokenizer import BYTES, TOKENIZER_FILE
+from .shipped import CONFIG_FILE
 from .storage import read_json, write_atomically
-from .weights import CONFIG_FILE, WEIGHTS_FILE, load_model
+from .weights import WEIGHTS_FILE, load_model
 
 CARD_FILE = "README.md"
 LICENCE_FILE = "LICENSE"

@@ -22,15 +22,12 @@ from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, hold_finite, hold_shapes
-from .storage import check_format_version, read_json, step_folders, write_atomically, write_json
+from .shipped import CONFIG_FILE, find_model
+from .storage import check_format_version, read_json, write_atomically, write_json
 
 # 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
 FORMAT_VERSION = 3
 WEIGHTS_FILE = "model.safetensors"
-CONFIG_FILE = "config.json"
-SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
-CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
-ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGER = "I8"  # for what is kept as 8-bit integers
 
@@ -142,33 +139,6 @@ def model_digest(model: LanguageModel) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
     return digest.hexdigest()
-
-
-def find_model(name_or_folder: str | Path) -> Path:
-    """Resolve what `--model` was given to the folder that holds its two files."""
-    given = Path(name_or_folder)
-    places = [given, given / "model"]
-    if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
-        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
-    for folder in places:
-        if (folder / CONFIG_FILE).is_file():
-            return folder
-    folders = step_folders(given / "checkpoint")
-    if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
-        raise InputError(
-            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
-            f"checkpoint is a model: {checkpoints[-1]}"
-        )
-    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
-        raise InputError(
-            f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
-            "on, and give this folder to classify.py as --classifier"
-        )
-    shipped = sorted(path.name for path in SHIPPED_MODELS.glob("*/")) or ["none yet"]
-    raise InputError(
-        f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
-        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(shipped)})"
-    )
 
 
 def _read_architecture(description: Mapping[str, Any], backend: str, path: Path) -> ModelConfig:

@@ -80,8 +80,8 @@ def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
     def break_a_pipe_of_its_own():
         raise BrokenPipeError(32, "Broken pipe", "a worker")
 
-    monkeypatch.setattr("configs.command._drop_stdout", lambda: None)
-    monkeypatch.setattr("configs.command._reader_left", lambda: False)
+    monkeypatch.setattr("model.commands.program._drop_stdout", lambda: None)
+    monkeypatch.setattr("model.commands.program._reader_left", lambda: False)
     with pytest.raises(SystemExit) as end:
         run(break_a_pipe_of_its_own)
     assert end.value.code == 2
@@ -100,7 +100,7 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
     killed = []
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
     monkeypatch.setattr("training.parallel.launcher.os.kill", lambda *call: killed.append(call))
-    monkeypatch.setattr("configs.command._drop_stdout", lambda: None)
+    monkeypatch.setattr("model.commands.program._drop_stdout", lambda: None)
 
     def refuse():
         raise error

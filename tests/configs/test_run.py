@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
-from data_utils.corpus import Split
 from model.errors import InputError
+from model.text.split import Split
 from tests.damage import damaged_bytes
 from training.parallel.distributed import World
 from training.runs import run_directory

@@ -12,11 +12,11 @@ import pytest
 
 from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from data_utils.reading.inputs import LONGEST_RECORD
-from data_utils.reading.records import LONGEST_LITERAL, read_records
-from data_utils.reading.row_files import RowWriter
-from data_utils.reading.stdin import ArrivingLines, kind_of, read_arriving
 from model.errors import InputError
+from model.reading.inputs import LONGEST_RECORD
+from model.reading.records import LONGEST_LITERAL, read_records
+from model.reading.row_files import RowWriter
+from model.reading.stdin import ArrivingLines, kind_of, read_arriving
 
 PIECE = 1 << 24
 PIECES = 96  # 1.5 GB in 1.6 MB of gzip
@@ -61,7 +61,7 @@ def test_a_record_without_end_is_refused(tmp_path, name, head, filling, message)
 
 @pytest.mark.usefixtures("soon")
 def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_utils.reading.records.LONGEST_DOCUMENT", 1 << 20)
+    monkeypatch.setattr("model.reading.records.LONGEST_DOCUMENT", 1 << 20)
     path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))

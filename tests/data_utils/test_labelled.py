@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from data_utils.labelled import read_labelled_sets, read_plain_texts
+from data_utils.labelled import read_labelled_sets
 from model.errors import InputError
+from model.reading.texts import read_plain_texts
 
 
 def write(path, rows):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_utils.corpus import Split
-from data_utils.lanes import DataConfig, Lanes, cut_strips, shard_bounds
+from data_utils.lanes import DataConfig, Lanes
 from model.errors import InputError
+from model.text.split import Split, cut_strips, shard_bounds
 
 
 def make_split(sizes):

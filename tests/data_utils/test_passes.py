@@ -6,9 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_utils.corpus import Split
 from data_utils.lanes import DataConfig, Lanes
 from data_utils.passes import MOST_BYTES, Passes, deal, lanes_of, settle_shuffle
+from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")

@@ -9,12 +9,12 @@ import pytest
 
 from configs.options import RunOptions
 from data_utils.corpus import open_corpus
-from data_utils.lanes import shard_bounds
 from data_utils.preparation.checking import check_corpus
 from experiments.recipe import corpora, report, run, speed
 from experiments.recipe.run import Recipe, read_recipes, train
 from model.errors import InputError
 from model.files.storage import read_json, write_json
+from model.text.split import shard_bounds
 from tests.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.corpus import encode_split
 from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
 from experiments.shipped import labelled_texts, memorization, plot, probe, select_reviews, ship
@@ -16,6 +15,7 @@ from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.errors import InputError
 from model.text.profiles import text_profile
+from model.text.split import encode_split
 from tests.runs import run, small_run
 from training.metrics import read_rows
 from transfer.experiment import run_transfer

@@ -11,8 +11,8 @@ from data_utils.published_sets.registry import SOURCES
 from experiments import tables
 from experiments.shipped import tables as shipped
 from model.errors import InputError
+from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
-from model.files.weights import SHIPPED_MODELS
 from tests.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}

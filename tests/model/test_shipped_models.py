@@ -7,7 +7,7 @@ import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model
 from model.classifiers.classifier import FOLDER
-from model.files.weights import ALIASES, SHIPPED_MODELS, find_model
+from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
 BUDGET = 24 * 2**20  # bytes of all of them together

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.corpus import Corpus, Split, open_corpus
+from data_utils.corpus import Corpus, open_corpus
 from model.errors import InputError
 from model.text.profiles import text_profile
+from model.text.split import Split
 from model.text.tokenizer import BYTES
 from tests.runs import ROOT
 from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window

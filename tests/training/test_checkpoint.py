@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from data_utils.corpus import encode_split
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
@@ -20,6 +19,7 @@ from model.files import storage
 from model.files.storage import read_json, write_json
 from model.files.weights import load_model
 from model.text.profiles import text_profile
+from model.text.split import encode_split
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.training.test_trainer import make_trainer
 from training import checkpoint

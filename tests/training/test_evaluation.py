@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.corpus import Split
 from model.errors import InputError
+from model.scoring import score_split
+from model.text.split import Split
 from model.text.tokenizer import BYTES
-from training.evaluation import evaluate_split, score_split
+from training.evaluation import evaluate_split
 from training.parallel.distributed import World
 
 

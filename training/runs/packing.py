@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from data_utils.reading.inputs import zstandard
+from model.reading.inputs import zstandard
 from model.errors import InputError
 from model.files.storage import (is_taken, step_folder, whole_folder, write_atomically)
 from model.files.weights import (load_tensors, save_tensors)

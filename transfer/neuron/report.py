@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from data_utils.pictures import drawing
 from model.errors import is_whole
 from model.files.storage import write_atomically
+from model.pages.glyphs import visible
+from model.pages.page import fill, page_style, shade, table
 
-from ..pages.glyphs import visible
-from ..pages.page import fill, page_style, shade, table
 from ..plots import as_svg, draw_histogram, save_png
 from .plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking
 

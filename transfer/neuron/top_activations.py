@@ -13,8 +13,7 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet
 from model.files.weights import LoadedModel
-
-from .unit_traces import UnitTrace, read_texts
+from model.units.unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction

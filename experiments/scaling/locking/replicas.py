@@ -17,12 +17,12 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from data_utils.corpus import Split
 from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.recurrence import Backend
+from model.text.split import Split
 from training.feeding import Prefetcher
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World

@@ -12,10 +12,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from configs import command
-from data_utils.corpus import Split
 from data_utils.lanes import Lanes
 from data_utils.sources import load_corpus
 from model.language_model import ModelConfig, build_model
+from model.text.split import Split
 from training.feeding import Prefetcher
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World, launched

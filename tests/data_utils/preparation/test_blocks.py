@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from data_utils.preparation import blocks
 from data_utils.preparation.blocks import Request, cut, read_block
-from data_utils.reading.inputs import as_input
-from data_utils.reading.texts import ReadingReport, read_texts
 from model.errors import InputError
+from model.reading.inputs import as_input
+from model.reading.texts import ReadingReport, read_texts
 from model.text.profiles import text_profile
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)

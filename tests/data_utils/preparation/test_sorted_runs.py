@@ -11,7 +11,7 @@ from data_utils.preparation.sorted_runs import (
     mark_duplicates,
     write_run,
 )
-from data_utils.reading.texts import ReadingReport
+from model.reading.texts import ReadingReport
 
 KEYS = np.array([7, 3, 5], np.uint64)
 

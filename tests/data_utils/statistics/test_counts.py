@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_utils.corpus import encode_split, open_corpus
+from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.statistics import counts as statistics
 from data_utils.statistics.counts import Duplicates, Tally, describe_corpus, describe_reviews
 from data_utils.statistics.table import statistics_table
 from model.errors import InputError
 from model.text.profiles import text_profile
+from model.text.split import encode_split
 from tests.runs import assert_refused, run
 
 TEXTS = ["good", "bad", "good", "caf\u00e9 \u4e2d", "x" * 70_000, "bad", "bad", " a\nb "]

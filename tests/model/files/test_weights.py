@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.errors import InputError
-from model.files.weights import find_model, load_model, save_model
+from model.files.shipped import find_model
+from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig
 from model.text.profiles import text_profile
 
@@ -55,8 +56,8 @@ def test_a_name_that_does_not_exist_is_an_error(tmp_path):
 
 
 def test_shipped_models_go_by_their_bare_name(folder, monkeypatch):
-    monkeypatch.setattr("model.files.weights.SHIPPED_MODELS", folder.parent)
-    monkeypatch.setattr("model.files.weights.ALIASES", {"default": "small"})
+    monkeypatch.setattr("model.files.shipped.SHIPPED_MODELS", folder.parent)
+    monkeypatch.setattr("model.files.shipped.ALIASES", {"default": "small"})
     folder.rename(folder.parent / "small")
     for name in ("small", "default"):
         assert load_model(name).provenance == {"step": 7}

@@ -14,8 +14,8 @@ from model import save_model
 from model.errors import InputError
 from model.files.weights import load_model
 from model.text.profiles import text_profile
-from tests.transfer.pages.test_heatmap import NASTY
-from tests.transfer.pages.test_page import BROWSER, browse, messages
+from tests.model.pages.test_heatmap import NASTY
+from tests.model.pages.test_page import BROWSER, browse, messages
 from tests.transfer.test_experiment import make_set, with_questions
 from transfer.neuron import study as neuron_study
 from transfer.neuron.report import DRAWN, as_html, write_report

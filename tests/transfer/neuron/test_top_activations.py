@@ -10,7 +10,8 @@ from data_utils.labelled import LabelledSet
 from model import save_model
 from model.files.weights import load_model
 from model.text.profiles import text_profile
-from model.trace import trace
+from model.units.trace import trace
+from model.units.unit_traces import UnitTrace, read_texts
 from transfer.neuron import top_activations as extremes
 from transfer.neuron.top_activations import (
     average_words,
@@ -18,7 +19,6 @@ from transfer.neuron.top_activations import (
     find_top_activations,
     jumps_of,
 )
-from transfer.neuron.unit_traces import UnitTrace, read_texts
 
 
 @pytest.fixture

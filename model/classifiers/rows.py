@@ -1,0 +1,154 @@
+"""Rows in, the same rows out, each with its label, probability and neuron value."""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..reading.records import Record
+from ..reading.texts import TEXT_KEYS, choose_key, text_of
+
+if TYPE_CHECKING:  # reading rows needs no torch
+    from .sentiment_classifier import SentimentClassifier, Verdicts
+
+BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
+BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long
+RENAMED = "input_"
+
+log = logging.getLogger(__name__)
+
+
+def in_batches(
+    records: Iterable[Record], waiting: Callable[[], int] | None = None
+) -> Iterator[list[Record]]:
+    """Group records; no batch waits for a record that has not come, where `waiting` counts them."""
+    batch: list[Record] = []
+    characters = 0
+    for record in records:
+        batch.append(record)
+        characters += sum(len(value) for value in record.values() if isinstance(value, str))
+        is_full = len(batch) >= BATCH_ROWS or characters >= BATCH_CHARACTERS
+        if is_full or (waiting is not None and not waiting()):
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def classify_batches(
+    classifier: "SentimentClassifier", batches: Iterable[list[Record]], text_key: str | None
+) -> Iterator[list[Record]]:
+    """Yield every batch with what was found added to its rows.
+
+    label; probability: of the positive one of two classes, else of the label; of more than two
+    also probability_CLASS each; unsure: of two classes, whether the probability lies between the
+    classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
+    of largest weight after the text, unless the classifier is fine-tuned heads. Where a text may
+    have several labels: labels, a list, and probability_CLASS each. Always bits_per_character, how
+    well the model predicts the text, and unfamiliar, whether it is too short or unlike what the
+    model has read. All are None where a row has no text. A row's own value under such a name moves
+    to input_NAME.
+    """
+    key = None
+    names = added_names(classifier)
+    told = False
+    for batch in batches:
+        key = key or key_of_texts(batch, text_key)
+        taken = [name for name in names if any(name in record for record in batch)]
+        if taken and not told:
+            told = True
+            log.info(
+                "%s: %s of the input: now %s",
+                batch[0].place,
+                ", ".join(taken),
+                ", ".join(RENAMED + name for name in taken),
+            )
+        yield _with_findings(classifier, batch, key)
+
+
+def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
+    """Return the key of the texts in a batch: as given, or the first known one that is there."""
+    wanted = TEXT_KEYS if given is None else (given,)
+    first = next((r for r in batch if any(name in r for name in wanted)), batch[0])
+    return choose_key(first, given, TEXT_KEYS, "--text-key")
+
+
+def symbols_in(
+    batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
+) -> int:
+    """Count the symbols that will be read of a batch; 0 while no key is known."""
+    texts = (text_of(record.get(text_key)) for record in batch if text_key is not None)
+    return sum(len(classifier.loaded.tokens(text)) for text in texts if text is not None)
+
+
+def added_names(classifier: "SentimentClassifier") -> list[str]:
+    """Return the names of what is added to a row."""
+    from .stars import StarsClassifier
+
+    fitted = classifier.classifier
+    each = [] if fitted.is_binary else [f"probability_{name}" for name in classifier.classes]
+    always = ["bits_per_character", "unfamiliar"]
+    if fitted.is_multilabel:
+        return ["labels", *each, *always]
+    neuron = [] if fitted.neuron is None else ["neuron"]
+    stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
+    unsure = ["unsure"] if fitted.is_binary else []
+    return ["label", "probability", *unsure, *stars, *neuron, *each, *always]
+
+
+def _with_findings(
+    classifier: "SentimentClassifier", batch: list[Record], key: str
+) -> list[Record]:
+    texts = {row: text_of(record.get(key)) for row, record in enumerate(batch)}
+    present = {row: text for row, text in texts.items() if text is not None}
+    findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
+    names = added_names(classifier)
+    nothing = dict.fromkeys(names)
+    rows = []
+    for row, record in enumerate(batch):
+        merged = Record({**_kept(record, names), **findings.get(row, nothing)})
+        merged.place = record.place
+        rows.append(merged)
+    return rows
+
+
+def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[dict[str, Any]]:
+    found = classifier.read(texts)
+    names = added_names(classifier)
+    for row in range(len(texts)):
+        values = _told(classifier, found, row)
+        yield {name: values[name] for name in names}
+
+
+def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
+    """Return whatever was found about a text, by its name; None where there is no such thing."""
+    choice, probabilities = found.choices[row], found.probabilities[row].tolist()
+    bits = float(found.bits_per_character[row])
+    told: dict[str, Any] = {
+        "bits_per_character": None if math.isnan(bits) else bits,
+        "unfamiliar": bool(found.unfamiliar[row]),
+    }
+    for name, values in (
+        ("unsure", found.unsure),
+        ("stars", found.stars),
+        ("neuron", found.neuron),
+    ):
+        told[name] = None if values is None else values[row].item()
+    for name, probability in zip(classifier.classes, probabilities, strict=True):
+        told[f"probability_{name}"] = probability
+    if classifier.classifier.is_multilabel:
+        told["labels"] = [n for n, c in zip(classifier.classes, choice, strict=True) if c]
+    else:
+        told["label"] = classifier.classes[choice]
+        told["probability"] = probabilities[1 if classifier.classifier.is_binary else choice]
+    return told
+
+
+def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    kept = {}
+    for name, value in record.items():
+        new = name
+        while new in names or (new != name and new in record):
+            new = RENAMED + new
+        kept[new] = value
+    return kept

@@ -1,0 +1,194 @@
+"""Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+
+mlstm-sentiment classify --text "I like it."
+mlstm-sentiment classify --text "I like it." --text "It broke at once."
+mlstm-sentiment classify --input texts.csv --output labelled.csv
+tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, get_args
+
+from ..classifiers.rows import classify_batches, in_batches, key_of_texts, symbols_in
+from ..errors import InputError
+from ..files.storage import write_atomically
+from ..reading.inputs import Position
+from ..reading.progress import Progress
+from ..reading.records import Record, read_records
+from ..reading.row_files import RowFormat, RowWriter
+from ..reading.stdin import ArrivingLines, kind_of, read_arriving
+from .command_line import Parser
+from .options import add_input, add_model, add_text_key
+from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..classifiers.sentiment_classifier import SentimentClassifier
+
+ADDED = """
+To each row are added `label`; `probability`, of the positive one of two classes, of the label
+where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1 to 5,
+where the classifier expects some; `neuron`, the value of the unit of largest weight, unless the
+classifier is fine-tuned heads; `bits_per_character`, how well the model predicts the text;
+`unfamiliar`, whether it is too short or unlike what the model has read. Where a text may have
+several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a
+name becomes `input_NAME`. A row without text keeps its place, with nothing found; an empty text is
+a text."""
+FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.description = f"{parser.description}\n{ADDED}"
+    add_model(parser)
+    parser.add_argument(
+        "--classifier",
+        type=Path,
+        help="the folder that scripts/transfer.py wrote; absent, the one that travels with the "
+        "model, or a run's own transfer/",
+    )
+    parser.add_argument("--text", action="append", default=[], help="a text; also several times")
+    add_input(parser, more="; - reads standard input and answers each line as it comes")
+    parser.add_argument(
+        "--input-format",
+        choices=("txt", "jsonl", "csv", "tsv"),
+        help="of standard input; absent, jsonl where its first line begins with {, else txt",
+    )
+    add_text_key(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="file to write, .jsonl or .csv, whole or not at all; absent, standard output",
+    )
+    parser.add_argument(
+        "--format",
+        choices=get_args(RowFormat),
+        help="of the output; absent, by the end of its name, on standard output jsonl",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        help="probability above which a text is positive; absent, the classifier's own, or 0.5",
+    )
+    parser.add_argument(
+        "--unsure",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="a text whose probability of the positive class lies between these two is unsure; "
+        "absent, the classifier's own, or 0.4 0.6",
+    )
+    parser.add_argument("--batch-size", type=int, default=128, help="texts read together")
+
+
+def run(options: Namespace) -> None:
+    """Classify everything that was given."""
+    if bool(options.text) == (options.input is not None):
+        raise InputError("give either --text or --input")
+    row_format = options.format or format_of(options.output)
+    prepare_output(options.output)
+    if options.output is None:
+        write_rows(options, row_format, sys.stdout.buffer)
+    else:
+        write_atomically(options.output, lambda path: write_file(options, row_format, path))
+
+
+def format_of(output: Path | None) -> RowFormat:
+    """Return the format that the name of a file asks for."""
+    suffix = ".jsonl" if output is None else output.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(
+            f"--output {output}: the name must end in {', '.join(FORMATS)}; or say --format"
+        )
+    return FORMATS[suffix]
+
+
+def write_file(options: Namespace, row_format: RowFormat, path: Path) -> None:
+    """Write the answers to a file."""
+    with open(path, "wb") as file:
+        write_rows(options, row_format, file)
+
+
+def write_rows(options: Namespace, row_format: RowFormat, file: IO[bytes]) -> None:
+    """Classify everything and write it, flushed batch by batch."""
+    position = Position()
+    batches, text_key = looked_at(read_batches(options, position), options)
+    classifier = load(options)
+    # On a terminal, rows and a bar would write over each other.
+    shown = options.output is not None or not sys.stdout.isatty()
+    writer, count = RowWriter(file, row_format), 0
+    with Progress("classify", shown=shown) as progress:
+        classifier.advance = progress.advance
+        batches = counted(batches, classifier, text_key, position, progress)
+        for rows in classify_batches(classifier, batches, text_key):
+            count += len(rows)
+            progress.note(f"{count / max(progress.seconds, 1e-3):.1f} rows/s")
+            for row in rows:
+                writer.write(row, row.place)
+            writer.flush()
+    if count == 0:
+        raise InputError(f"{options.input}: no records in it")
+
+
+def looked_at(
+    batches: Iterator[list[Record]], options: Namespace
+) -> tuple[Iterator[list[Record]], str | None]:
+    """Return the batches, and the key of the text where the first of them has told it.
+
+    A file is read so far before a model is loaded: what is wrong with it is told at once. Standard
+    input is not waited for.
+    """
+    if options.input == "-":
+        return batches, options.text_key
+    first = next(batches, [])
+    if not first:
+        raise InputError(f"{options.input}: no records in it")
+    return chain([first], batches), key_of_texts(first, options.text_key)
+
+
+def load(options: Namespace) -> "SentimentClassifier":
+    """Load the model and its classifier."""
+    from ..classifiers.sentiment_classifier import SentimentClassifier
+
+    return SentimentClassifier.from_pretrained(
+        options.model,
+        options.classifier,
+        threshold=options.threshold,
+        unsure=options.unsure and tuple(options.unsure),
+        batch_size=options.batch_size,
+        device=options.device,
+    )
+
+
+def read_batches(options: Namespace, position: Position) -> Iterator[list[Record]]:
+    """Yield the records to classify, in batches."""
+    if options.text:
+        yield [Record({options.text_key or "text": text}) for text in options.text]
+    elif options.input == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file with --input")
+        lines = ArrivingLines(sys.stdin.fileno())
+        first = lines.first()
+        kind = f".{options.input_format}" if options.input_format else kind_of(first)
+        yield from in_batches(read_arriving(lines, kind), lambda: lines.waiting)
+    else:
+        yield from in_batches(read_records(Path(options.input), strict=True, position=position))
+
+
+def counted(
+    batches: Iterator[list[Record]],
+    classifier: "SentimentClassifier",
+    text_key: str | None,
+    position: Position,
+    progress: Progress,
+) -> Iterator[list[Record]]:
+    """Yield the batches; before each, tell how much there will be to read, by the file's size."""
+    symbols = 0
+    for batch in batches:
+        symbols += symbols_in(batch, text_key, classifier)
+        if position.share:
+            progress.expect(symbols / position.share)
+        yield batch

@@ -1,0 +1,109 @@
+"""The command `mlstm-sentiment`: its parts by name, and how each one's options are read."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from inspect import cleandoc
+from textwrap import indent
+from typing import Any, NoReturn
+
+from .. import __version__
+from ..errors import InputError, meant
+from .program import run
+
+PROGRAM = "mlstm-sentiment"
+COMMANDS = {
+    "classify": "tell the sentiment of texts",
+    "heatmap": "colour texts by what the sentiment unit holds after every character",
+    "generate": "let a model write on from a prompt, its sentiment held where you want it",
+    "featurize": "write the features of texts, for a classifier of your own",
+    "evaluate": "score a model on text: bits per character",
+    "demo": "write the model itself into one web page",
+    "models": "list the models that are installed",
+}
+
+
+def main() -> None:
+    """Run the command line that Python was started with."""
+    run(lambda: dispatch(sys.argv[1:]))
+
+
+def dispatch(words: Sequence[str]) -> None:
+    """Run the command that the first word names with the options that follow."""
+    listed = "\n".join(f"{name:<10} {what}" for name, what in COMMANDS.items())
+    parser = Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} COMMAND [options]",
+        description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
+        epilog=f"commands, each with a --help of its own:\n{indent(listed, '  ')}",
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("command", help=argparse.SUPPRESS)
+    if not words:
+        return parser.print_help()
+    name = parser.parse_args(words[:1]).command
+    if name not in COMMANDS:
+        raise InputError(
+            f"no command {name!r}{meant(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+        )
+    module = import_module(f".{name}", __package__)
+    call(module.add_options, module.run, module.__doc__ or "", words[1:], f"{PROGRAM} {name}")
+
+
+def call(
+    add_options: Callable[["Parser"], None],
+    command: Callable[[argparse.Namespace], None],
+    doc: str,
+    words: Sequence[str] | None = None,
+    program: str | None = None,
+) -> None:
+    """Read a command's options and run it.
+
+    doc: its first paragraph says what the command does; the examples in the rest end its --help.
+    words: absent, those that Python was started with.
+    """
+    about, _, examples = cleandoc(doc).partition("\n\n")
+    parser = Parser(prog=program, description=about, epilog=f"examples:\n{indent(examples, '  ')}")
+    add_options(parser)
+    command(parser.parse_args(words))
+
+
+class Parser(argparse.ArgumentParser):
+    """Argparse, but that `_` is `-` in an option's name and a mistake is an InputError."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
+        self.names = {"--help"}
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        """Add an option, or what stands alone."""
+        if hasattr(self, "names"):  # --help comes before there are any
+            self.names |= {name for name in names if name.startswith("--")}
+        return super().add_argument(*names, **options)
+
+    def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
+        """Return the options; InputError for a word that is none."""
+        given = map(_with_dashes, sys.argv[1:] if words is None else words)
+        options, unknown = self.parse_known_args(list(given), namespace)
+        if unknown:
+            self.error(f"unknown: {unknown[0]}{meant(unknown[0].partition('=')[0], self.names)}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse what was given."""
+        raise InputError(f"{message}; {self.prog} --help says what there is")
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows the default of every option that has one, and keeps the lines of the examples."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        shown = action.option_strings and action.default not in (None, False, argparse.SUPPRESS, [])
+        return f"{action.help} (default: %(default)s)" if shown else action.help
+
+
+def _with_dashes(word: str) -> str:
+    """Return --text-key for --text_key, whatever follows its =."""
+    name, sign, value = word.partition("=")
+    return name.replace("_", "-") + sign + value if name.startswith("--") else word

@@ -1,0 +1,59 @@
+"""Write the model itself into one web page: it reads as you type, and writes on.
+
+mlstm-sentiment demo --output page.html
+mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
+"""
+
+from argparse import Namespace
+from pathlib import Path
+
+from .command_line import Parser
+from .options import add_model
+from .program import prepare_output
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_page(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help="the page, one file that needs neither a network nor a server",
+    )
+
+
+def add_page(parser: Parser) -> None:
+    """Add what the page is of."""
+    add_model(parser, device=False)
+    parser.add_argument(
+        "--neuron",
+        type=int,
+        help="the unit that the page shows first; absent, the one with the largest weight in the "
+        "model's classifier; without a classifier, the one that moves most",
+    )
+    parser.add_argument(
+        "--title", default="The sentiment neuron", help="what stands above the page"
+    )
+
+
+def run(options: Namespace) -> None:
+    """Write the page."""
+    prepare_output(options.output)
+    write_page(options, options.output)
+    print(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def write_page(options: Namespace, path: Path) -> None:
+    """Write the page of the model that the options name."""
+    import torch
+
+    from ..classifiers.fitted import find_classifier, load_fitted
+    from ..demo import write_demo
+    from ..files.weights import load_model
+
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    folder = find_classifier(loaded)
+    mend = "fit it again with scripts/transfer.py"
+    classifier = None if folder is None else load_fitted(loaded, folder, mend)
+    write_demo(loaded, classifier, path, options.title, unit=options.neuron)

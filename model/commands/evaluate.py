@@ -1,0 +1,120 @@
+"""Score a model on text: bits per character (byte of text, whatever the tokenizer).
+
+mlstm-sentiment evaluate --data reviews.jsonl
+mlstm-sentiment evaluate --model amazon_1024 --data reviews.csv --reset review --output score.json
+"""
+
+import logging
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..errors import InputError
+from ..reading.progress import Progress
+from ..reading.texts import ReadingReport, read_texts
+from .command_line import Parser
+from .options import add_json_output, add_model, add_precision, add_text_key
+from .program import prepare_output, report
+
+if TYPE_CHECKING:
+    from ..files.weights import LoadedModel
+    from ..text.split import Split
+
+log = logging.getLogger(__name__)
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_model(parser)
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="texts: CSV, TSV, JSON lines, Parquet or text (one a line), also compressed",
+    )
+    add_text_key(parser)
+    add_protocol(parser)
+    add_precision(parser)
+    add_json_output(parser)
+
+
+def add_protocol(parser: Parser) -> None:
+    """Add how it is scored."""
+    parser.add_argument(
+        "--reset",
+        choices=("strip", "review"),
+        default="strip",
+        help="strip: in file order, the state carried on; review: every review from the zero state",
+    )
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        help="strips read side by side, each from the zero state; 1 is file order to the letter. "
+        "Absent: one per 20,000 symbols, at most 64",
+    )
+
+
+def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
+    """Score a file of texts. origin: what is told of code and machine; absent, the version."""
+    if options.data.is_dir():
+        raise InputError(
+            f"{options.data}: is a folder; name a file in it. A prepared corpus is scored by "
+            "scripts/evaluate.py of a checkout"
+        )
+    texts = texts_of(options.data, options.text_key)
+    score(options, lambda loaded: encode(texts, loaded), origin or {"version": __version__})
+
+
+def texts_of(path: Path, text_key: str | None) -> list[str]:
+    """Return the texts of a file; InputError where there are none."""
+    found = ReadingReport()
+    texts = list(read_texts([path], text_key, found, strict=False))
+    log.info(found.summary())
+    if not texts:
+        raise InputError(f"{path}: no reviews to score")
+    return texts
+
+
+def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
+    """Return texts as a model reads them."""
+    from ..text.split import encode_split
+
+    return encode_split(texts, loaded.profile, loaded.tokenizer)
+
+
+def score(
+    options: Namespace, split_for: Callable[["LoadedModel"], "Split"], origin: Mapping[str, Any]
+) -> None:
+    """Load the model, score it on the split that is made for it, and report."""
+    prepare_output(options.output)
+
+    from ..featurizer import DTYPES
+    from ..files.weights import load_model
+    from ..scoring import score_split
+
+    dtype = DTYPES[options.precision]
+    loaded = load_model(options.model, compute_dtype=dtype, device=options.device)
+    split = split_for(loaded)
+    started = perf_counter()
+    with Progress("evaluate", len(split.tokens)) as progress:
+        scored = score_split(
+            loaded.model,
+            split,
+            lanes=options.lanes,
+            reset=options.reset,
+            advance=progress.advance,
+        )
+    result = {
+        "bits_per_character": scored.bits_per_character,
+        "standard_error": scored.standard_error,
+        "characters": scored.characters,
+        "reviews": split.reviews,
+        "seconds": round(perf_counter() - started, 2),
+        "reset": options.reset,
+        "cold_starts": scored.cold_starts,
+        "origin": origin,
+    }
+    report(result, options.output)

@@ -1,0 +1,125 @@
+"""Write the features of texts: float32 [N, F], unless asked otherwise the final cell state of each.
+
+mlstm-sentiment featurize --input texts.csv --output features.npy
+mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7
+"""
+
+from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
+from pathlib import Path
+
+from ..errors import InputError
+from ..files.storage import write_atomically
+from ..reading.progress import Progress
+from ..reading.texts import read_plain_texts
+from .command_line import Parser
+from .options import add_input, add_model, add_precision, add_text_key
+from .program import prepare_output
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_model(parser)
+    add_input(parser, required=True)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        help="the .npy file to write; rows are in input order",
+    )
+    add_text_key(parser)
+    add_kind(parser)
+    add_precision(parser)
+    parser.add_argument(
+        "--batch-size",
+        type=int,
+        default=128,
+        help="texts read together; it changes the speed, not the features",
+    )
+
+
+def add_kind(parser: Parser) -> None:
+    """Add which numbers of the state are the features; model/features.py says more."""
+    parser.add_argument(
+        "--state",
+        choices=("cell", "hidden"),
+        default="cell",
+        help="which half of the state; the papers take the cell",
+    )
+    parser.add_argument(
+        "--pooling",
+        nargs="+",
+        choices=("last", "mean", "max", "min"),
+        default=["last"],
+        help="after the last byte, or over the states after every byte, the pads' included; "
+        "several stand side by side",
+    )
+    parser.add_argument(
+        "--layers",
+        nargs="+",
+        type=_layer,
+        default=["last"],
+        help="last, all, or numbers from 0, the first one read; several stand side by side",
+    )
+    parser.add_argument(
+        "--tanh",
+        action=BooleanOptionalAction,
+        default=False,
+        help="squash every state before it is pooled, as Radford et al.'s text says; their code "
+        "does not",
+    )
+    parser.add_argument(
+        "--units",
+        nargs="+",
+        type=int,
+        help="which units of each layer, numbered from 0, in this order; absent, all",
+    )
+
+
+def _layer(word: str) -> str | int:
+    if word in ("last", "all"):
+        return word
+    if not word.isdecimal():
+        raise ArgumentTypeError(f"{word!r} is neither last, nor all, nor a number from 0")
+    return int(word)
+
+
+def run(options: Namespace) -> None:
+    """Read the texts and write their features."""
+    if options.output.suffix != ".npy":
+        raise InputError(f"--output {options.output}: the name must end in .npy")
+    prepare_output(options.output)
+    texts = read_plain_texts(Path(options.input), options.text_key)
+
+    import numpy as np
+
+    from ..features import FeatureKind, features_in_order
+    from ..featurizer import DTYPES
+    from ..files.weights import load_model
+
+    layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
+    kind = FeatureKind(
+        state=options.state,
+        pooling=options.pooling,
+        layers=layers,
+        tanh=options.tanh,
+        units=options.units,
+    )
+    dtype = DTYPES[options.precision]
+    loaded = load_model(options.model, compute_dtype=dtype, device=options.device)
+    kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
+    sequences = [loaded.tokens(text) for text in texts]
+    with Progress("featurize", sum(map(len, sequences))) as progress:
+        features = features_in_order(
+            loaded.model,
+            sequences,
+            kind=kind,
+            batch_size=options.batch_size,
+            advance=progress.advance,
+        )
+
+    def write(path: Path) -> None:
+        with open(path, "wb") as file:  # np.save would add a suffix to a path
+            np.save(file, features, allow_pickle=False)
+
+    write_atomically(options.output, write)
+    print(f"{options.output}: {features.shape[0]:,} texts, {features.shape[1]:,} features")

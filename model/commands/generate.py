@@ -1,0 +1,150 @@
+"""Let a model write on from a prompt; a unit may be held at a value: sentiment switches.
+
+mlstm-sentiment generate --prompt "I thought this"
+mlstm-sentiment generate --prompt "I thought this" --value -2 --temperature 0.7
+mlstm-sentiment generate --neuron 7 --value 2 --samples 3 --seed 1 --stop
+"""
+
+from argparse import BooleanOptionalAction, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .command_line import Parser
+from .options import add_model
+
+if TYPE_CHECKING:
+    from ..files.weights import LoadedModel
+    from ..sampling import Clamp
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_model(parser)
+    add_text_options(parser)
+    add_drawing(parser)
+    parser.add_argument(
+        "--neuron",
+        type=int,
+        help="the unit to hold; absent, the unit with the largest weight in the model's classifier",
+    )
+    parser.add_argument(
+        "--value",
+        type=float,
+        help="what to hold the unit's cell state at, before every symbol read or written",
+    )
+    parser.add_argument(
+        "--hidden-value",
+        type=float,
+        help="what to hold the unit's hidden state at, alone or together with --value",
+    )
+    parser.add_argument(
+        "--layer", type=int, default=-1, help="the layer of the unit, from 0; -1 is the last"
+    )
+
+
+def add_text_options(parser: Parser) -> None:
+    """Add what is written: from where, how much, how often."""
+    parser.add_argument(
+        "--prompt",
+        default="",
+        help="what the text begins with; cleaned as the model's texts were. Absent, a text from "
+        "its start",
+    )
+    parser.add_argument("--length", type=int, default=400, help="bytes to write, at most")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1,
+        help="texts to write; the first is shown while it is written",
+    )
+    parser.add_argument(
+        "--stop",
+        action=BooleanOptionalAction,
+        default=False,
+        help="end where the model would begin another review",
+    )
+
+
+def add_drawing(parser: Parser) -> None:
+    """Add how the next symbol is drawn."""
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=1.0,
+        help="below 1 the model plays safe, above it dares more; 0 always takes the likeliest "
+        "symbol",
+    )
+    parser.add_argument(
+        "--top-k",
+        type=int,
+        default=0,
+        help="draw among so many of the likeliest symbols; 0: among all",
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        help="draw among the fewest likeliest symbols that have this probability together",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the same seed, the same text")
+
+
+def run(options: Namespace) -> None:
+    """Write the texts."""
+    import torch
+
+    from ..files.weights import load_model
+    from ..pages.glyphs import visible
+    from ..sampling import SamplingConfig, generate, review_start
+
+    config = SamplingConfig(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        length=options.length,
+        seed=options.seed,
+    )
+    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
+    opening = loaded.profile.opening(options.prompt)
+    pieces = generate(
+        loaded.model,
+        opening,
+        config,
+        samples=options.samples,
+        clamp=asked_clamp(options, loaded),
+        stop=review_start(loaded.profile) if options.stop else "",
+        tokenizer=loaded.tokenizer,
+    )
+    show(visible(opening.decode().removeprefix(loaded.profile.prefix)), pieces, options.samples)
+
+
+def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
+    """Print the samples, the first of them while it is written."""
+    from ..pages.glyphs import visible
+
+    texts = [prompt] * samples
+    label = "[{}] " if samples > 1 else ""
+    print(label.format(1) + prompt, end="", flush=True)
+    for sample, characters in pieces:
+        texts[sample] += visible(characters)
+        if sample == 0:
+            print(visible(characters), end="", flush=True)
+    print()
+    for number, text in enumerate(texts[1:], start=2):
+        print(label.format(number) + text)
+
+
+def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
+    """Return the clamp that the options ask for, or None."""
+    from ..classifiers.fitted import own_classifier
+    from ..sampling import Clamp
+
+    if options.value is None and options.hidden_value is None:
+        if options.neuron is not None:
+            raise InputError("--neuron needs --value or --hidden-value: what to hold the unit at")
+        return None
+    unit = options.neuron
+    if unit is None:
+        unit = own_classifier(loaded, options.layer).neuron
+    return Clamp(unit=unit, layer=options.layer, cell=options.value, hidden=options.hidden_value)

@@ -1,0 +1,31 @@
+"""List the models that are installed.
+
+mlstm-sentiment models
+mlstm-sentiment models --output models.json
+"""
+
+from argparse import Namespace
+
+from ..files.shipped import describe_shipped, shipped_models
+from ..files.storage import write_json
+from .command_line import Parser
+from .options import add_json_output
+from .program import prepare_output
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    add_json_output(parser)
+
+
+def run(options: Namespace) -> None:
+    """Print a table and, where asked, write all that is known."""
+    prepare_output(options.output)
+    models = [describe_shipped(name) for name in shipped_models()]
+    for model in models:
+        names = ", ".join([*model["aliases"], model["name"]])
+        what = f"{model['architecture']['hidden_size']:,} units, {model['megabytes']} MB"
+        tells = f", tells {' from '.join(model['classes'])}" if model["classes"] else ""
+        print(f"{names:<28} {what}{tells}")
+    if options.output is not None:
+        write_json(options.output, {"models": models})

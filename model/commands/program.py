@@ -1,0 +1,97 @@
+"""How a command runs: its log, how errors of the user end, what it prints and writes."""
+
+import io
+import logging
+import os
+import select
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..files.storage import write_json
+
+USAGE_ERROR = 2  # the exit code of every error that a user can cause
+INTERRUPTED = 130  # 128 + SIGINT
+MOST_CHARACTERS = 1000  # of an error: a damaged file may hold a name as long as itself
+
+
+def run(command: Callable[[], int | None], refused: Callable[[], None] = lambda: None) -> None:
+    """Run a command and leave with its exit code.
+
+    InputError and OSError (no such file, disk full) become one line on stderr and exit code 2;
+    `refused` is called after the former. A reader of stdout that has seen enough, as `head` has,
+    ends the command without a word. What the encoding of stdout or stderr cannot say is printed as
+    an escape.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="backslashreplace")
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        code = command() or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # while a full disk still becomes an error
+    except (InputError, OSError) as error:
+        code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
+        if code:
+            rank = os.environ.get("RANK")
+            place = f"[rank {rank}] " if rank else ""
+            print(f"{place}error: {_one_line(error)}", file=sys.stderr, flush=True)
+        if isinstance(error, InputError):
+            refused()
+        _drop_stdout()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _reader_left() -> bool:
+    """Return whether stdout is a pipe that nobody reads any more."""
+    if not hasattr(select, "poll"):
+        return True
+    stdout = select.poll()
+    stdout.register(sys.stdout.fileno(), 0)
+    return bool(stdout.poll(0))
+
+
+def _drop_stdout() -> None:
+    """Let what stdout could not take go nowhere, not into a second error when Python ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        return
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    line = " ".join(str(error).split())
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    return f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
+
+
+def prepare_output(*paths: Path | None) -> None:
+    """Make the folders of files to write; refuse early what could not be written after the work."""
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; name a file in it")
+        if path.parent.exists() and not path.parent.is_dir():
+            raise InputError(f"{path}: {path.parent} is a file, not a folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path}: its folder may not be written to; name another")
+
+
+def report(result: Mapping[str, Any], output: Path | None) -> None:
+    """Print a result for people and, where asked, write it as JSON."""
+    for name, value in result.items():
+        if not isinstance(value, Mapping):
+            print(f"{name:<24} {value:.4f}" if isinstance(value, float) else f"{name:<24} {value}")
+    if output is not None:
+        prepare_output(output)
+        write_json(output, result)

@@ -1,0 +1,66 @@
+"""Which folder a model's name means: a folder, that of a run, or one that is shipped."""
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, meant
+from .storage import read_json, step_folders
+
+CONFIG_FILE = "config.json"
+CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
+SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
+ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
+
+
+def shipped_models() -> list[str]:
+    """Return the names of the shipped models, those of ALIASES aside."""
+    return sorted(path.parent.name for path in SHIPPED_MODELS.glob(f"*/{CONFIG_FILE}"))
+
+
+def find_model(name_or_folder: str | Path) -> Path:
+    """Resolve what `--model` was given to the folder that holds its two files.
+
+    Raises InputError where it means none; never looks anywhere but on this disk.
+    """
+    given = Path(name_or_folder)
+    places = [given, given / "model"]
+    if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
+        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
+    for folder in places:
+        if (folder / CONFIG_FILE).is_file():
+            return folder
+    folders = step_folders(given / "checkpoint")
+    if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
+        raise InputError(
+            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
+            f"checkpoint is a model: {checkpoints[-1]}"
+        )
+    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
+        raise InputError(
+            f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
+            "on, and give this folder to classify.py as --classifier"
+        )
+    names = [*ALIASES, *shipped_models()]
+    raise InputError(
+        f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
+        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)})"
+        f"{meant(str(name_or_folder), names)}"
+    )
+
+
+def describe_shipped(name: str) -> dict[str, Any]:
+    """Return what a shipped model is, without its weights."""
+    folder = SHIPPED_MODELS / name
+    description = read_json(folder / CONFIG_FILE)
+    classifier = folder / "classifier" / CLASSIFIER_FILE
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        "name": name,
+        "aliases": [alias for alias, meaning in ALIASES.items() if meaning == name],
+        "folder": str(folder),
+        "megabytes": round(sum(path.stat().st_size for path in files) / 1e6, 1),
+        "architecture": description["architecture"],
+        "tokenizer": description["tokenizer"],
+        "text_profile": description["text_profile"],
+        "classes": read_json(classifier)["classes"] if classifier.is_file() else [],
+    }

@@ -1,0 +1,193 @@
+"""Readings for people and programs: a page of its own, JSON, colours for the terminal."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files.storage import write_atomically, write_json
+from ..units.unit_traces import UnitTrace, UnitTraces
+from .glyphs import glyph
+from .page import background, fill, page_style, shade
+
+FORMAT_VERSION = 1
+TEMPLATE = Path(__file__).with_name("heatmap.html")
+LARGEST_PAGE = 100_000  # characters, each an element of its own; browsers grow slow beyond
+DIGITS = 6  # significant ones: what fp32 has
+RESET = "\x1b[0m"
+
+
+def as_json(traces: UnitTraces) -> dict[str, Any]:
+    """Return everything there is: each character with its bytes and its value in every unit."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": traces.model,
+        "state": traces.state,
+        "layer": traces.layer,
+        "units": traces.units,
+        "ranges": _rounded(np.array(traces.ranges())),
+        "poles": traces.poles and list(traces.poles),
+        "texts": [
+            {"text": trace.text, "characters": _characters(trace)} for trace in traces.traces
+        ],
+    }
+
+
+def _characters(trace: UnitTrace) -> list[dict[str, Any]]:
+    spans = zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)
+    return [
+        {"character": character, "start": start, "end": end, "values": _rounded(values)}
+        for character, (start, end), values in zip(trace.text, spans, trace.values, strict=True)
+    ]
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
+
+
+def as_html(traces: UnitTraces) -> str:
+    """Return one page that needs nothing else: no network, no other file."""
+    template = TEMPLATE.read_text(encoding="utf-8")
+    ranges = _rounded(np.array(traces.ranges()))
+    content = {
+        "style": page_style(),
+        "script_digest": _script_digest(template),
+        "about": html.escape(_about(traces)),
+        "units": "".join(
+            f'<option value="{index}">unit {unit}</option>'
+            for index, unit in enumerate(traces.units)
+        ),
+        "low": html.escape(traces.poles[0] if traces.poles else ""),
+        "high": html.escape(traces.poles[1] if traces.poles else ""),
+        "limit": f"{ranges[0]:.3g}",
+        "texts": "\n".join(
+            _text(trace, number, ranges[0]) for number, trace in enumerate(traces.traces, start=1)
+        ),
+        "data": _script_safe(_page_data(traces)),
+    }
+    return fill(template, content)
+
+
+def _about(traces: UnitTraces) -> str:
+    model = traces.model
+    layer = f", layer {traces.layer}" if traces.layer else ""
+    digest = str(model.get("digest", ""))[:12]
+    return (
+        f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
+        f"text profile {model.get('text_profile', 'unknown')}"
+    )
+
+
+def _text(trace: UnitTrace, number: int, limit: float) -> str:
+    values = _rounded(trace.values[:, 0])  # as the page's script has them
+    spans = "".join(
+        _span(character, start, end, value, limit)
+        for character, start, end, value in zip(
+            trace.text, trace.offsets[:-1], trace.offsets[1:], values, strict=True
+        )
+    )
+    return (
+        f'<h2 id="text{number}">Text {number}</h2>\n<div class="text" role="listbox" dir="auto" '
+        f'aria-labelledby="text{number}" aria-orientation="horizontal">{spans}</div>'
+    )
+
+
+def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
+    """Return one character; its place is in the attributes, so that it shows without a script."""
+    place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
+    return (
+        f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
+        f'data-place="{place}" title="{value:+.4f} {place}" '
+        f"{shade(value, limit)}>"
+        f"{html.escape(glyph(character))}</span>"
+    )
+
+
+def character_name(character: str) -> str:
+    """Return a character's name and code point, in ASCII: safe in any attribute."""
+    name = unicodedata.name(character, "control" if ord(character) < 0xA0 else "unnamed")
+    return f"{name} U+{ord(character):04X}"
+
+
+def _bytes(start: int, end: int) -> str:
+    return f"byte {start}" if end == start + 1 else f"bytes {start} to {end - 1}"
+
+
+def _page_data(traces: UnitTraces) -> dict[str, Any]:
+    """Return what the page's script needs, and the model that it is about."""
+    return {
+        "model": traces.model,
+        "units": traces.units,
+        "ranges": _rounded(np.array(traces.ranges())),
+        "poles": traces.poles,
+        "values": [
+            [_rounded(unit_values) for unit_values in trace.values.T] for trace in traces.traces
+        ],
+    }
+
+
+def _script_safe(content: dict[str, Any]) -> str:
+    """Return JSON that no HTML parser takes for the end of its element."""
+    return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _script_digest(template: str) -> str:
+    """Return what the page's policy allows to run: this script, and no other."""
+    (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def as_ansi(traces: UnitTraces) -> str:
+    """Return every text in 24-bit colours, one block per unit, with the scale above it."""
+    blocks = []
+    for index, (unit, limit) in enumerate(zip(traces.units, traces.ranges(), strict=True)):
+        bar = "".join(_painted(" ", step / 10 * limit, limit) for step in range(-10, 11))
+        blocks.append(f"unit {unit}, {traces.state}: {-limit:.3g} {bar}{RESET} {limit:.3g}")
+        for trace in traces.traces:
+            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit))
+    return "\n".join(blocks) + "\n"
+
+
+def _ansi_text(trace: UnitTrace, values: list[float], limit: float) -> str:
+    painted = (
+        # A colour that is still on at a line's end would fill the rest of the line.
+        f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit)
+        for character, value in zip(trace.text, values, strict=True)
+    )
+    return "".join(painted) + RESET
+
+
+def _painted(shown: str, value: float, limit: float) -> str:
+    red, green, blue = background(value, limit)
+    return f"\x1b[38;2;255;255;255;48;2;{red};{green};{blue}m{shown}"
+
+
+def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
+    """Raise InputError for a suffix that does not say what to write, a page too large to show."""
+    size = sum(map(len, texts))
+    for path in paths:
+        if path.suffix.lower() not in (".html", ".htm", ".json"):
+            raise InputError(f"{path}: the name must end in .html or .json")
+        if path.suffix.lower() != ".json" and size > LARGEST_PAGE:
+            raise InputError(
+                f"{path}: {size:,} characters are more than a page can show ({LARGEST_PAGE:,}); "
+                "give fewer texts, or a name that ends in .json"
+            )
+
+
+def write(traces: UnitTraces, path: Path) -> None:
+    """Write a page or JSON, as the suffix says; whole or not at all."""
+    check_outputs([path], [trace.text for trace in traces.traces])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix.lower() == ".json":
+        return write_json(path, as_json(traces))
+    page = as_html(traces)
+    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))

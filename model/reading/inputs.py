@@ -1,0 +1,188 @@
+"""What a user names as input: a file or an address, as a stream of bytes."""
+
+import gzip
+import lzma
+import sys
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from ..errors import InputError
+
+JSON_KINDS = (".jsonl", ".json", ".ndjson")
+TABLES = {".csv": ",", ".tsv": "\t"}
+KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
+COMPRESSIONS = (".gz", ".xz", ".zst")
+SCHEMES = ("http", "https")
+TIMEOUT = 60.0  # seconds without a byte from a server
+LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
+TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
+
+
+@dataclass
+class Position:
+    """How far into an input its reader is."""
+
+    stored: IO[bytes] | None = None  # the file as it lies on the disk
+    size: int = 0  # bytes of it
+
+    @property
+    def share(self) -> float | None:
+        """The part that has been read, above 0 and at most 1; None where that is not known."""
+        if self.stored is None:
+            return None
+        return 1.0 if self.stored.closed else (self.stored.tell() / self.size or None)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file or address, its kind and its compression by the end of its name."""
+
+    location: str  # as messages and meta.json name it
+    kind: str
+    compression: str | None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is read over the network."""
+        return urlsplit(self.location).scheme in SCHEMES
+
+    @property
+    def name(self) -> str:
+        """The last part of the location: what is published of it."""
+        return Path(urlsplit(self.location).path if self.is_remote else self.location).name
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Bytes on disk, as they are stored; None where that is not known beforehand."""
+        return None if self.is_remote else Path(self.location).stat().st_size
+
+    @property
+    def identity(self) -> list[str | int]:
+        """What tells that another file is meant, or that it has changed."""
+        if self.is_remote:
+            return [self.location]
+        stat = Path(self.location).stat()
+        return [self.location, stat.st_size, stat.st_mtime_ns]
+
+    @contextmanager
+    def open(self, position: Position | None = None) -> Iterator[IO[bytes]]:
+        """Stream the bytes, decompressed.
+
+        position: made to follow the reader through a file on disk.
+        Raises InputError where there is nothing to read, and where what is read is damaged.
+        """
+        try:
+            with self._stored(position) as stored, _decompressed(stored, self.compression) as file:
+                yield file
+        except FileNotFoundError as error:
+            raise InputError(f"{self.location}: no such file") from error
+        except IsADirectoryError as error:
+            raise InputError(f"{self.location}: is a folder; name the files in it") from error
+        except urllib.error.HTTPError as error:
+            raise InputError(
+                f"{self.location}: the server says {error.code} {error.reason}"
+            ) from error
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise InputError(f"{self.location}: cannot be reached ({error})") from error
+        except _damage() as error:
+            raise InputError(
+                f"{self.location}: damaged or cut short ({error}); get it again"
+            ) from error
+
+    @contextmanager
+    def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
+        if self.is_remote:
+            with urllib.request.urlopen(self.location, timeout=TIMEOUT) as response:
+                yield response
+            return
+        path = Path(self.location)
+        if path.stat().st_size == 0:
+            raise InputError(f"{path}: the file is empty")
+        with open(path, "rb") as file:
+            if position is not None:
+                position.stored, position.size = file, path.stat().st_size
+            yield file
+
+
+def as_input(location: str | Path) -> Input:
+    """Name one file or address by its kind; InputError for a kind that is not read."""
+    text = str(location)
+    suffixes = [suffix.lower() for suffix in Path(urlsplit(text).path).suffixes]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in KINDS:
+        raise InputError(
+            f"{text}: unknown kind of file; known: {', '.join(KINDS)}, each also with "
+            f"{', '.join(COMPRESSIONS)}"
+        )
+    return Input(text, kind, compression)
+
+
+def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:
+    """Yield the lines of a file, with their ends; InputError for one that is too long."""
+    number = 1
+    while line := file.readline(LONGEST_RECORD + 2):
+        if is_too_long(line):
+            raise InputError(f"{location}, line {number}: {TOO_LONG}")
+        yield line
+        number += 1
+
+
+def is_too_long(line: bytes) -> bool:
+    """Return whether a line, with its end or without, is more than a record may be."""
+    return len(line) > LONGEST_RECORD + line.endswith(b"\n")
+
+
+@contextmanager
+def _decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
+    if compression is None:
+        yield stored
+    elif compression == ".xz":
+        with lzma.open(stored, "rb") as file:
+            yield file
+    elif compression == ".zst":
+        with zstandard().open(stored, "rb") as file:
+            yield file
+    else:
+        with _gzip().open(stored, "rb") as file:
+            yield file
+
+
+def _gzip() -> Any:
+    """Return isal's module where it is installed: a third of zlib's time."""
+    try:
+        from isal import igzip
+    except ImportError:
+        return gzip
+    return igzip
+
+
+def zstandard() -> Any:
+    """Return the standard library's module of Python 3.14, or its backport."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    raise InputError(".zst files need backports.zstd: pip install backports.zstd")
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """Return what a compressed file that was cut short or damaged raises while it is read."""
+    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile]
+    for module, name in (
+        ("compression.zstd", "ZstdError"),
+        ("backports.zstd", "ZstdError"),
+        ("isal.isal_zlib", "error"),
+    ):
+        if module in sys.modules:  # else nothing of it was read
+            found.append(getattr(sys.modules[module], name))
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""How far a command is: a bar on a terminal, a line now and then elsewhere."""
+
+import sys
+from types import TracebackType
+from typing import Any
+
+LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the first one
+
+
+class Progress:
+    """Counts bytes that have been read, and shows how many, how fast, and how long it will take.
+
+    On a terminal as a bar; where stderr is a file or a pipe as a line every `LINE_SECONDS`, so that
+    a job's log shows that it lives and a short one's stays empty.
+    """
+
+    def __init__(self, what: str, total: float | None = None, *, shown: bool = True):
+        from tqdm import tqdm  # 30 ms that a command which ends at once does not need
+
+        stderr = sys.stderr
+        options: dict[str, Any] = {"desc": what, "unit": "B", "unit_scale": True, "total": total}
+        if stderr is None or not shown:
+            options["disable"] = True
+        elif not stderr.isatty():
+            seconds = {"mininterval": LINE_SECONDS, "maxinterval": LINE_SECONDS}
+            options |= {"file": _Lines(), "delay": LINE_SECONDS, "ncols": 0, **seconds}
+        self._bar = tqdm(**options)
+
+    def advance(self, count: int) -> None:
+        """Count more bytes."""
+        self._bar.update(count)
+
+    def expect(self, total: float) -> None:
+        """Tell how many bytes there will be in the end, as far as is known by now."""
+        self._bar.total = total
+
+    def note(self, text: str) -> None:
+        """Show something behind the rest from now on."""
+        self._bar.set_postfix_str(text, refresh=False)
+
+    @property
+    def seconds(self) -> float:
+        """How long ago this began."""
+        return float(self._bar.format_dict["elapsed"])
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+
+class _Lines:
+    """Stderr for a bar: what would be drawn over the last state becomes a line of its own."""
+
+    def write(self, text: str) -> None:
+        if line := text.strip():
+            sys.stderr.write(f"{line}\n")
+
+    def flush(self) -> None:
+        sys.stderr.flush()

@@ -1,0 +1,77 @@
+"""Rows to JSON lines or CSV, a row at a time."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, Literal
+
+from ..errors import InputError
+
+RowFormat = Literal["jsonl", "csv"]
+
+
+class RowWriter:
+    """Writes rows of named values to a stream of bytes, as UTF-8.
+
+    JSON lines say what CSV cannot: a missing value is null and not empty, numbers are not text.
+    The columns of CSV are those of the first row.
+    """
+
+    def __init__(self, file: IO[bytes], row_format: RowFormat):
+        self._file = file
+        self._columns: list[str] | None = None
+        self._is_csv = row_format == "csv"
+
+    def write(self, row: Mapping[str, Any], place: str) -> None:
+        """Write a row.
+
+        Raises InputError, with its place, where CSV has no column for a value, or JSON is too deep.
+        """
+        try:
+            line = self._csv_line(row, place) if self._is_csv else _json(dict(row))
+        except RecursionError as error:
+            raise InputError(f"{place}: is nested too deeply to be written") from error
+        # A lone surrogate, which UTF-8 cannot say, as JSON writes it.
+        self._file.write(line.encode("utf-8", errors="backslashreplace") + b"\n")
+
+    def flush(self) -> None:
+        """Let a reader see what was written."""
+        self._file.flush()
+
+    def _csv_line(self, row: Mapping[str, Any], place: str) -> str:
+        head = ""
+        if self._columns is None:
+            self._columns = list(row)
+            head = _cells(self._columns) + "\n"
+        for name in row:
+            if name not in self._columns:
+                raise InputError(
+                    f"{place}: has {name!r}, for which the first row left no column; write JSON "
+                    "lines instead (--format jsonl)"
+                )
+        return head + _cells([_cell(row.get(name)) for name in self._columns])
+
+
+def _cells(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    # With \r\n for the end of a line, a cell with either of them in it is quoted.
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if _is_missing(value) else _json(value)
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {name: None if _is_missing(item) else item for name, item in value.items()}
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,89 @@
+"""Records from a pipe or a terminal, as soon as their lines have come."""
+
+import io
+import os
+from collections import deque
+from collections.abc import Iterator
+
+from ..errors import InputError
+from .inputs import LONGEST_RECORD, TABLES, TOO_LONG
+from .records import BYTE_ORDER_MARK, Record, decode, read_lines
+from .tables import table_rows
+
+PLACE = "standard input"
+KINDS = (".txt", ".jsonl", *TABLES)
+READ_BYTES = 1 << 20
+
+
+class ArrivingLines:
+    """The lines of a file descriptor, with their ends; `waiting` of them can be had at once.
+
+    A read returns what has arrived, so that a line never waits for the next one.
+    """
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._rest = b""  # a line whose end has not come
+
+    @property
+    def waiting(self) -> int:
+        """How many lines have come and were not taken."""
+        return len(self._lines)
+
+    def first(self) -> bytes:
+        """Return the next line without taking it; InputError where none will come."""
+        if not self._lines:
+            self._fill()
+        if not self._lines:
+            raise InputError(f"{PLACE}: nothing came")
+        return self._lines[0]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if not self._lines:
+            self._fill()
+        if not self._lines:
+            raise StopIteration
+        return self._lines.popleft()
+
+    def _fill(self) -> None:
+        """Wait until a line has come, or the end; InputError for a line that is too long."""
+        parts, size = [self._rest], len(self._rest)
+        while chunk := os.read(self._descriptor, READ_BYTES):
+            parts.append(chunk)
+            size += len(chunk)
+            if b"\n" in chunk or size > LONGEST_RECORD:
+                *lines, self._rest = b"".join(parts).split(b"\n")
+                if len((*lines, self._rest)[0]) > LONGEST_RECORD:
+                    raise InputError(f"{PLACE}: a line is {TOO_LONG}")
+                self._lines += (line + b"\n" for line in lines)
+                return
+        self._lines += filter(None, [b"".join(parts)])
+        self._rest = b""
+
+
+def kind_of(line: bytes) -> str:
+    """Return the kind of a stream by its first line: JSON lines or plain ones."""
+    return ".jsonl" if line.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else ".txt"
+
+
+def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
+    """Yield records of a kind among KINDS; InputError, with its line, for one that is none."""
+    if kind not in TABLES:
+        yield from read_lines(lines, kind, PLACE, strict=True)
+        return
+    for number, row in table_rows(_decoded(lines), TABLES[kind], PLACE):
+        record = Record(row)
+        record.place = f"{PLACE}, line {number}"
+        yield record
+
+
+def _decoded(lines: Iterator[bytes]) -> Iterator[str]:
+    """Yield the lines as text, cut at carriage returns too, as those of a file are."""
+    for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        yield from io.StringIO(decode(line, f"{PLACE}, line {number}", True)[0], newline="")

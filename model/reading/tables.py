@@ -1,0 +1,91 @@
+"""CSV and TSV, a row at a time, in bounded memory."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..errors import InputError
+from .inputs import LONGEST_RECORD, TOO_LONG
+
+MOST_COLUMNS = 100_000
+
+
+class TableLines:
+    """The lines of a table as csv.reader takes them, and after them a row of two empty cells.
+
+    That row comes out whole, unless a quote is still open: then it is part of a cell.
+    """
+
+    def __init__(self, lines: Iterable[str], delimiter: str, location: str):
+        self.lines, self.delimiter, self.location = lines, delimiter, location
+        self.number = 0
+        self.characters = 0  # since the last row; the reader of rows sets it back
+        self.ended = False
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.lines:
+            self.number += 1
+            self.characters += len(line)
+            if self.characters > LONGEST_RECORD:
+                raise InputError(f"{self.place}: {TOO_LONG}; a quote may be open")
+            yield line
+        self.ended = True
+        yield self.delimiter
+
+    @property
+    def place(self) -> str:
+        """Where the last line is."""
+        return f"{self.location}, line {self.number}"
+
+
+def table_rows(
+    lines: Iterable[str], delimiter: str, location: str
+) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Yield the rows below the header, each with the number of its last line.
+
+    lines: with their ends, as files opened with newline="" have them. A short row has None for what
+    it lacks; a blank line is no row. Raises InputError for a row that is too long or has too many
+    cells, for an open quote, and where there is no header.
+    """
+    csv.field_size_limit(LONGEST_RECORD)  # Python's own is 128 KiB
+    numbered = TableLines(lines, delimiter, location)
+    names: list[str] = []
+    for row in csv.reader(numbered, delimiter=delimiter):
+        numbered.characters = 0
+        if numbered.ended:
+            break
+        if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
+            continue
+        if names:
+            yield numbered.number, _named(row, names, numbered.place)
+        else:
+            names = column_names(row, numbered.place)
+    if row != ["", ""]:
+        raise InputError(f"{location}: not a table (a quote is open at its end); close it")
+    if not names:
+        raise InputError(f"{location}: nothing came, not even a header")
+
+
+def column_names(header: Sequence[str], place: str) -> list[str]:
+    """Return the header's names, each once: blank ones by their place, repeated ones numbered."""
+    if len(header) > MOST_COLUMNS:
+        raise InputError(f"{place}: not a table ({len(header):,} columns)")
+    given = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
+    reserved, numbers = set(given), Counter[str]()
+    names: dict[str, None] = {}
+    for name in given:
+        new = name
+        while new in names or (new != name and new in reserved):
+            numbers[name] += 1
+            new = f"{name}.{numbers[name]}"
+        names[new] = None
+    return list(names)
+
+
+def _named(row: Sequence[str], names: Sequence[str], place: str) -> dict[str, str | None]:
+    if len(row) > len(names):
+        raise InputError(
+            f"{place}: {len(row)} cells where the header has {len(names)}: not a table, or a text "
+            "with the delimiter in it needs quotes"
+        )
+    return dict(zip(names, [*row, *[None] * (len(names) - len(row))], strict=True))

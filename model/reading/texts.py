@@ -1,0 +1,175 @@
+"""Records to texts: which key holds the text, what counts as missing, what was met on the way."""
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ..errors import InputError
+from ..text.profiles import has_unreadable_reference
+from .inputs import Input
+from .records import Record, read_records
+
+TEXT_KEYS = ("text", "sentence", "reviewText", "review")
+LABEL_KEYS = ("label", "sentiment", "overall")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ReadingReport:
+    """What was met on the way; printed and kept with what was made of the records."""
+
+    records: int = 0
+    missing_text: int = 0  # key absent, null or NaN
+    empty_text: int = 0  # nothing but white space
+    repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
+    surrogates: int = 0  # texts with lone surrogates, replaced by `?`
+    nul: int = 0  # texts with NUL in them, kept
+    unreadable_references: int = 0  # texts with an HTML reference of too many digits, kept
+
+    def __add__(self, other: "ReadingReport") -> "ReadingReport":
+        """Return both reports' counts together."""
+        return ReadingReport(
+            *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
+        )
+
+    def summary(self) -> str:
+        """Say it in one line."""
+        return (
+            f"{self.records:,} records; {self.missing_text:,} without text, "
+            f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "
+            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL, "
+            f"{self.unreadable_references:,} with unreadable references"
+        )
+
+
+def text_of(value: object) -> str | None:
+    """Return a record's value as text, None where it is missing."""
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return str(value)
+
+
+def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
+    """Count what a text is, and return whether it goes into the corpus.
+
+    Raises ValueError, where `strict`, for a text that UTF-8 cannot say, or with an HTML reference
+    that cannot be read.
+    """
+    if text is None:
+        report.missing_text += 1
+        return False
+    if not text or text.isspace():
+        report.empty_text += 1
+        return False
+    if "\x00" in text:
+        report.nul += 1
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            if strict:
+                raise ValueError("a lone surrogate, which UTF-8 cannot say") from error
+            report.surrogates += 1
+    if "&#" in text and has_unreadable_reference(text):
+        if strict:
+            raise ValueError("an HTML reference of more digits than can be read")
+        report.unreadable_references += 1
+    return True
+
+
+def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
+    """Return the key to read: as given, or the first candidate there; of several keys, aloud."""
+    present = ", ".join(map(repr, record)) or "none"
+    if given is not None:
+        if given not in record:
+            raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
+        return given
+    for candidate in candidates:
+        if candidate in record:
+            if len(record) > 1:  # else there was nothing to choose
+                log.info("%s: reading %r (%s)", record.place, candidate, option)
+            return candidate
+    raise InputError(
+        f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
+        f"name one with {option}"
+    )
+
+
+class KeyChooser:
+    """Chooses the key to read at the first record that has one: the first records may lack it."""
+
+    def __init__(self, given: str | None, candidates: Sequence[str], option: str):
+        self.given, self.candidates, self.option = given, candidates, option
+        self.key: str | None = None
+        self._first: Record | None = None
+
+    def value(self, record: Record) -> object:
+        """Return what is under the key; None where this record, or all up to it, have none."""
+        self._first = record if self._first is None else self._first
+        wanted = self.candidates if self.given is None else (self.given,)
+        if self.key is None and any(name in record for name in wanted):
+            self.key = self._choose(record)
+        return None if self.key is None else record.get(self.key)
+
+    def name_in(self, record: Record) -> str:
+        """Return the key; InputError, naming the record's own, while no record has had one."""
+        return self._choose(record) if self.key is None else self.key
+
+    def conclude(self, location: object) -> None:
+        """Raise InputError where there was no record, or none with the key."""
+        if self._first is None:
+            raise InputError(f"{location}: no records in it")
+        self.name_in(self._first)
+
+    def _choose(self, record: Record) -> str:
+        return choose_key(record, self.given, self.candidates, self.option)
+
+
+def read_texts(
+    sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
+) -> Iterator[str]:
+    """Yield the texts of many inputs; missing and empty ones are counted and left out."""
+    for source in sources:
+        for text, _ in read_reviews(source, text_key, report, strict=strict):
+            yield text
+
+
+def read_reviews(
+    source: Path | Input, text_key: str | None, report: ReadingReport, *, strict: bool
+) -> Iterator[tuple[str, Record]]:
+    """Yield the texts of one input, as `read_texts` does, each with the rest of its record."""
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+    for record in read_records(source, strict=strict):
+        report.records += 1
+        report.repaired_text += record.repaired
+        text = text_of(key.value(record))
+        try:
+            accepted = accept(text, report, strict)
+        except ValueError as error:
+            raise InputError(f"{record.place}: {error}; mend the text") from error
+        if accepted:
+            assert text is not None
+            yield text, record
+    key.conclude(source.location if isinstance(source, Input) else source)
+
+
+def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
+    """Read the texts of a file, one per record; a missing text is the empty one."""
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+    texts = [read_text(record, key) for record in read_records(path, strict=True)]
+    key.conclude(path)
+    return texts
+
+
+def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
+    """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
+    text = text_of(key.value(record)) or ""
+    if not blank and not text.strip():
+        name = key.name_in(record)
+        raise InputError(f"{record.place}: no text under {name!r}; remove the row or mend it")
+    return text

@@ -1,0 +1,60 @@
+"""Many reviews end to end, as they are scored and trained on, and where they are cut."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..errors import InputError
+from .profiles import TextProfile
+from .tokenizer import BYTES, Tokenizer
+
+
+@dataclass(frozen=True)
+class Split:
+    """The symbols of many reviews, end to end."""
+
+    tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
+    offsets: np.ndarray  # int64 [reviews + 1], the first symbol of each review, then n
+    tokenizer: Tokenizer = BYTES
+
+    @property
+    def reviews(self) -> int:
+        """The number of reviews."""
+        return len(self.offsets) - 1
+
+
+def encode_split(texts: Iterable[str], profile: TextProfile, tokenizer: Tokenizer = BYTES) -> Split:
+    """Encode texts end to end, in memory."""
+    encoded = [tokenizer.encode(profile.encode(text)) for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return Split(np.concatenate([np.empty(0, tokenizer.dtype), *encoded]), offsets, tokenizer)
+
+
+def shard_bounds(split: Split, shards: int) -> np.ndarray:
+    """Cut a split into equal spans at review starts; return their int64 [shards + 1] bounds."""
+    if split.reviews < shards:
+        raise InputError(
+            f"the split has {split.reviews} reviews, too few for {shards} shards (data.lanes, "
+            "data.shards); give fewer lanes or more reviews"
+        )
+    offsets = np.asarray(split.offsets)
+    nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
+    bounds = offsets[_spread(nearest, split.reviews)]
+    if (np.diff(bounds) < 2).all():
+        raise InputError(f"the split has only {len(split.tokens)} symbols; give more reviews")
+    return bounds
+
+
+def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
+    """Move cuts apart so that every span holds a review, the first 0 and the last `reviews`."""
+    steps = np.arange(len(cuts))
+    apart = np.maximum.accumulate(cuts - steps) + steps
+    return np.minimum(apart, reviews - steps[::-1])
+
+
+def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
+    """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
+    bounds = shard_bounds(split, min(strips, split.reviews))
+    return [split.tokens[a:b] for a, b in pairwise(bounds)]

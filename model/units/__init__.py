@@ -1,0 +1,1 @@
+"""What single units hold: after every byte, under every character."""

@@ -1,0 +1,110 @@
+"""What single units hold after every byte of a text."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..features import FeatureKind, StateName
+from ..language_model import LanguageModel
+from ..text.ragged import ragged_batches
+
+
+class Moment(NamedTuple):
+    """The texts that have just read a byte, and every unit's value after it."""
+
+    rows: np.ndarray  # indices into the caller's sequences
+    position: int  # of the byte in each of them
+    values: Tensor  # fp32 [len(rows), H]
+
+
+def moments(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    *,
+    state: StateName = "cell",
+    layer: int = -1,
+    batch_size: int = 64,
+) -> Iterator[Moment]:
+    """Yield the state after every byte of every sequence, read from the zero state.
+
+    sequences: symbols [n] each. Memory does not grow with their length. The values are those of
+    `model.step`, byte by byte: a window would give the cell state only after its last byte.
+    """
+    model.config.check_unit(0, layer)
+    FeatureKind(state=state)  # refuses another word
+    device = model.embedding.weight.device
+    weights = model.fold()
+    for batch in ragged_batches([len(sequence) for sequence in sequences], batch_size, block=128):
+        now = model.initial_state(len(batch.rows))
+        for start, stop, active in batch.spans:
+            rows, now = batch.rows[:active], now.narrow(active)
+            window = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
+            tokens = torch.from_numpy(window).to(device)  # [active, stop - start]
+            for offset in range(stop - start):
+                _, now = model.hidden(tokens[:, offset : offset + 1], now, weights)
+                chosen = now.c if state == "cell" else now.h
+                yield Moment(rows, start + offset, chosen[layer].float())
+
+
+@torch.inference_mode()
+def trace(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    units: Sequence[int] | None = None,
+    *,
+    state: StateName = "cell",
+    layer: int = -1,
+    advance: Callable[[int], object] = lambda bytes_read: None,
+) -> list[np.ndarray]:
+    """Return the units' values after every byte: float32 [n, U] for each sequence.
+
+    units: which, in the order wanted; None: all H. Raises InputError for one the model lacks,
+    and for another state than "cell" or "hidden".
+    advance: told how many bytes have been read since it was called last, for a progress bar.
+    """
+    units = range(model.config.hidden_size) if units is None else units
+    for unit in units:
+        model.config.check_unit(unit, layer)
+    index = torch.tensor(list(units), dtype=torch.long, device=model.embedding.weight.device)
+    values = [np.empty((len(sequence), len(index)), np.float32) for sequence in sequences]
+    for moment in moments(model, sequences, state=state, layer=layer):
+        chosen = moment.values[:, index].cpu().numpy()  # [active, U]
+        for row, row_values in zip(moment.rows, chosen, strict=True):
+            values[row][moment.position] = row_values
+        advance(len(moment.rows))
+    return values
+
+
+@torch.inference_mode()
+def liveliest_units(
+    model: LanguageModel,
+    sequences: Sequence[np.ndarray],
+    count: int,
+    *,
+    state: StateName = "cell",
+    layer: int = -1,
+    advance: Callable[[int], object] = lambda bytes_read: None,
+) -> list[int]:
+    """Return the `count` units of largest variance over all bytes, the largest first.
+
+    advance: as for `trace`.
+    """
+    bytes_read = 0
+    mean = torch.zeros(model.config.hidden_size, dtype=torch.float64)
+    squares = torch.zeros_like(mean)  # sum of squared distances from the mean
+    for moment in moments(model, sequences, state=state, layer=layer):
+        values = moment.values.double().cpu()  # [active, H]
+        # Chan et al. 1979: two sets' moments from each one's own, with no cancellation.
+        added, batch_mean = len(values), values.mean(dim=0)
+        difference = batch_mean - mean
+        total = bytes_read + added
+        squares += (values - batch_mean).square().sum(dim=0)
+        squares += difference.square() * (bytes_read * added / total)
+        mean += difference * (added / total)
+        bytes_read = total
+        advance(added)
+    order = torch.argsort(squares, descending=True, stable=True)
+    return [int(unit) for unit in order[:count]]

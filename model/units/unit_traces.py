@@ -1,0 +1,142 @@
+"""Texts as the model reads them: the values of chosen units under every character.
+
+A character has the values after the symbol that covers its last byte."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..classifiers.classifier import Classifier
+from ..classifiers.stars import StarsClassifier
+from ..errors import InputError, is_whole
+from ..features import StateName
+from ..files.weights import LoadedModel, model_digest
+from ..reading.progress import Progress
+from ..text.profiles import TextProfile
+from .trace import liveliest_units, trace
+
+
+@dataclass(frozen=True)
+class UnitTrace:
+    """One text and what the units held after each of its characters (code points)."""
+
+    text: str  # C characters, as shown
+    offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
+    values: np.ndarray  # float32 [C, U], after the character's last byte
+    before: np.ndarray  # float32 [U], after the frame that precedes the first character
+
+
+@dataclass(frozen=True)
+class UnitTraces:
+    """Several texts, the units that were traced, and the model that read."""
+
+    traces: list[UnitTrace]
+    units: list[int]
+    state: StateName
+    layer: int  # from 0
+    model: dict[str, Any] = field(default_factory=dict)
+    poles: tuple[str, str] | None = None  # what the first unit says when it is low, when high
+
+    def ranges(self) -> list[float]:
+        """Return each unit's largest absolute value over all texts; 1 where it is always 0."""
+        values = np.concatenate([trace.values for trace in self.traces])
+        return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
+
+
+def read_texts(
+    loaded: LoadedModel,
+    texts: Sequence[str],
+    units: Sequence[int],
+    *,
+    top: int = 0,
+    state: StateName = "cell",
+    layer: int = -1,
+    poles: tuple[str, str] | None = None,
+) -> UnitTraces:
+    """Read texts and keep the values of `units`, then of the `top` units of largest variance.
+
+    The frame of the model's text profile is read too, and left out of what is returned. Raises
+    InputError for a text of which nothing is left, or a unit or layer that the model lacks.
+    """
+    if not texts:
+        raise InputError("no texts to read")
+    if not is_whole(top) or top < 0:
+        raise InputError(f"top is {top}; it must be 0 or above")
+    profile = loaded.profile
+    shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
+    sequences = [loaded.tokens(text) for text in texts]
+    wanted = list(dict.fromkeys(units))
+    if not wanted and not top:
+        raise InputError("no units to trace; name one")
+    where: dict[str, Any] = {"state": state, "layer": layer}
+    size = sum(map(len, sequences)) * (2 if top else 1)
+    with Progress("read", size) as progress:
+        if top:
+            lively = liveliest_units(
+                loaded.model, sequences, top, **where, advance=progress.advance
+            )
+            wanted += [unit for unit in lively if unit not in wanted]
+        values = trace(loaded.model, sequences, wanted, **where, advance=progress.advance)
+    if not all(np.isfinite(each).all() for each in values):
+        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    covered = [_of_bytes(loaded, *pair) for pair in zip(sequences, values, strict=True)]
+    traces = [
+        _unit_trace(profile, text, as_shown, values)
+        for text, as_shown, values in zip(texts, shown, covered, strict=True)
+    ]
+    layers = loaded.model.config.layers
+    numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
+    return UnitTraces(traces, numbers, state, layer % layers, _origin(loaded), poles)
+
+
+def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Spread values [n, U], after each symbol, over the bytes of text that it stands for."""
+    return np.repeat(values, loaded.tokenizer.byte_lengths(tokens), axis=0)
+
+
+def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
+    """Return the trace of a text, from the values [bytes, U] under it and its frame."""
+    frame = len(profile.prefix.encode())
+    sizes = [len(character.encode()) for character in _as_read(profile, text)]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    before = values[frame - 1] if frame else np.zeros_like(values[0])
+    return UnitTrace(shown, offsets, values[frame + offsets[1:] - 1], before)
+
+
+def _as_read(profile: TextProfile, text: str) -> str:
+    """Return the characters whose bytes the model reads between the frame's."""
+    return profile.clean(text).encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _shown(profile: TextProfile, text: str, number: int) -> str:
+    """Return the text as read, with the white space of the text as given where they align."""
+    read = _as_read(profile, text)
+    if not read:
+        raise InputError(f"text {number} is empty once the profile {profile.name} has cleaned it")
+    given = text.encode("utf-8", errors="replace").decode("utf-8").strip()
+    pairs = zip(given, read, strict=False)
+    aligned = len(given) == len(read) and all(
+        one == other or (one.isspace() and other == " ") for one, other in pairs
+    )
+    return given if aligned else read
+
+
+def _origin(loaded: LoadedModel) -> dict[str, Any]:
+    """Say which model has read, with no path of this machine."""
+    folder = loaded.folder.resolve()
+    return {
+        "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
+        "digest": model_digest(loaded.model),
+        "architecture": loaded.model.config.architecture(),
+        "text_profile": loaded.profile.name,
+        "provenance": dict(loaded.provenance),
+    }
+
+
+def poles_of(classifier: Classifier | StarsClassifier) -> tuple[str, str]:
+    """Return what a low value of the classifier's neuron speaks for, and what a high one."""
+    first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
+    rest = f"label {first}" if classifier.is_binary else "other labels"
+    return (rest, last) if classifier.polarity > 0 else (last, rest)

@@ -1,0 +1,108 @@
+"""Rows keep their place, their values and their number; what is found stands beside them."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+
+from model.classifiers import rows
+from model.classifiers.classifier import Classifier
+from model.classifiers.rows import BATCH_ROWS, classify_batches, in_batches
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.errors import InputError
+from model.files.weights import LoadedModel
+from model.reading.records import Record
+from model.text.profiles import text_profile
+
+
+@pytest.fixture
+def classifier(small_model, tmp_path):
+    return make_classifier(small_model, tmp_path, ("0", "1"))
+
+
+def make_classifier(model, folder, classes):
+    rows = () if len(classes) == 2 else (len(classes),)
+    weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
+    fitted = Classifier(weights, np.zeros(rows), classes, 4, 1, "")
+    return SentimentClassifier(LoadedModel(model, text_profile("openai"), folder), fitted)
+
+
+def classified(classifier, rows, text_key=None):
+    batches = in_batches(map(Record, rows))
+    return list(itertools.chain(*classify_batches(classifier, batches, text_key)))
+
+
+def test_rows_come_out_as_they_went_in(classifier):
+    rows = [
+        {"id": 7, "text": "good"},
+        {"id": 8, "text": ""},
+        {"text": None, "more": [1]},
+        {"id": 9},
+        {"text": float("nan")},
+        {"text": 3.5},
+        {"text": 'good\n, "quoted"'},
+    ]
+    found = classified(classifier, rows)
+    assert len(found) == len(rows)
+    for row, out in zip(rows, found, strict=True):
+        assert {name: out[name] for name in row} == row
+        added = {"label", "probability", "unsure", "neuron", "bits_per_character", "unfamiliar"}
+        assert set(out) - set(row) == added
+    texts = ["good", "", "3.5", rows[6]["text"]]
+    probabilities = classifier.predict_proba(texts)[:, 1]
+    for place, text, probability in zip((0, 1, 5, 6), texts, probabilities, strict=True):
+        out = found[place]
+        assert out["label"] == ("1" if probability > 0.5 else "0")
+        assert out["probability"] == pytest.approx(probability, abs=1e-5)
+        assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
+    assert [found[place]["unfamiliar"] for place in (0, 1, 5)] == [False, True, False]
+    for place in (2, 3, 4):
+        assert {found[place][name] for name in added} == {None}
+
+
+def test_a_taken_name_moves_aside_and_is_said(classifier, caplog):
+    caplog.set_level(logging.INFO)
+    rows = [{"text": "good", "label": "x", "input_label": "y"}, {"text": "bad", "neuron": 1}]
+    first, second = classified(classifier, rows)
+    assert (first["input_input_label"], first["input_label"]) == ("x", "y")
+    assert first["label"] in ("0", "1")
+    assert second["input_neuron"] == 1
+    assert "label, neuron of the input: now input_label, input_neuron" in caplog.text
+
+
+def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
+    classifier = make_classifier(small_model, tmp_path, ("1", "2", "3"))
+    (row,) = classified(classifier, [{"text": "good"}])
+    each = [row[f"probability_{name}"] for name in "123"]
+    assert sum(each) == pytest.approx(1)
+    assert row["probability"] == max(each)
+    assert row["label"] == "123"[int(np.argmax(each))]
+
+
+def test_the_key_may_first_come_later(classifier):
+    rows = [{"id": 1}, {"review": "good"}]
+    assert [row["label"] is None for row in classified(classifier, rows)] == [True, False]
+    assert classified(classifier, [{"body": "good"}], "body")[0]["label"]
+
+
+@pytest.mark.parametrize("text_key", [None, "body"])
+def test_rows_without_the_key_are_refused(classifier, text_key):
+    with pytest.raises(InputError, match=r"'id'.*--text-key"):
+        classified(classifier, [{"id": 1}, {"id": 2}], text_key)
+
+
+def test_batches_are_bounded_and_lazy(monkeypatch):
+    monkeypatch.setattr(rows, "BATCH_CHARACTERS", 50)
+    endless = (Record(text="x" * (20 if n < 9 else 100)) for n in itertools.count())
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 5)]
+    assert sizes == [3, 3, 3, 1, 1]
+    monkeypatch.setattr(rows, "BATCH_CHARACTERS", 1 << 40)
+    endless = (Record(text="x") for _ in itertools.count())
+    assert len(next(in_batches(endless))) == BATCH_ROWS
+
+
+def test_no_batch_waits_for_what_has_not_come():
+    left = iter([2, 1, 0, 0])
+    batches = in_batches((Record(text="x") for _ in range(4)), lambda: next(left))
+    assert [len(batch) for batch in batches] == [3, 1]

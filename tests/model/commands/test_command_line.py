@@ -1,0 +1,76 @@
+"""mlstm-sentiment: its commands by name, their help and examples, what a mistake is answered."""
+
+import json
+import shlex
+from importlib import import_module
+
+import pytest
+
+from model.commands.command_line import COMMANDS, PROGRAM, Parser, call, dispatch
+from model.errors import InputError
+from model.files.shipped import ALIASES, find_model, shipped_models
+
+
+def test_without_a_word_it_says_what_there_is(capsys):
+    dispatch([])
+    shown = capsys.readouterr().out
+    for name, what in COMMANDS.items():
+        assert f"  {name:<10} {what}\n" in shown
+
+
+def test_it_knows_its_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        dispatch(["--version"])
+    assert not end.value.code
+    assert capsys.readouterr().out.startswith(f"{PROGRAM} 0")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_examples_that_can_be_typed(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        dispatch([name, "--help"])
+    assert not end.value.code
+    about, _, examples = capsys.readouterr().out.partition("\nexamples:\n")
+    assert "None" not in about
+    module = import_module(f"model.commands.{name}")
+    parser = Parser()
+    module.add_options(parser)
+    for line in examples.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.split("|")[-1])
+        assert words[:2] == [PROGRAM, name]
+        parser.parse_args(words[2:])  # refuses what is no option
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["clasify"], "no command 'clasify'; did you mean 'classify'?"),
+        (["classify", "--treshold", "1"], "did you mean '--threshold'?"),
+        (["classify", "--threshold", "high"], "--threshold"),
+        (["featurize", "--input", "x"], "--output"),
+        (["featurize", "--input", "x", "--output", "y.npy", "--layers", "first"], "'first'"),
+        (["generate", "--model", "defualt"], "'defualt'.*did you mean 'default'?"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_there_is(words, said):
+    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        dispatch(words)
+
+
+def test_a_dash_is_an_underscore():
+    given = []
+    call(lambda p: p.add_argument("--text-key"), given.append, "a\n\nb", ["--text_key=a_b"])
+    assert given[0].text_key == "a_b"
+
+
+def test_models_are_listed(tmp_path, capsys):
+    dispatch(["models", "--output", str(tmp_path / "models.json")])
+    shown = capsys.readouterr().out
+    models = json.loads((tmp_path / "models.json").read_text())["models"]
+    assert [model["name"] for model in models] == shipped_models()
+    for model in models:
+        assert model["name"] in shown
+        assert find_model(model["name"]).samefile(model["folder"])
+    (best,) = (model for model in models if "default" in model["aliases"])
+    assert best["name"] == ALIASES["default"]
+    assert best["classes"] == ["negative", "positive"]

@@ -1,0 +1,260 @@
+"""Characters keep their values, and no text is anything but text in what is written."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import save_model
+from model.classifiers.classifier import Classifier
+from model.errors import InputError
+from model.files.weights import load_model
+from model.pages.glyphs import visible
+from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
+from model.pages.page import HIGH, LOW, MIDDLE, background
+from model.text.profiles import text_profile
+from model.units.trace import trace
+from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
+
+NASTY = [
+    "</script><script>alert(1)</script> \"quoted\" & 'so' <!-- {{data}} {{nothing}} &lt;",
+    "שלום (עולם) مرحبا \u202eoverride\u202c isolate\u2066",
+    "e\u0301 n\u0303 Z\u0351\u036b\u0343\u036a",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 🇫🇷 ½ 日本語",
+    "a\ttab\nline\r\nend \x1b[31mred\x07 \x00 \x7f \x85",
+    "lone \ud800 surrogate",
+]
+
+
+@pytest.fixture
+def loaded(small_model, tmp_path):
+    return load_with(small_model, tmp_path, "openai")
+
+
+def load_with(model, folder, profile):
+    save_model(folder / "a model", model, text_profile(profile), {"corpus": "</script>"})
+    return load_model(folder / "a model", compute_dtype=torch.float32)
+
+
+class Spans(HTMLParser):
+    """The characters of a page, by text, and every tag that it has."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.texts, self.tags, self.inside = [], [], False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append(tag)
+        if attributes.get("class") == "text":
+            self.texts.append([])
+        self.inside = tag == "span" and attributes.get("role") == "option"
+        if self.inside:
+            self.texts[-1].append(["", float(attributes["data-value"]), attributes])
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.texts[-1][-1][0] += data
+
+
+@pytest.mark.parametrize("profile", ["openai", "raw", "nvidia", "tweet"])
+def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, profile):
+    loaded = load_with(small_model, tmp_path, profile)
+    texts = ["Très — 👩‍👧 bien", *NASTY]
+    result = read_texts(loaded, texts, [4, 1])
+    sequences = [loaded.tokens(text) for text in texts]
+    for text, sequence, unit_trace in zip(texts, sequences, result.traces, strict=True):
+        read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
+        assert len(unit_trace.text) == len(read) == len(unit_trace.values)
+        (values,) = trace(small_model, [sequence], [4, 1])
+        at = len(loaded.profile.prefix)
+        for number, character in enumerate(read):
+            assert unit_trace.offsets[number] == at - len(loaded.profile.prefix)
+            at += len(character.encode())
+            np.testing.assert_allclose(unit_trace.values[number], values[at - 1], atol=1e-6)
+        assert at == len(sequence) - len(loaded.profile.suffix)
+
+
+@pytest.mark.parametrize(
+    ("profile", "text", "shown"),
+    [
+        ("openai", "  one\ntwo\n", "one\ntwo"),
+        ("openai", "a &amp;\nb", "a & b"),
+        ("openai", "a \u2028 b", "a \u2028 b"),
+        ("nvidia", "é<br>\nx", "e x"),
+        ("raw", " one\ntwo ", " one\ntwo "),
+        ("raw", "lone \ud800", "lone ?"),
+    ],
+)
+def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, profile, text, shown):
+    loaded = load_with(small_model, tmp_path, profile)
+    assert read_texts(loaded, [text], [0]).traces[0].text == shown
+
+
+def test_the_liveliest_units_follow_those_named(loaded):
+    result = read_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
+    assert result.units[:2] == [3, 1]
+    assert len(set(result.units)) == len(result.units)
+    assert 4 <= len(result.units) <= 6
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
+    plain = Spans(as_html(read_texts(loaded, ["plain"], [2, 5])))
+    result = read_texts(loaded, [text, "second"], [2, 5])
+    page = as_html(result)
+    spans = Spans(page)
+    for unit_trace, parsed in zip(result.traces, spans.texts, strict=True):
+        assert "".join(shown for shown, _, _ in parsed) == visible(unit_trace.text)
+        assert len(parsed) == len(unit_trace.text)
+        values = [value for _, value, _ in parsed]
+        np.testing.assert_allclose(values, unit_trace.values[:, 0], rtol=1e-5)
+    extra = {"span", "h2", "div"}
+    assert [tag for tag in spans.tags if tag not in extra] == [
+        tag for tag in plain.tags if tag not in extra
+    ]
+    assert not re.search(r"(src|href|url)\s*[=(]", page)
+    assert "http:" not in page
+    assert "https:" not in page
+    page.encode("utf-8")
+
+
+def test_the_data_of_a_page_cannot_end_its_element(loaded):
+    page = as_html(read_texts(loaded, ["text"], [0]))
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert json.loads(data)["model"]["provenance"] == {"corpus": "</script>"}
+
+
+def test_json_has_offsets_values_and_the_model(loaded, tmp_path):
+    result = read_texts(loaded, ["é x", NASTY[5]], [2, 5])
+    write(result, tmp_path / "new" / "h.json")
+    content = json.loads((tmp_path / "new" / "h.json").read_text())
+    assert content == as_json(result)
+    assert content["units"] == [2, 5]
+    assert content["model"]["name"] == "a model"
+    assert content["model"]["provenance"] == {"corpus": "</script>"}
+    assert str(tmp_path) not in json.dumps(content)
+    first = content["texts"][0]
+    assert [(c["character"], c["start"], c["end"]) for c in first["characters"]] == [
+        ("é", 0, 2),
+        (" ", 2, 3),
+        ("x", 3, 4),
+    ]
+    values = [character["values"] for character in first["characters"]]
+    np.testing.assert_allclose(values, result.traces[0].values, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_the_terminal_gets_colours_and_no_other_sequence(loaded, text):
+    result = read_texts(loaded, [text], [2, 5])
+    output = as_ansi(result)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain)
+    assert plain.count(visible(result.traces[0].text)) == 2
+    assert len(re.findall(r"\x1b\[38;", output)) >= 2 * len(result.traces[0].text.split("\n")[0])
+
+
+@given(st.text())
+def test_what_is_shown_has_a_character_for_each(text):
+    assert len(visible(text)) == len(text)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", visible(text))
+
+
+def test_the_scale_is_blue_below_and_orange_above():
+    assert background(0.0, 2.0) == MIDDLE
+    assert background(-5.0, 2.0) == LOW
+    assert background(2.0, 2.0) == HIGH
+    half = [(middle + end) / 2 for middle, end in zip(MIDDLE, HIGH, strict=True)]
+    np.testing.assert_allclose(background(1.0, 2.0), half, atol=1)
+
+
+@pytest.mark.parametrize("color", [LOW, HIGH, MIDDLE])
+def test_white_letters_can_be_read_on_every_colour(color):
+    shares = [part / 255 for part in color]
+    linear = [((part + 0.055) / 1.055) ** 2.4 for part in shares]
+    luminance = np.dot(linear, [0.2126, 0.7152, 0.0722])
+    assert 1.05 / (luminance + 0.05) >= 4.5
+
+
+def test_a_unit_that_is_always_zero_has_a_scale():
+    unit_trace = UnitTrace("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
+    result = UnitTraces([unit_trace], [0], "cell", 0)
+    assert result.ranges() == [1.0]
+    assert "a model" in as_html(result)
+
+
+def test_what_is_too_large_for_a_page_may_be_json():
+    texts = ["x" * 60_000] * 2
+    with pytest.raises(InputError, match=r"a\.html: 120,000 characters .*\.json"):
+        check_outputs([Path("b.json"), Path("a.html")], texts)
+    check_outputs([Path("b.json")], texts)
+    check_outputs([Path("a.html")], texts[:1])
+
+
+def test_the_poles_follow_the_polarity():
+    parts = (np.zeros(2, np.float32), 0.0, ("bad", "good"), 0)
+    assert poles_of(Classifier(*parts, 1, "")) == ("label bad", "label good")
+    assert poles_of(Classifier(*parts, -1, "")) == ("label good", "label bad")
+    stars = (np.zeros((3, 2), np.float32), np.zeros(3), ("1", "3", "5"), 0)
+    assert poles_of(Classifier(*stars, 1, "")) == ("other labels", "label 5")
+    assert poles_of(Classifier(*stars, -1, "")) == ("label 5", "other labels")
+
+
+@pytest.mark.parametrize(
+    ("texts", "units", "options", "words"),
+    [
+        ([], [0], {}, "no texts"),
+        (["good", " \n "], [0], {}, "text 2 is empty"),
+        (["good"], [12], {}, "unit 12: the model has units 0 to 11"),
+        (["good"], [True], {}, "unit True"),
+        (["good"], [0], {"layer": 3}, "layer 3"),
+        (["good"], [0], {"layer": False}, "layer False"),
+        (["good"], [0], {"state": "Cell"}, "state is 'Cell'; known: cell, hidden"),
+        (["good"], [0], {"top": True}, "top is True"),
+        (["good"], [0], {"top": -1}, "top is -1"),
+        (["good"], [], {}, "no units"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(loaded, texts, units, options, words):
+    with pytest.raises(InputError, match=words):
+        read_texts(loaded, texts, units, **options)
+
+
+def test_damaged_weights_are_named(loaded):
+    loaded.model.embedding.weight.data[:] = torch.nan
+    with pytest.raises(InputError, match="damaged"):
+        read_texts(loaded, ["text"], [0])
+
+
+def test_only_known_suffixes_are_written(loaded, tmp_path):
+    with pytest.raises(InputError, match=r"\.html or \.json"):
+        write(read_texts(loaded, ["text"], [0]), tmp_path / "h.png")
+
+
+def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subword_model, subwords):
+    profile = text_profile("openai")
+    save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
+    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    text = "I loved it \U0001f600 caf\u00e9"
+    (unit_trace,) = read_texts(loaded, [text], [5]).traces
+    tokens = loaded.tokens(text)
+    (values,) = trace(subword_model, [tokens], [5])
+    # Symbol by symbol: which characters of the framed text end inside it.
+    read, expected = b"", []
+    for token, value in zip(tokens.tolist(), values, strict=True):
+        before = read.decode("utf-8", "ignore")
+        read += subwords.spellings[token]
+        expected += [value] * (len(read.decode("utf-8", "ignore")) - len(before))
+    np.testing.assert_allclose(unit_trace.values, expected[2:-1], atol=1e-6)  # without the frame
+    assert len(unit_trace.text) == len(text) < len(tokens) + 12

@@ -1,0 +1,196 @@
+"""Files, folders, patterns and addresses as inputs; every format and compression read alike."""
+
+import gzip
+import http.server
+import json
+import lzma
+import threading
+
+import pyarrow
+import pytest
+from backports import zstd
+from pyarrow import parquet
+
+from data_utils.preparation.expansion import expand
+from model.errors import InputError
+from model.reading.records import read_records
+from model.reading.texts import ReadingReport, read_texts
+
+TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
+LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+
+
+def texts_of(path, strict=True):
+    report = ReadingReport()
+    return list(read_texts([path], None, report, strict=strict)), report
+
+
+def write(path, content):
+    packers = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
+    path.write_bytes(packers.get(path.suffix, bytes)(content))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("kind", [".jsonl", ".json", "array.json", ".csv", ".tsv"])
+def test_every_format_in_every_compression(tmp_path, kind, suffix):
+    content = {
+        ".jsonl": LINES,
+        ".json": LINES,
+        "array.json": "\n [" + ",\n ".join(LINES.splitlines()) + "]\n",
+        ".csv": "text\n" + "".join(f'"{text}"\n' for text in TEXTS),
+        ".tsv": "text\n" + "".join(f'"{text}"\n' for text in TEXTS),
+    }[kind]
+    path = write(tmp_path / f"a{kind}{suffix}", content.encode())
+    assert texts_of(path)[0] == TEXTS
+
+
+def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
+    half = len(LINES.splitlines()[0]) + 1
+    for suffix, pack in ((".gz", gzip.compress), (".zst", zstd.compress)):
+        path = tmp_path / f"a.jsonl{suffix}"
+        path.write_bytes(pack(LINES[:half].encode()) + pack(LINES[half:].encode()))
+        assert texts_of(path)[0] == TEXTS
+
+
+def test_parquet(tmp_path):
+    table = pyarrow.table({"text": [*TEXTS, None, " "], "overall": [5.0] * 7})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    texts, report = texts_of(tmp_path / "a.parquet")
+    assert texts == TEXTS
+    assert report == ReadingReport(records=7, missing_text=1, empty_text=1)
+
+
+def test_the_oldest_dumps_have_single_quotes(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("{'reviewText': \"It's fine\", 'overall': 5.0, 'helpful': [0, 1]}\n" * 2)
+    assert texts_of(path)[0] == ["It's fine"] * 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{'a': __import__('os').getcwd()}", "{'a': open}", "{'a': " + "[" * 2000 + "}", "{'a'}"],
+)
+def test_single_quotes_are_read_as_data_never_run(tmp_path, line):
+    path = tmp_path / "a.json"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=r"line 1: (not JSON|holds a set)"):
+        texts_of(path)
+
+
+def test_lone_surrogates_nul_and_nan(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "a\\ud800b"}\n{"text": "a\\u0000b"}\n{"text": NaN}\n{"text": "\\ud83d\\ude00"}\n'
+    )
+    texts, report = texts_of(path, strict=False)
+    assert texts == ["a\ud800b", "a\0b", "\U0001f600"]
+    assert report == ReadingReport(records=4, missing_text=1, surrogates=1, nul=1)
+    with pytest.raises(InputError, match="line 1: a lone surrogate"):
+        texts_of(path)
+
+
+def test_a_text_file_can_be_one_review(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (record,) = read_records(tmp_path / "a.txt", strict=True, whole=True)
+    assert record["text"] == "one\ntwo\n"
+
+
+def test_broken_bytes_in_an_array_are_replaced_or_refused(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'[{"text": "caf\xe9"}]')
+    with pytest.raises(InputError, match="not UTF-8"):
+        texts_of(tmp_path / "a.json")
+    assert texts_of(tmp_path / "a.json", strict=False)[0] == ["caf\ufffd"]
+
+
+# mtime=0: an id that tells the second it was made in differs between the workers that run these.
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b'[{"text": "a"}, {"text"', "item 2: not JSON"),
+        ("a.json", b'[{"text": "a"}, 5]', "item 2: holds a int"),
+        ("a.parquet", b"PAR1 and no more", "not a Parquet file, or damaged"),
+        ("a.jsonl.zst", zstd.compress(LINES.encode())[:-3], "damaged or cut short"),
+        ("a.jsonl.zst", b"no frame", "damaged or cut short"),
+        ("a.jsonl.gz", b"no member", "damaged or cut short"),
+        ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], "damaged or cut short"),
+        ("a.jsonl.xz", lzma.compress(LINES.encode())[:-9], "damaged or cut short"),
+    ],
+)
+def test_damage_says_what_and_where(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        texts_of(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+
+
+def test_folders_and_patterns_in_the_order_of_names(tmp_path):
+    for name in ("b.csv", "a.jsonl", "deep/c.txt", "LICENSE", "notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert [given.name for given in expand([tmp_path])] == ["a.jsonl", "b.csv", "c.txt"]
+    assert [given.name for given in expand([f"{tmp_path}/*.csv"])] == ["b.csv"]
+    assert [given.name for given in expand([f"{tmp_path}/**/*.txt"])] == ["c.txt"]
+    with pytest.raises(InputError, match="no such file"):
+        expand([f"{tmp_path}/*.parquet"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no file of a known kind"):
+        expand([tmp_path / "empty"])
+
+
+@pytest.fixture
+def server(tmp_path):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(tmp_path))
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def test_addresses_are_streamed(tmp_path, server):
+    write(tmp_path / "a.jsonl.gz", LINES.encode())
+    (given,) = expand([f"{server}/a.jsonl.gz?download=1"])
+    assert given.name == "a.jsonl.gz"
+    assert texts_of(given)[0] == TEXTS
+
+
+def test_an_address_that_is_not_there(server):
+    (given,) = expand([f"{server}/b.jsonl"])
+    with pytest.raises(InputError, match="the server says 404"):
+        texts_of(given)
+
+
+def test_a_server_that_is_not_there():
+    (given,) = expand(["http://127.0.0.1:1/b.jsonl"])
+    with pytest.raises(InputError, match="cannot be reached"):
+        texts_of(given)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 5, 1000])
+def test_an_array_may_break_anywhere_between_two_readings(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr("model.reading.arrays.PIECE", piece)
+    rows = [{"text": text, "n": [1.5, None, {"a": -12}]} for text in (*TEXTS, "a\ud800", "\u2028")]
+    for indent in (None, 2):
+        content = json.dumps(rows, indent=indent, ensure_ascii=indent is None)
+        (tmp_path / "a.json").write_bytes(b"\n " + content.encode(errors="surrogatepass"))
+        if indent is None:
+            found = [dict(r) for r in read_records(tmp_path / "a.json", strict=True)]
+            assert found == rows
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ['[{"a": 1}', '[{"a": 1},]', '[{"a": 1} {"a": 2}]', '[{"a": 1}] x', "[1e]", '[{"a" 1}]'],
+)
+def test_what_is_no_array_is_refused(tmp_path, wrong):
+    (tmp_path / "a.json").write_text(wrong)
+    with pytest.raises(InputError, match=r"item \d: (not JSON|holds)"):
+        list(read_records(tmp_path / "a.json", strict=True))

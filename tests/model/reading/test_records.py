@@ -1,0 +1,124 @@
+"""Reading reviews: formats, keys, and one clear line for whatever is broken."""
+
+import gzip
+import lzma
+
+import pytest
+
+from model.errors import InputError
+from model.reading.records import read_records
+from model.reading.texts import ReadingReport, read_texts
+
+JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'
+CSV = 'label,text\n1,"two\nlines, quoted"\n0,NA\n1,null\n'
+
+
+def texts_of(path, text_key=None, strict=True):
+    report = ReadingReport()
+    return list(read_texts([path], text_key, report, strict=strict)), report
+
+
+@pytest.mark.parametrize(
+    ("name", "opener"),
+    [("a.jsonl", open), ("a.json.gz", gzip.open), ("a.ndjson.xz", lzma.open)],
+)
+def test_json_lines_plain_and_compressed(tmp_path, name, opener):
+    with opener(tmp_path / name, "wb") as file:
+        file.write(JSON_LINES.encode())
+    assert texts_of(tmp_path / name)[0] == ["good", "bäd"]
+
+
+def test_csv_keeps_line_breaks_and_words_that_look_missing(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(CSV)
+    assert texts_of(path)[0] == ["two\nlines, quoted", "NA", "null"]
+
+
+def test_tsv_and_text(tmp_path):
+    (tmp_path / "a.tsv").write_text("review\tstars\nfine, really\t4\n")
+    (tmp_path / "a.txt").write_text("one\n\ntwo\r\n")
+    assert texts_of(tmp_path / "a.tsv")[0] == ["fine, really"]
+    assert texts_of(tmp_path / "a.txt")[0] == ["one", "two"]
+
+
+def test_missing_and_empty_texts_are_counted(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n{"text": null}\n{"other": 1}\n{"text": "  "}\n{"text": 5}\n')
+    texts, report = texts_of(path)
+    assert texts == ["a", "5"]
+    assert report == ReadingReport(records=5, missing_text=2, empty_text=1, repaired_text=0)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
+    path = tmp_path / name
+    body = b'{"text": "caf\xe9"}\n' if name == "a.jsonl" else b"text\ncaf\xe9\n"
+    path.write_bytes(body)
+    with pytest.raises(InputError, match="not UTF-8"):
+        texts_of(path)
+    texts, report = texts_of(path, strict=False)
+    assert texts == ["caf\ufffd"]
+    assert report.repaired_text == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", "", "the file is empty"),
+        ("a.jsonl", "\n\n", "no records"),
+        ("a.jsonl", '{"text": "a"}\nnot json\n', "line 2: not JSON"),
+        ("a.jsonl", "[1, 2]\n", "line 1: holds a list"),
+        ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
+        ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
+        ("a.csv", "body,label\na,1\n", "present: 'body', 'label'"),
+        ("a.csv", "text,label\n", "no records"),
+        ("a.csv", 'text,label\n"open,1\n', "not a table"),
+        ("a.csv", "label,text\n1,good, really\n0,bad, really\n", "not a table"),
+        ("a.csv", "label,text\n1,good\n0,bad, really\n", "not a table"),
+        ("a.docx", "text", "unknown kind of file"),
+    ],
+)
+def test_bad_files_say_what_and_where(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        texts_of(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_first_records_may_lack_the_key(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"overall": 5}\n{"reviewText": "good", "overall": 4}\n')
+    for key in (None, "reviewText"):
+        texts, report = texts_of(path, key)
+        assert texts == ["good"]
+        assert report.missing_text == 1
+
+
+def test_a_byte_order_mark_is_not_text(tmp_path):
+    for name, body in (("a.jsonl", '{"text": "a"}\n'), ("a.txt", "a\n"), ("a.csv", "text\na\n")):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + body.encode())
+        assert texts_of(tmp_path / name)[0] == ["a"]
+
+
+def test_a_given_key_must_be_there(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(JSON_LINES)
+    assert texts_of(path, "label")[0] == ["1", "0"]
+    with pytest.raises(InputError, match="no key 'body'"):
+        texts_of(path, "body")
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        list(read_records(tmp_path / "a.jsonl", strict=True))
+    (tmp_path / "b.jsonl").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        list(read_records(tmp_path / "b.jsonl", strict=True))
+
+
+def test_a_compressed_file_cut_short(tmp_path):
+    whole = gzip.compress(JSON_LINES.encode() * 1000)
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="cut short"):
+        texts_of(tmp_path / "a.jsonl.gz")

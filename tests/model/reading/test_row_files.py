@@ -1,0 +1,64 @@
+"""Rows written can be read again, whatever is in them."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from model.errors import InputError
+from model.reading.records import read_records
+from model.reading.row_files import RowWriter
+
+ODD = [
+    'say "hi"',
+    "a,b",
+    "two\nlines",
+    "win\r\nlines",
+    "mac\rline",
+    "",
+    " padded ",
+    "漢字 — ça",
+    "NA",
+]
+
+
+def written(rows, row_format):
+    file = io.BytesIO()
+    writer = RowWriter(file, row_format)
+    for number, row in enumerate(rows):
+        writer.write(row, f"row {number}")
+    writer.flush()
+    return file.getvalue()
+
+
+def test_csv_comes_back_with_every_odd_cell(tmp_path):
+    rows = [{"text": text, "p": 0.25} for text in ODD]
+    content = written(rows, "csv").decode()
+    assert list(csv.DictReader(io.StringIO(content, newline=""))) == [
+        {"text": text, "p": "0.25"} for text in ODD
+    ]
+    (tmp_path / "rows.csv").write_bytes(content.encode())
+    assert [r["text"] for r in read_records(tmp_path / "rows.csv", strict=True)] == ODD
+
+
+def test_json_lines_come_back_with_their_types():
+    rows = [{"text": text, "n": None, "f": 0.1, "b": True, "l": [1, {"a": "é"}]} for text in ODD]
+    lines = written(rows, "jsonl").decode().split("\n")
+    assert [json.loads(line) for line in lines[:-1]] == rows
+    assert "漢字" in lines[7]
+
+
+def test_a_missing_value_is_null_or_empty():
+    row = {"a": float("nan"), "b": None, "c": 1}
+    assert written([row], "jsonl") == b'{"a": null, "b": null, "c": 1}\n'
+    assert written([row, {"c": True}], "csv") == b"a,b,c\n,,1\n,,true\n"
+
+
+def test_a_lone_surrogate_comes_back():
+    assert json.loads(written([{"text": "\ud800"}], "jsonl")) == {"text": "\ud800"}
+
+
+def test_csv_refuses_a_column_that_the_first_row_lacks():
+    with pytest.raises(InputError, match=r"row 1: has 'b'.*--format jsonl"):
+        written([{"a": 1}, {"a": 1, "b": 2}], "csv")

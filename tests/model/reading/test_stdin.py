@@ -1,0 +1,114 @@
+"""Records of a pipe: each one as soon as its line has come, and as a file's reader has them."""
+
+import csv
+import io
+import os
+
+import pytest
+
+from model.errors import InputError
+from model.reading.records import read_records
+from model.reading.stdin import READ_BYTES, ArrivingLines, kind_of, read_arriving
+
+
+@pytest.fixture
+def pipe():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as sink:
+        yield ArrivingLines(reading), sink
+    os.close(reading)
+
+
+def test_lines_come_before_the_end(pipe):
+    lines, sink = pipe
+    sink.write(b"one\ntwo\nthr")
+    assert lines.first() == b"one\n"
+    assert next(lines) == b"one\n"
+    assert lines.waiting == 1
+    assert next(lines) == b"two\n"
+    assert lines.waiting == 0
+    sink.write(b"ee\r\n\nlast")
+    assert [next(lines), next(lines)] == [b"three\r\n", b"\n"]
+    sink.close()
+    assert list(lines) == [b"last"]
+
+
+def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
+    path = tmp_path / "lines.txt"
+    content = [b"a" * 100 + b"\n"] * (READ_BYTES // 50) + [b"b" * (2 * READ_BYTES)]
+    path.write_bytes(b"".join(content))
+    descriptor = os.open(path, os.O_RDONLY)
+    lines = ArrivingLines(descriptor)
+    most, count = 0, 0
+    for expected, line in zip(content, lines, strict=True):
+        assert line == expected
+        most, count = max(most, lines.waiting), count + 1
+    os.close(descriptor)
+    assert count == len(content)
+    assert most <= READ_BYTES // 101 + 1
+
+
+def test_nothing_is_refused(pipe):
+    lines, sink = pipe
+    sink.close()
+    with pytest.raises(InputError, match="standard input: nothing came"):
+        lines.first()
+
+
+ODD = [
+    ["text", "id"],
+    ["plain", "1"],
+    ['with "quotes", and commas', "2"],
+    ["over\ntwo lines", "3"],
+    ["", "4"],
+    ["ça — 漢字 ", "5"],
+    ["x" * 200_000, "6"],
+]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_table_reads_as_the_same_file_does(tmp_path, suffix):
+    content = io.StringIO()
+    csv.writer(content, delimiter=",\t"[suffix == ".tsv"]).writerows(ODD)
+    raw = content.getvalue().encode()
+    (tmp_path / f"odd{suffix}").write_bytes(raw)
+    records = list(read_arriving(iter(raw.splitlines(keepends=True)), suffix))
+    assert records == list(read_records(tmp_path / f"odd{suffix}", strict=True))
+    assert [[record["text"], record["id"]] for record in records] == ODD[1:]
+
+
+def test_text_and_json_lines_read_as_the_same_file_does(tmp_path):
+    for name, raw in (
+        ("a.txt", b"\xef\xbb\xbfone\n\n three \r\n"),
+        ("a.jsonl", b'{"text": "one"}\n\n{"text": null, "n": 2}\n'),
+    ):
+        (tmp_path / name).write_bytes(raw)
+        records = list(read_arriving(iter(raw.splitlines(keepends=True)), name[1:]))
+        assert records == list(read_records(tmp_path / name, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"), [(b' {"text": 1}\n', ".jsonl"), (b"[fine]\n", ".txt"), (b"\n", ".txt")]
+)
+def test_the_first_line_tells_the_kind(line, kind):
+    assert kind_of(line) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "words"),
+    [
+        (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),
+        (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
+        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells where the header has 2.*needs quotes"),
+        (".csv", b'text,id\n"open,1\n', "not a table"),
+        (".csv", b"", "nothing came"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(kind, raw, words):
+    with pytest.raises(InputError, match=f"standard input.*{words}"):
+        list(read_arriving(iter(raw.splitlines(keepends=True)), kind))
+
+
+def test_a_short_row_has_no_text():
+    records = list(read_arriving(iter([b"id,text\n", b"1\n"]), ".csv"))
+    assert records == [{"id": "1", "text": None}]

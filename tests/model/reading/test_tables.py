@@ -1,0 +1,68 @@
+"""Tables: what is in a cell stays as it is; what is no table is refused."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import InputError
+from model.reading.tables import MOST_COLUMNS, column_names, table_rows
+
+
+def rows_of(text, delimiter=","):
+    return list(table_rows(io.StringIO(text, newline=""), delimiter, "a.csv"))
+
+
+cells = st.text("ab,;\"\t\r\n é\x00'", min_size=1).filter(lambda cell: cell.strip(" \t"))
+
+
+@given(st.lists(st.tuples(cells, cells), max_size=5), st.sampled_from(",\t;"))
+def test_what_is_written_is_read(rows, delimiter):
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter).writerows([("one", "two"), *rows])
+    found = rows_of(file.getvalue(), delimiter)
+    assert [row for _, row in found] == [{"one": a, "two": b} for a, b in rows]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1\n", [(2, {"a": "1", "b": None})]),
+        ("a,b\n\n  \t\n1,2\n", [(4, {"a": "1", "b": "2"})]),  # blank lines are no rows
+        ('a\n""\n', [(2, {"a": ""})]),  # an empty cell is one
+        ("\n\na\n1", [(4, {"a": "1"})]),
+        ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
+        ('a,b\n"two\nlines",2\n', [(3, {"a": "two\nlines", "b": "2"})]),
+        ('a\n"x"y\nz"\n', [(2, {"a": "xy"}), (3, {"a": 'z"'})]),  # careless quotes
+        (",a,\n0,1,2\n", [(2, {"Unnamed: 0": "0", "a": "1", "Unnamed: 2": "2"})]),
+        ("a\n", []),
+    ],
+)
+def test_rows_and_the_numbers_of_their_lines(text, expected):
+    assert rows_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.csv: nothing came, not even a header"),
+        (" \n\n", "nothing came"),
+        ('a\n"open\n', "a.csv: not a table .a quote is open"),
+        ('a\n"', "a quote is open"),
+        ('"a\n', "a quote is open"),
+        ('a,b\n"1","2\n', "a quote is open"),
+        ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells where the header has 2: not a table"),
+        ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
+    ],
+)
+def test_what_is_no_table_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        rows_of(text)
+
+
+def test_every_column_has_a_name_of_its_own():
+    assert column_names(["a", "a", "a.1", "", "a", ""], "") == [
+        *("a", "a.2", "a.1", "Unnamed: 3", "a.3", "Unnamed: 5"),
+    ]

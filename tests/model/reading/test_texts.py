@@ -1,0 +1,83 @@
+"""Which texts are accepted, what is counted, which key is read, and what is said of it."""
+
+import json
+import logging
+
+import pytest
+
+from model.errors import InputError
+from model.reading.inputs import as_input
+from model.reading.records import Record
+from model.reading.texts import ReadingReport, accept, choose_key, read_texts
+
+UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
+
+
+@pytest.mark.parametrize(
+    ("text", "counted", "accepted"),
+    [
+        (None, "missing_text", False),
+        ("", "empty_text", False),
+        (" \n", "empty_text", False),
+        ("a\x00b", "nul", True),
+        ("\ud800", "surrogates", True),
+        (UNREADABLE, "unreadable_references", True),
+        ("caf\u00e9 &#39;", None, True),
+    ],
+)
+def test_each_text_is_counted_as_what_it_is(text, counted, accepted):
+    report = ReadingReport()
+    for times in (1, 2):
+        assert accept(text, report, strict=False) == accepted
+        assert report == ReadingReport(**({counted: times} if counted else {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("caf\u00e9 \ud800", "a lone surrogate, which UTF-8 cannot say"),
+        (UNREADABLE, "an HTML reference of more digits than can be read"),
+    ],
+)
+def test_strictness_refuses_what_would_be_replaced_or_kept(tmp_path, text, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        accept(text, ReadingReport(), strict=True)
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 1: {message}; mend the text$"):
+        list(read_texts([tmp_path / "a.jsonl"], None, ReadingReport(), strict=True))
+    report = ReadingReport()
+    assert len(list(read_texts([tmp_path / "a.jsonl"], None, report, strict=False))) == 1
+
+
+def test_repaired_texts_add_up(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\nfine\n\xff\n")
+    report = ReadingReport()
+    assert list(read_texts([tmp_path / "a.txt"], None, report, strict=False)) == [
+        "caf\ufffd", "fine", "\ufffd",
+    ]  # fmt: skip
+    assert report == ReadingReport(records=3, repaired_text=2)
+
+
+@pytest.mark.parametrize("keys", [("text",), ("text", "label")])
+def test_a_choice_of_keys_is_said_where_there_was_one(caplog, keys):
+    record = Record(dict.fromkeys(keys, "a"))
+    record.place = "a.jsonl, line 3"
+    with caplog.at_level(logging.INFO):
+        assert choose_key(record, None, ("review", "text"), "--text-key") == "text"
+    said = ["a.jsonl, line 3: reading 'text' (--text-key)"] if len(keys) > 1 else []
+    assert [line.getMessage() for line in caplog.records] == said
+
+
+def test_a_record_without_keys_is_named_so():
+    with pytest.raises(InputError, match=r"no key 'a'; present: none \(--text-key\)$"):
+        choose_key(Record(), "a", (), "--text-key")
+
+
+@pytest.mark.parametrize("content", ["\n", '{"body": 1}\n'])
+def test_an_input_without_texts_is_refused_by_its_place(tmp_path, content):
+    (tmp_path / "a.jsonl").write_text(content)
+    given = as_input(tmp_path / "a.jsonl")
+    with pytest.raises(InputError) as caught:
+        list(read_texts([given], None, ReadingReport(), strict=True))
+    assert str(caught.value).startswith(f"{tmp_path}/a.jsonl")
+    assert ("name one with --text-key" in str(caught.value)) == ("body" in content)

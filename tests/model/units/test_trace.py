@@ -1,0 +1,91 @@
+"""Traced values are the model's own state, byte by byte."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.features import final_states
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+from model.units.trace import liveliest_units, trace
+
+TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "x"]
+
+
+@pytest.fixture
+def sequences():
+    return [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS] + [
+        np.zeros(0, np.uint8)
+    ]
+
+
+@pytest.fixture(params=["mlstm", "lstm"])
+def deep_model(request):
+    config = ModelConfig(cell=request.param, hidden_size=7, embedding_size=5, layers=2)
+    return build_model(config, seed=4).eval()
+
+
+def stepped(model, sequence, name, layer):
+    state = model.initial_state(1)
+    values = np.empty((len(sequence), model.config.hidden_size), np.float32)
+    with torch.no_grad():
+        for position, byte in enumerate(sequence.tolist()):
+            _, state = model.step(torch.tensor([byte]), state)
+            values[position] = (state.c if name == "cell" else state.h)[layer, 0]
+    return values
+
+
+@pytest.mark.parametrize("name", ["cell", "hidden"])
+@pytest.mark.parametrize("layer", [0, 1, -1])
+def test_values_are_those_of_step(deep_model, sequences, name, layer):
+    traces = trace(deep_model, sequences, state=name, layer=layer)
+    for sequence, values in zip(sequences, traces, strict=True):
+        assert values.dtype == np.float32
+        expected = stepped(deep_model, sequence, name, layer)
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_text_alone_equals_step_to_the_bit(small_model, sequences):
+    (values,) = trace(small_model, sequences[3:4])
+    np.testing.assert_array_equal(values, stepped(small_model, sequences[3], "cell", -1))
+
+
+def test_units_come_in_the_order_asked_for(small_model, sequences):
+    whole = trace(small_model, sequences)
+    some = trace(small_model, sequences, [7, 0, 7])
+    for all_units, chosen in zip(whole, some, strict=True):
+        np.testing.assert_array_equal(chosen, all_units[:, [7, 0, 7]])
+
+
+def test_the_last_values_are_the_features(small_model, sequences):
+    traces = trace(small_model, sequences)
+    for rows, features in final_states(small_model, sequences[:5]):
+        for row, feature in zip(rows, features, strict=True):
+            np.testing.assert_allclose(traces[row][-1], feature, rtol=1e-5, atol=1e-6)
+
+
+def test_the_liveliest_units_vary_most(small_model, sequences):
+    values = np.concatenate(trace(small_model, sequences)).astype(np.float64)
+    expected = np.argsort(-values.var(axis=0))
+    assert liveliest_units(small_model, sequences, 12) == expected.tolist()
+    assert liveliest_units(small_model, sequences, 3) == expected[:3].tolist()
+
+
+def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences):
+    with pytest.raises(InputError, match="unit 12: the model has units 0 to 11"):
+        trace(small_model, sequences, [0, 12])
+    for unit in (True, 1.0, "1", -1):
+        with pytest.raises(InputError, match=f"unit {unit!r}: the model has units 0 to 11"):
+            trace(small_model, sequences, [unit])
+    with pytest.raises(InputError, match="layer -2"):
+        trace(small_model, sequences, layer=-2)
+    with pytest.raises(InputError, match="state is 'Cell'"):
+        trace(small_model, sequences, state="Cell")
+
+
+def test_numpys_whole_numbers_name_units(small_model, sequences):
+    expected = trace(small_model, sequences, [3, 1])
+    for given in (np.array([3, 1]), np.array([3, 1], np.uint8)):
+        for one, other in zip(trace(small_model, sequences, given), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
