@@ -32,8 +32,8 @@ from model.classifiers.stars import (
     save_stars,
 )
 from model.features import Readings, read_in_order
+from model.files.shipped import SHIPPED_MODELS
 from model.files.weights import (
-    SHIPPED_MODELS,
     LoadedModel,
     load_model,
     load_tensors,
