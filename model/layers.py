@@ -203,7 +203,14 @@ class MlstmLayer(RecurrentLayer):
 
 
 def _normed(v: Tensor, g: Tensor | None) -> Tensor:
-    return v if g is None else F.normalize(v, dim=1) * g.unsqueeze(1)
+    """Return g v / ||v|| by rows [out, in]; v where there is no gain."""
+    if g is None:
+        return v
+    # torch's kernels make one pass each way, where autograd over the formula makes a dozen.
+    if torch.is_grad_enabled():
+        return torch._weight_norm(v, g.unsqueeze(1), 0)
+    w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
+    return w.masked_fill_(norms == 0, 0.0)  # rows of zeros, of pruned units, stay zeros
 
 
 class LstmLayer(RecurrentLayer):

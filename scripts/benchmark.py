@@ -2,7 +2,7 @@
 our work beside busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
-python scripts/benchmark.py step --hidden-size 1024
+python scripts/benchmark.py step --hidden-size 1024 --parts
 python scripts/benchmark.py busy --output busy.json
 """
 
@@ -48,6 +48,14 @@ def print_speeds(result: dict[str, Any]) -> None:
     for name, value in result["ratios"].items():
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
+    if "parts" in result:
+        print_parts(**result["parts"])
+
+
+def print_parts(milliseconds: dict[str, float], share: dict[str, float]) -> None:
+    """Print the milliseconds of a step and of its parts."""
+    for name, value in milliseconds.items():
+        print(f"{name:<24} {value:8.1f} ms {share.get(name, 1.0):7.1%}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from model.errors import InputError
-from model.fused.weight_gradients import has_matrix_units
+from model.fused.weight_gradients import has_fast_bf16
 
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
@@ -26,16 +26,6 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     if precision != "auto":
         return precision
     return "bf16" if has_fast_bf16(device) else "fp32"
-
-
-def has_fast_bf16(device: torch.device) -> bool:
-    """Return whether the device has matrix units for bf16: Ampere and later, or Intel's AMX.
-
-    AVX-512 alone has bf16 instructions too, but products in fp32 are faster there.
-    """
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units()
 
 
 @contextmanager

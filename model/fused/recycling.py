@@ -14,10 +14,14 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20  # bytes; below this the allocator keeps memory itself
+# What may be kept, of the most that was ever in use at once. A block may serve a smaller tensor, so
+# that another of its size is needed at times: without slack that one was dropped and mapped anew in
+# every step on matrix units.
+SLACK = 1.25
 
 
 class Pool:
-    """Blocks that nobody uses, no more of them than were ever in use at once."""
+    """Blocks that nobody uses, little more of them than were ever in use at once."""
 
     def __init__(self) -> None:
         # Reentrant: a block may come back, by the garbage collector, while one is being taken.
@@ -41,7 +45,7 @@ class Pool:
         with self.lock:
             self.used -= block.numel()
             self.idle.append(block)
-            while sum(map(Tensor.numel, self.idle)) > self.most_used:
+            while sum(map(Tensor.numel, self.idle)) > SLACK * self.most_used:
                 del self.idle[0]
 
 

@@ -95,8 +95,9 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
     if "nn_lstm" not in options.skip:
         forwards["nn_lstm"], parameters["nn_lstm"] = nn_lstm(problem)
     work: dict[str, Callable[[], object]] = {
-        "gemm_floor": _floor(problem, options, None),
-        "gemm_floor_table": _floor(problem, options, SYMBOLS),
+        "gemm_floor": _floor(problem, options, None, ours=True),
+        "gemm_floor_table": _floor(problem, options, SYMBOLS, ours=True),
+        "library_floor": _floor(problem, options, None, ours=False),
     }
     for name, forward in forwards.items():
         if options.inference:
@@ -107,10 +108,10 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
 
 
 def _floor(
-    problem: Problem, options: RecurrenceOptions, inputs: int | None
+    problem: Problem, options: RecurrenceOptions, inputs: int | None, *, ours: bool
 ) -> Callable[[], object]:
     with torch.inference_mode():
-        floor = gemm_floor(problem, backward=not options.inference, inputs=inputs)
+        floor = gemm_floor(problem, backward=not options.inference, inputs=inputs, ours=ours)
 
     def work() -> None:
         with torch.inference_mode():

@@ -1,7 +1,9 @@
 """A whole training step against the recurrence inside it, at the same sizes."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from torch.profiler import record_function
 
 from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
@@ -14,6 +16,7 @@ from training.trainer import TrainConfig, Trainer
 
 from .contenders import from_table, training
 from .options import MeasureOptions
+from .parts import DATA, profile_step
 from .problem import Problem
 from .timing import interleave, rates, ratio
 
@@ -21,6 +24,11 @@ from .timing import interleave, rates, ratio
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(MeasureOptions):
     """A training step of the language model: loader, embedding, recurrence, loss, update."""
+
+    optimizer: Literal["adam", "adamw", "muon"] = "adam"
+    """What makes the update."""
+    parts: bool = False
+    """Print where the time of a step goes, too: a profile of `rounds` more steps."""
 
 
 def measure_step(options: StepOptions) -> dict[str, Any]:
@@ -32,7 +40,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
         lanes = Lanes(embedded_corpus().splits["train"], lanes=options.batch, window=options.window)
         trainer = Trainer(
             build_model(config, seed=0, compute_dtype=shape.dtype),
-            optim=OptimConfig(clip_norm=1.0),
+            optim=OptimConfig(name=options.optimizer, clip_norm=1.0),
             train=TrainConfig(precision=options.dtype),
             world=world,
             lanes=options.batch,
@@ -41,10 +49,13 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
         )
 
         def step() -> None:
-            trainer.train(as_batch(lanes[trainer.progress.step], world.device))
+            with record_function(DATA):
+                batch = as_batch(lanes[trainer.progress.step], world.device)
+            trainer.train(batch)
 
         recurrence = training(from_table(problem), problem.parameters(), problem.dh)
         seconds = interleave({"step": step, "recurrence": recurrence}, options.rounds)
+        parts = {"parts": profile_step(step, options.rounds)} if options.parts else {}
     speeds, spread = rates(seconds, options.window * options.batch)
     whole = ratio(seconds, "step", "recurrence")
     return {
@@ -53,6 +64,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
         "spread": spread,
         "ratios": {"step_to_recurrence": whole["median"]},
         "ratio_ranges": {"step_to_recurrence": [whole["low"], whole["high"]]},
+        **parts,
         **options.provenance(),
         "seconds": seconds,
     }

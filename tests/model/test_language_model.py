@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from model import layers
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 
@@ -39,6 +40,27 @@ def test_weight_norm_makes_the_scale_of_v_irrelevant():
         layer.w_mh *= 7
     after, _ = model(tokens, model.initial_state(2))
     torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(40, 10), (10, 10)])
+def test_weight_norm_has_the_gradient_of_its_formula(shape):
+    v, g, upstream = (torch.randn(*size, dtype=torch.double) for size in (shape, shape[:1], shape))
+    v, g = v.requires_grad_(), g.requires_grad_()
+    expected = v / v.square().sum(1, keepdim=True).sqrt() * g[:, None]
+    w = layers._normed(v, g)
+    torch.testing.assert_close(w, expected, rtol=1e-14, atol=1e-14)
+    ours, by_formula = (torch.autograd.grad(out, (v, g), upstream) for out in (w, expected))
+    torch.testing.assert_close(ours, by_formula, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(layers._normed(v, g), w.detach(), rtol=1e-14, atol=1e-14)
+
+
+def test_a_pruned_unit_stays_zero_in_inference():
+    model = build_model(ModelConfig(hidden_size=6), seed=1)
+    with torch.no_grad():
+        model.layers[0].w_mh[2] = 0
+        assert not model.fold().layers[0].w_mh[2].any()
+        assert model.fold().layers[0].w_mh.isfinite().all()
 
 
 def test_lstm_equals_torch():

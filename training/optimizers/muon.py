@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from model.fused.weight_gradients import has_fast_bf16
+
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -16,8 +18,9 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 class Muon(torch.optim.Muon):
     """torch's Muon with the rate matched to Adam's and a cheaper way to orthogonality.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. For the gates' [4H, H] the
-    iterations here multiply [H, H] alone, in fp32: a third of the time on a CPU.
+    torch multiplies the whole matrix in every iteration, in bfloat16. So do we where the processor
+    multiplies bf16 fast. Elsewhere, for the gates' [4H, H], the iterations multiply [H, H] alone,
+    in fp32: a third of the time on a CPU.
     """
 
     @torch.no_grad()
@@ -36,18 +39,22 @@ class Muon(torch.optim.Muon):
         direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
         rate = group["lr"] * RMS_OF_ADAM * max(matrix.shape) ** 0.5
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        matrix.sub_(orthogonalized(direction), alpha=rate)
+        dtype = torch.bfloat16 if has_fast_bf16(matrix.device) else torch.float32
+        matrix.sub_(orthogonalized(direction, dtype), alpha=rate)
 
 
-def orthogonalized(matrix: Tensor) -> Tensor:
-    """Return about U V' of the matrix U S V', in fp32.
+def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return about U V' of the matrix U S V', its products in fp32 or bf16.
 
-    An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'.
+    An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In bf16 the Gram form
+    would lose small singular values (they are squared), so X itself is multiplied.
     """
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.t() if tall else matrix
     x = x.float() / x.norm().float().clamp(min=torch.finfo(torch.float32).tiny)
-    x = _by_gram_matrix(x) if x.shape[1] >= OBLONG * x.shape[0] else _as_written(x)
+    oblong = x.shape[1] >= OBLONG * x.shape[0]
+    by_gram_matrix = oblong and dtype == torch.float32
+    x = _by_gram_matrix(x) if by_gram_matrix else _as_written(x.to(dtype))
     return (x.t() if tall else x).to(matrix.dtype)
 
 

@@ -45,6 +45,17 @@ def test_torch_does_the_same_in_bfloat16(shape):
     assert (ours - theirs).norm() < 0.05 * ours.norm()  # bfloat16 has 8 bits
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.01])  # the smallest singular value over the largest
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_in_bf16_stay_near_float64(shape, spread):
+    generator = torch.Generator().manual_seed(5)
+    u, s, v = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
+    matrix = u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
+    in_bf16, expected = orthogonalized(matrix, torch.bfloat16), as_written(matrix)
+    # bf16 rounds by 2^-9, a dozen times; each iteration magnifies the error of small values by A.
+    assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
+
+
 def test_an_update_is_torchs_own():
     settings = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}
     start = torch.randn(24, 12, generator=torch.Generator().manual_seed(4))

@@ -2,13 +2,14 @@
 
 import json
 import statistics
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.fused.tiles.products import StreamedProduct, SummedProduct
+from model.fused.weight_gradients import PRODUCT
 from scaling.benchmark import floor, timing
 from scaling.benchmark.contenders import (
     compiled_step,
@@ -19,6 +20,7 @@ from scaling.benchmark.contenders import (
     training,
 )
 from scaling.benchmark.memory import least_bytes, saved_bytes
+from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
 from scaling.benchmark.problem import Problem, Shape
 from tests.model.kernels import emulate_tiles
 from tests.runs import assert_refused, run
@@ -127,7 +129,7 @@ def test_benchmark_writes_what_it_prints(tmp_path):
         == set(result["spread"])
         == {
             *("fused", "fused_from_inputs", "reference", "loop_2018", "nn_lstm"),
-            *("gemm_floor", "gemm_floor_table"),
+            *("gemm_floor", "gemm_floor_table", "library_floor"),
         }
     )
     pairs = zip(seconds["fused"], seconds["nn_lstm"], strict=True)
@@ -137,19 +139,46 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     pairs = zip(seconds["fused"], seconds["loop_2018"], strict=True)
     assert ratios["to_loop_2018"] == pytest.approx(statistics.median(b / a for a, b in pairs))
     assert {"to_gemm_floor", "from_inputs_to_gemm_floor", "to_reference"} <= set(ratios)
+    assert "to_library_floor" in ratios
     for name in (*speeds, *ratios, result["implementation"]):
         assert name in process.stdout
 
 
 def test_benchmark_of_inference_and_of_a_step(tmp_path):
-    for arguments in (("recurrence", "--inference", "--skip", "loop_2018"), ("step",)):
+    step = ("step", "--parts", "--optimizer", "muon")
+    for arguments in (("recurrence", "--inference", "--skip", "loop_2018"), step):
         output = tmp_path / f"{arguments[0]}.json"
         process = run("scripts/benchmark.py", *arguments, *SMALL, "--output", output)
         assert process.returncode == 0, process.stderr
         assert json.loads(output.read_text())["ratios"]
     assert "loop_2018" not in json.loads((tmp_path / "recurrence.json").read_text())["seconds"]
+    parts = json.loads((tmp_path / "step.json").read_text())["parts"]
+    assert all(parts["milliseconds"][name] > 0 for name in PARTS)  # each was seen
+    assert parts["share"].keys() == {*PARTS, REST}
 
 
 def test_sizes_that_make_no_sense_are_refused():
     for option in ("--batch", "--embedding-size"):
         assert_refused(run("scripts/benchmark.py", "recurrence", option, 0), f"{option} is 0")
+
+
+def test_every_part_of_a_profile_counts_once():
+    def event(name, milliseconds, around=None):
+        span = SimpleNamespace(elapsed_us=lambda: 1000 * milliseconds)
+        return SimpleNamespace(name=name, time_range=span, cpu_parent=around)
+
+    step = event("step", 100)
+    backward = event(f"{BACKWARD}_CompiledMlstmBackward", 40, step)
+    unknown = event("aten::add", 5, backward)
+    events = [
+        *(step, backward, unknown),
+        event(PRODUCT, 15, unknown),
+        event("_CompiledMlstm", 20, step),
+        event("_LinearCrossEntropy", 10, step),
+        event("aten::add", 3, step),
+    ]
+    spans = spans_of(events)
+    assert spans["recurrence, backward"] == 25
+    assert (spans["weight gradients"], spans["recurrence, forward"], spans["loss"]) == (15, 20, 10)
+    assert spans[REST] == 30
+    assert sum(spans.values()) == 100

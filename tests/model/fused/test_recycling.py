@@ -1,0 +1,49 @@
+"""Memory of a step is taken up again by the next, block by block."""
+
+import pytest
+import torch
+
+from model.fused import recycling
+from model.fused.recycling import SMALLEST, Pool
+from model.language_model import ModelConfig, build_model
+from tests.model.kernels import emulate_tiles
+from training.objective import Objective
+
+
+class CountingPool(Pool):
+    """A pool that counts the blocks which were not there."""
+
+    new = 0
+
+    def take(self, size):
+        idle = {block.data_ptr() for block in self.idle}
+        block = super().take(size)
+        self.new += block.data_ptr() not in idle
+        return block
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tiles", [False, True])
+def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch):
+    if tiles:
+        emulate_tiles(monkeypatch)
+    monkeypatch.setattr(recycling, "SMALLEST", 1 << 10)
+    pool = CountingPool()
+    monkeypatch.setattr(recycling, "_pool", pool)
+    model = build_model(ModelConfig(hidden_size=64, layers=layers), seed=0, compute_dtype=dtype)
+    tokens = torch.randint(0, 256, (16, 33), generator=torch.Generator().manual_seed(0))
+    for step in range(6):
+        if step == 3:
+            pool.new = 0
+        nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], model.initial_state(16))
+        nats.backward()
+        model.zero_grad()
+    assert pool.new == 0
+
+
+def test_no_more_is_kept_than_the_slack_allows():
+    pool = Pool()
+    for size in range(1, 40):
+        pool.give_back(pool.take(size * SMALLEST))
+    assert sum(block.numel() for block in pool.idle) <= 1.25 * pool.most_used
