@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from model.units.trace import trace
 
 from model.classifiers.classifier import Classifier
 from model.features import Pooling
@@ -17,6 +16,7 @@ from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations
+from model.units.trace import trace
 
 POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: v.max(0)}
 POOLS["min"] = lambda v: v.min(0)
