@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .errors import InputError, is_whole
 from .language_model import LanguageModel, ModelConfig, Weights
-from .state import State
+from .state import State, summation_dtype
 from .text.ragged import Batch, ragged_batches
 
 StateName = Literal["cell", "hidden"]
@@ -146,7 +146,7 @@ class Pool:
     def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
         self.pooling = pooling
         # A mean in fp32 would stop growing after some millions of bytes.
-        dtype = torch.float64 if pooling == "mean" else torch.float32
+        dtype = summation_dtype(device) if pooling == "mean" else torch.float32
         self._values = torch.zeros(rows, size, dtype=dtype, device=device)
         self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
         self._begun = False
@@ -181,7 +181,7 @@ class Costs:
         self._sequences = sequences  # the longest first
         nats = -F.log_softmax(b_out, dim=0)  # [V]: the zero state predicts by the bias alone
         first = [float(nats[s[0]]) if len(s) else 0.0 for s in sequences]
-        self._nats = torch.tensor(first, dtype=torch.float64, device=b_out.device)
+        self._nats = torch.tensor(first, dtype=summation_dtype(b_out.device), device=b_out.device)
 
     def add(self, logits: Tensor, start: int) -> None:
         """Take the logits [T, active, V] after symbol `start` of each row and T - 1 more."""
@@ -196,11 +196,11 @@ class Costs:
             ignore_index=NO_TARGET,
             reduction="none",
         )
-        self._nats[:active] += each.view(T, active).sum(0, dtype=torch.float64)
+        self._nats[:active] += each.view(T, active).sum(0, dtype=self._nats.dtype)
 
     def bits(self) -> np.ndarray:
         """Return float64 [rows]."""
-        return (self._nats / math.log(2)).cpu().numpy()
+        return (self._nats.cpu().double() / math.log(2)).numpy()
 
 
 class Readings(NamedTuple):

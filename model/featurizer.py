@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from .errors import InputError
 from .features import FeatureKind, Pooling, StateName, features_in_order
 from .files.weights import LoadedModel, load_model
+from .reading.progress import Progress
 from .text.profiles import checked_texts
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -40,7 +41,9 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     precision : "fp32", "bf16" or "fp16"
         Dtype of the products, whatever the model was trained in.
     device : str
-        Where the model runs: "cpu", or "cuda" where torch sees a GPU.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest that is there.
+    show_progress : bool
+        Tell on stderr how far reading is.
 
     Memory grows with the bytes of the texts, not with bytes times units.
     Pickled, it holds the weights. Raises InputError for what it cannot use.
@@ -56,7 +59,8 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         tanh: bool = False,
         units: Sequence[int] | None = None,
         precision: Literal["fp32", "bf16", "fp16"] = "fp32",
-        device: str = "cpu",
+        device: str = "auto",
+        show_progress: bool = False,
     ):
         self.model = model
         self.state = state
@@ -67,6 +71,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         self.units = units
         self.precision = precision
         self.device = device
+        self.show_progress = show_progress
 
     @classmethod
     def from_pretrained(
@@ -75,7 +80,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         """Load a model and return a featurizer that is ready to transform."""
         return cls(name_or_dir, **parameters).fit()
 
-    def fit(self, texts: object = None, labels: object = None) -> "SentimentFeaturizer":
+    def fit(self, texts: object = None, y: object = None) -> "SentimentFeaturizer":
         """Load the model; the texts are not looked at."""
         if self.precision not in DTYPES:
             raise InputError(f"precision is {self.precision!r}; known: {', '.join(DTYPES)}")
@@ -92,9 +97,15 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             self.fit()
         loaded: LoadedModel = self.loaded_
         sequences = [loaded.tokens(text) for text in given]
-        return features_in_order(
-            loaded.model, sequences, kind=self._kind(), batch_size=self.batch_size
-        )
+        size = sum(map(len, sequences))
+        with Progress("featurize", size, shown=self.show_progress) as progress:
+            return features_in_order(
+                loaded.model,
+                sequences,
+                kind=self._kind(),
+                batch_size=self.batch_size,
+                advance=progress.advance,
+            )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return unit0 ... unit{H-1}; layer0_unit0 of several layers, mean_unit0 of poolings."""
@@ -119,6 +130,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
+        tags.transformer_tags.preserves_dtype = []  # features are float32, whatever comes in
         tags.requires_fit = False
         tags.no_validation = True
         return tags

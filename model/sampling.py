@@ -110,7 +110,7 @@ class Reader:
     @torch.inference_mode()
     def logits(self) -> np.ndarray:
         """Return the logits of the next symbol, float64 [B, V]."""
-        logits = self.model.decode(self.state.h[-1], self.weights).double().cpu().numpy()
+        logits = self.model.decode(self.state.h[-1], self.weights).cpu().double().numpy()
         if not np.isfinite(logits).all():
             raise InputError("the model predicts NaN or infinity: its weights are damaged")
         return logits

@@ -10,7 +10,7 @@ python scripts/classify.py --model runs/stars --text "I like it."
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import command
 
@@ -55,8 +55,8 @@ class Options(FinetuningConfig):
     """Go on where the same command was interrupted."""
     save_minutes: float = 10.0
     """Minutes between checkpoints within an epoch; there is one after every epoch as well."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """auto: a GPU where there is one."""
+    device: str = "auto"
+    """Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest of them that is there."""
 
 
 def main() -> int:
@@ -64,8 +64,8 @@ def main() -> int:
 
     import torch
 
+    from model.files.devices import choose_device
     from model.files.weights import load_model
-    from training.parallel.distributed import choose_device
     from training.runs.signals import StopRequest
     from transfer.finetuning.experiment import run_finetuning
 

@@ -6,7 +6,7 @@ python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --t
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import command
 
@@ -41,8 +41,8 @@ class Options:
     """Seeds the regressions and the untrained baseline."""
     untrained: int = 1
     """Seeds of the untrained baseline; each reads all the texts once more."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where the model runs."""
+    device: str = "auto"
+    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest of them that is there."""
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
 LAZY = {
     "model/featurizer.py": {"sklearn"},
+    "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/fused/cuda/triton_kernels.py": {"triton"},
     "model/files/hub.py": {"huggingface_hub"},
     "model/text/subwords.py": {"sentencepiece"},

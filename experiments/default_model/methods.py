@@ -45,7 +45,7 @@ class Shipped:
     def __init__(self, name: str, texts: Path | None):
         self.classifier = SentimentClassifier.from_pretrained(name)
         self.megabytes = folder_megabytes(find_model(name))
-        self.settings = {"folder": find_model(name).name, "unsure": list(self.classifier.unsure)}
+        self.settings = {"folder": find_model(name).name, "unsure": list(self.classifier.unsure_)}
 
     def tell(self, texts: Sequence[str]) -> Told:
         found = self.classifier.read(texts)

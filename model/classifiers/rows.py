@@ -85,7 +85,7 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
     """Return the names of what is added to a row."""
     from .stars import StarsClassifier
 
-    fitted = classifier.classifier
+    fitted = classifier.fitted
     each = [] if fitted.is_binary else [f"probability_{name}" for name in classifier.classes]
     always = ["bits_per_character", "unfamiliar"]
     if fitted.is_multilabel:
@@ -136,11 +136,11 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
         told[name] = None if values is None else values[row].item()
     for name, probability in zip(classifier.classes, probabilities, strict=True):
         told[f"probability_{name}"] = probability
-    if classifier.classifier.is_multilabel:
+    if classifier.fitted.is_multilabel:
         told["labels"] = [n for n, c in zip(classifier.classes, choice, strict=True) if c]
     else:
         told["label"] = classifier.classes[choice]
-        told["probability"] = probabilities[1 if classifier.classifier.is_binary else choice]
+        told["probability"] = probabilities[1 if classifier.fitted.is_binary else choice]
     return told
 
 

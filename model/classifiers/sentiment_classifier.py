@@ -1,6 +1,7 @@
 """A model with the classifier fitted on it: texts to labels, probabilities, neuron values."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ import torch
 from ..errors import InputError
 from ..features import features_in_order, read_in_order
 from ..files.weights import LoadedModel, load_model
+from ..language_model import Weights
+from ..reading.progress import Progress
 from ..text.profiles import checked_texts
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
 from .fitted import Fitted, find_classifier, load_fitted
@@ -31,27 +34,54 @@ class Verdicts(NamedTuple):
 
 
 class SentimentClassifier:
-    """Logistic regression, or fine-tuned heads, on what a model has read, in fp32 on the CPU.
+    """Logistic regression, or fine-tuned heads, on what a model has read, in fp32.
 
     Texts are a list of strings; results are in their order, and independent of `batch_size`.
+    It is a classifier as scikit-learn's are, and needs scikit-learn only where that asks.
+
+    Parameters
+    ----------
+    model : str, path or LoadedModel
+        A model directory, a run directory, the name of a shipped model, or a model.
+    classifier : str, path, a fitted classifier, or None
+        The folder that scripts/transfer.py wrote, or its `classifier/`; None: the one that travels
+        with the model, or a run's own `transfer/`.
+    threshold : float or None
+        Instead of the classifier's own, for two classes.
+    unsure : two floats or None
+        Instead of the classifier's own, for two classes: a text whose probability of the positive
+        one lies between these two, ends included, is unsure.
+    batch_size : int
+        Texts read together. It changes the speed, not the results.
+    device : str
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest that is there.
+    show_progress : bool
+        Tell on stderr how far reading is.
+
+    Raises InputError where there is no classifier, or one of another model.
     """
+
+    advance: Callable[[int], object] | None = None
+    """Told how many bytes have been read, for a progress bar of one's own."""
 
     def __init__(
         self,
-        loaded: LoadedModel,
-        classifier: Fitted,
+        model: str | Path | LoadedModel = "default",
+        classifier: str | Path | Fitted | None = None,
         *,
+        threshold: float | None = None,
         unsure: tuple[float, float] | None = None,
         batch_size: int = 128,
-        advance: Callable[[int], object] | None = None,
+        device: str = "auto",
+        show_progress: bool = False,
     ):
-        self.loaded = loaded
+        self.model = model
         self.classifier = classifier
-        self.unsure = classifier.unsure if unsure is None else checked_between(unsure)
+        self.threshold = threshold
+        self.unsure = unsure
         self.batch_size = batch_size
-        self.advance = advance
-        with torch.inference_mode():
-            self._weights = loaded.model.fold()  # once: a stream comes a few texts at a time
+        self.device = device
+        self.show_progress = show_progress
 
     @classmethod
     def from_pretrained(
@@ -59,71 +89,109 @@ class SentimentClassifier:
         name_or_dir: str | Path = "default",
         classifier: str | Path | None = None,
         *,
-        threshold: float | None = None,
-        unsure: tuple[float, float] | None = None,
-        batch_size: int = 128,
-        device: str = "cpu",
         advance: Callable[[int], object] | None = None,
+        **parameters: Any,
     ) -> "SentimentClassifier":
-        """Load a model and a classifier.
+        """Load a model and its classifier, ready to predict; parameters as the class has them.
 
-        classifier: the folder that scripts/transfer.py wrote, or its `classifier/`; absent, the one
-        that travels with the model, or a run's own `transfer/`.
-        threshold: instead of the classifier's own, for two classes.
-        unsure: instead of the classifier's own, for two classes: a text whose probability of the
-            positive one lies between these two, ends included, is unsure.
-        device: where the model runs, "cpu" or "cuda".
-        advance: told how many bytes have been read, for a progress bar.
-        Raises InputError where there is no classifier, or one of another model.
+        advance: told how many bytes have been read, for a progress bar of one's own.
         """
-        loaded = load_model(name_or_dir, compute_dtype=torch.float32, device=device)
-        folder = find_classifier(loaded, classifier)
-        if folder is None:
-            raise InputError(
-                f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit "
-                f"one and name it with --classifier: {_how_to_fit(loaded)}"
-            )
-        mend = f"name that model, or fit one on this: {_how_to_fit(loaded)}"
-        found = load_fitted(loaded, folder, mend)
-        for name, value in (("threshold", threshold), ("unsure", unsure)):
+        found = cls(name_or_dir, classifier, **parameters).fit()
+        if advance is not None:
+            found.advance = advance
+        return found
+
+    def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
+        """Load the model and its classifier, which nothing is added to; texts are not looked at.
+
+        y: labels, by which the classes are called from here on, where they are numbers, as many
+        different ones as there are classes: in their order. Raises InputError for other labels.
+        """
+        given = self.model
+        loaded = given if isinstance(given, LoadedModel) else self._load(given)
+        fitted = self._fitted(loaded)
+        self.classes_ = named_classes(fitted.classes, y)
+        self.unsure_ = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        self.loaded_, self.fitted_ = loaded, fitted
+        self._weights = _folded(loaded)
+        return self
+
+    def _load(self, name_or_dir: str | Path) -> LoadedModel:
+        return load_model(name_or_dir, compute_dtype=torch.float32, device=self.device)
+
+    def _fitted(self, loaded: LoadedModel) -> Fitted:
+        given = self.classifier
+        if given is None or isinstance(given, str | Path):
+            folder = find_classifier(loaded, given)
+            if folder is None:
+                raise InputError(
+                    f"{given or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit "
+                    f"one and name it with --classifier: {_how_to_fit(loaded)}"
+                )
+            mend = f"name that model, or fit one on this: {_how_to_fit(loaded)}"
+            found = load_fitted(loaded, folder, mend)
+        else:
+            folder, found = loaded.folder, given
+        for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
             if value is not None and not found.is_binary:
                 how = "each has its own" if found.is_multilabel else "the likeliest is taken"
                 raise InputError(
                     f"{name} {value}: {folder} tells {len(found.classes)} classes, {how}; "
                     "a threshold is for two"
                 )
-        if threshold is not None:
-            found = found.with_threshold(checked_threshold(threshold))
-        return cls(loaded, found, unsure=unsure, batch_size=batch_size, advance=advance)
+        if self.threshold is None:
+            return found
+        return found.with_threshold(checked_threshold(self.threshold))
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model, loaded when it is first asked for."""
+        if not hasattr(self, "loaded_"):
+            self.fit()
+        return self.loaded_
+
+    @property
+    def fitted(self) -> Fitted:
+        """The classifier on its features, loaded when it is first asked for."""
+        if not hasattr(self, "fitted_"):
+            self.fit()
+        return self.fitted_
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The labels, in the order of the columns of `predict_proba`."""
-        return self.classifier.classes
+        return self.fitted.classes
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text, str [N]; of several labels each, int64 [N, C], 0 or 1."""
-        probabilities = self.classifier.probabilities(self._features(texts))
-        choices = self.classifier.choose(probabilities)
-        return choices if self.classifier.is_multilabel else np.array(self.classes)[choices]
+        """Return a label per text, str [N] unless `fit` was told others; of several labels each,
+        int64 [N, C], 0 or 1.
+        """
+        probabilities = self.fitted.probabilities(self._features(texts))
+        choices = self.fitted.choose(probabilities)
+        return choices if self.fitted.is_multilabel else self.classes_[choices]
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the probability of each class, float64 [N, C].
 
         A row sums to 1 unless a text may have several labels.
         """
-        return self._of_each_class(self.classifier.probabilities(self._features(texts)))
+        return self._of_each_class(self.fitted.probabilities(self._features(texts)))
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
-        return self.classifier.decide(self._features(texts))
+        return self.fitted.decide(self._features(texts))
+
+    def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy: the share of texts all of whose labels y are right."""
+        right = np.asarray(y) == self.predict(texts)
+        return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the unit of largest weight after each text, float32 [N].
 
         Raises InputError for fine-tuned heads, which lean on no single unit.
         """
-        column = self.classifier.neuron_column
+        column = self.fitted.neuron_column
         if column is None:
             raise InputError(f"{self.loaded.folder}: fine-tuned heads lean on no single unit")
         return self._features(texts)[:, column]
@@ -131,14 +199,12 @@ class SentimentClassifier:
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return all of it from reading the texts once."""
         given = checked_texts(texts)
-        features, bits = read_in_order(
-            self.loaded.model, list(map(self.loaded.tokens, given)), **self._options()
-        )
+        features, bits = self._read(read_in_order, given)
         characters = np.array([len(self.loaded.profile.encode(text)) for text in given])
-        probabilities = self.classifier.probabilities(features)
-        column = self.classifier.neuron_column
+        probabilities = self.fitted.probabilities(features)
+        column = self.fitted.neuron_column
         return Verdicts(
-            choices=self.classifier.choose(probabilities),
+            choices=self.fitted.choose(probabilities),
             probabilities=self._of_each_class(probabilities),
             neuron=None if column is None else features[:, column],
             stars=self._stars(features),
@@ -148,40 +214,113 @@ class SentimentClassifier:
         )
 
     def _stars(self, features: np.ndarray) -> np.ndarray | None:
-        if not isinstance(self.classifier, StarsClassifier):
-            return None
-        return self.classifier.stars(features)
+        return self.fitted.stars(features) if isinstance(self.fitted, StarsClassifier) else None
 
     def _of_each_class(self, probabilities: np.ndarray) -> np.ndarray:
-        if not self.classifier.is_binary:
+        if not self.fitted.is_binary:
             return probabilities
         return np.stack([1 - probabilities, probabilities], axis=1)
 
     def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
-        if not self.classifier.is_binary:
+        if not self.fitted.is_binary:
             return None
-        low, high = self.unsure
+        low, high = self.unsure_
         return (low <= probabilities) & (probabilities <= high)
 
     def _unfamiliar(self, texts: list[str], bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
         clean = self.loaded.profile.clean
         sizes = np.array([len(clean(text).encode(errors="replace")) for text in texts])
-        familiarity = self.classifier.familiarity
+        familiarity = self.fitted.familiarity
         if familiarity is None:
             return sizes < SHORTEST
         return (sizes < SHORTEST) | ~familiarity.admits(bits, characters)
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
-        sequences = [self.loaded.tokens(text) for text in checked_texts(texts)]
-        return features_in_order(self.loaded.model, sequences, **self._options())
+        return self._read(features_in_order, checked_texts(texts))
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "kind": self.classifier.kind,
-            "batch_size": self.batch_size,
-            "weights": self._weights,
-            "advance": self.advance,
-        }
+    def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:
+        """Return what `read` makes of the texts: features, or features and bits."""
+        sequences = list(map(self.loaded.tokens, texts))
+        size = sum(map(len, sequences))
+        with Progress("classify", size, shown=self.show_progress) as progress:
+            return read(
+                self.loaded.model,
+                sequences,
+                kind=self.fitted.kind,
+                batch_size=self.batch_size,
+                weights=self._weights,
+                advance=self.advance or progress.advance,
+            )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def set_params(self, **parameters: Any) -> "SentimentClassifier":
+        """Change parameters; `fit` follows them. Raises ValueError for an unknown one."""
+        for name, value in parameters.items():
+            if name not in PARAMETERS:
+                raise ValueError(f"invalid parameter {name!r}; there are {', '.join(PARAMETERS)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "fitted_"):
+            return f"SentimentClassifier({str(self.model)!r})"
+        unit = "" if self.fitted.neuron is None else f", unit {self.fitted.neuron}"
+        return f"SentimentClassifier({', '.join(map(str, self.classes_))}{unit}, {self.loaded!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_weights"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "loaded_" in state:
+            self._weights = _folded(self.loaded_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "loaded_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        more_than_two = hasattr(self, "classes_") and len(self.classes_) > 2
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            # Nothing is learned from labels, so that its classes stay those it came with.
+            classifier_tags=ClassifierTags(poor_score=True, multi_class=more_than_two),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+            requires_fit=False,
+            no_validation=True,
+        )
+
+
+PARAMETERS = tuple(signature(SentimentClassifier).parameters)
+
+
+def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
+    """Return what the classes are called: by their names, or by the numbers that labels are.
+
+    Raises InputError for labels of which these could not be the classes.
+    """
+    given = None if labels is None else np.asarray(labels)
+    if given is None or given.ndim != 1:  # of several labels each, or of none
+        return np.array(classes)
+    found = np.unique(given)
+    if found.dtype.kind in "biuf" and len(found) == len(classes):
+        return found
+    if set(map(str, found)) <= set(classes):
+        return np.array(classes)
+    raise InputError(
+        f"the labels are {', '.join(map(str, found[:5]))}, the classifier's classes "
+        f"{', '.join(classes)}; name them so, or as so many numbers in their order"
+    )
+
+
+@torch.inference_mode()
+def _folded(loaded: LoadedModel) -> Weights:
+    return loaded.model.fold()  # once: a stream comes a few texts at a time
 
 
 def _how_to_fit(loaded: LoadedModel) -> str:

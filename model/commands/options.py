@@ -16,7 +16,9 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
     )
     if device:
         parser.add_argument(
-            "--device", choices=("cpu", "cuda"), default="cpu", help="where it runs"
+            "--device",
+            default="auto",
+            help="where it runs: cpu, cuda, cuda:1, mps; auto: the fastest of them that is there",
         )
 
 

@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from .devices import choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, hold_finite, hold_shapes
 from .shipped import CONFIG_FILE, find_model
@@ -45,6 +46,14 @@ class LoadedModel:
     def tokens(self, text: str) -> np.ndarray:
         """Return a text as the model reads it, framed by its profile: symbols [n]."""
         return self.tokenizer.encode(self.profile.encode(text))
+
+    def __repr__(self) -> str:
+        config = self.model.config
+        device = self.model.embedding.weight.device
+        return (
+            f"LoadedModel({str(self.folder)!r}: {config.cell} of {config.hidden_size:,} units in "
+            f"{config.layers} layers, text profile {self.profile.name!r}, on {device})"
+        )
 
 
 def save_model(
@@ -92,11 +101,11 @@ def load_model(
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
+    device: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest of them that is there.
     Shapes are held against the description before any memory is taken. Raises InputError for
     whatever is missing, damaged, or of a newer format; never looks anywhere but on this disk.
     """
-    if device != "cpu" and not torch.cuda.is_available():
-        raise InputError(f"device {device}: torch sees no GPU; use cpu")
+    chosen = choose_device(device)
     folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE
     description = read_json(path)
@@ -113,7 +122,7 @@ def load_model(
     tensors = _load_weights(folder / WEIGHTS_FILE, expected, quantized)
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     expected.load_state_dict(weights, assign=True)
-    model = expected.to(device).eval()
+    model = expected.to(chosen).eval()
     return LoadedModel(model, profile, folder, provenance, tokenizer)
 
 

@@ -96,7 +96,7 @@ def liveliest_units(
     mean = torch.zeros(model.config.hidden_size, dtype=torch.float64)
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean
     for moment in moments(model, sequences, state=state, layer=layer):
-        values = moment.values.double().cpu()  # [active, H]
+        values = moment.values.cpu().double()  # [active, H]
         # Chan et al. 1979: two sets' moments from each one's own, with no cancellation.
         added, batch_mean = len(values), values.mean(dim=0)
         difference = batch_mean - mean

@@ -21,6 +21,7 @@ import torch.distributed.nn
 from torch import Tensor
 
 from model.errors import InputError
+from model.files.devices import reason_against
 from model.fused.cores import usable_cores
 
 from ..runs.signals import TEMPORARY_FAILURE
@@ -272,8 +273,8 @@ def choose_device(device: Device, local_rank: int = 0) -> torch.device:
     A process may see all GPUs of its machine, or a part that is its own, as Slurm's
     --gpus-per-task has it: that no two ranks have the same one is checked where they meet.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("train.device is cuda, but torch sees no GPU; use auto or cpu")
+    if device == "cuda" and (reason := reason_against(torch.device(device))):
+        raise InputError(f"train.device is cuda: {reason}; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     chosen = torch.device("cuda", local_rank % torch.cuda.device_count())

@@ -122,14 +122,14 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
     strict = replace(fitted(folder), threshold=1.0)
     save_classifier(tmp_path / "run" / "transfer" / "classifier", strict)
     found = SentimentClassifier.from_pretrained(tmp_path / "run")
-    assert found.classifier.threshold == 1.0
+    assert found.fitted.threshold == 1.0
     named = SentimentClassifier.from_pretrained(folder, tmp_path / "run")
-    assert named.classifier.threshold == 1.0
+    assert named.fitted.threshold == 1.0
     with pytest.raises(InputError, match=r"transfer': holds a classifier; .*--classifier"):
         load_model(tmp_path / "run" / "transfer")
     save_classifier(tmp_path / "run" / "model" / "classifier", fitted(folder))
     nearer = SentimentClassifier.from_pretrained(tmp_path / "run")
-    assert nearer.classifier.threshold == 0.5
+    assert nearer.fitted.threshold == 0.5
 
 
 @pytest.mark.parametrize("given", [None, "nowhere"])

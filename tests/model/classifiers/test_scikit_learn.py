@@ -1,0 +1,146 @@
+"""The classifier among scikit-learn's own tools, and both under scikit-learn's own checks."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted
+
+from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model.classifiers.classifier import Classifier, save_classifier
+from model.errors import InputError
+from model.files.weights import load_model, model_digest
+from model.reading import progress
+from model.text.profiles import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 9, "ça marche", "bad\nnews", "so so"]
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model directory with a classifier inside, whose log-odds are both signs on TEXTS."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    digest = model_digest(load_model(tmp_path / "model").model)
+    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
+    features = SentimentFeaturizer.from_pretrained(tmp_path / "model").transform(TEXTS)
+    centre = -float(np.median(features @ weights))
+    fitted = Classifier(weights, centre, ("bad", "good"), 4, 1, digest)
+    save_classifier(tmp_path / "model" / "classifier", fitted)
+    return tmp_path / "model"
+
+
+def as_texts(X):
+    """Return rows of numbers as texts: the checks know no other input."""
+    return [" ".join(map(str, row)) for row in np.asarray(X)]
+
+
+def of_rows(tags):
+    """Return the tags of an estimator that takes rows of numbers."""
+    tags.input_tags.string = tags.input_tags.one_d_array = False
+    tags.input_tags.two_d_array = True
+    return tags
+
+
+class ClassifierOfRows(SentimentClassifier):
+    def _features(self, texts):
+        return super()._features(as_texts(texts))
+
+    def __sklearn_tags__(self):
+        return of_rows(super().__sklearn_tags__())
+
+
+class FeaturizerOfRows(SentimentFeaturizer):
+    def transform(self, texts):
+        return super().transform(as_texts(texts))
+
+    def __sklearn_tags__(self):
+        return of_rows(super().__sklearn_tags__())
+
+
+NO_SPARSE_TEXT = "a text is never a sparse matrix"
+NOT_LEARNED = "nothing is learned from labels: the classes are those that the classifier came with"
+CANNOT_APPLY = {
+    ClassifierOfRows: {
+        "check_estimator_sparse_tag": NO_SPARSE_TEXT,
+        "check_estimator_sparse_array": NO_SPARSE_TEXT,
+        "check_estimator_sparse_matrix": NO_SPARSE_TEXT,
+        "check_classifiers_one_label": NOT_LEARNED,
+        "check_classifiers_classes": NOT_LEARNED,  # it names them one and two
+        "check_classifier_not_supporting_multiclass": "its words are scikit-learn's own",
+        "check_fit2d_1sample": NOT_LEARNED,
+    },
+    FeaturizerOfRows: {"check_estimator_sparse_tag": NO_SPARSE_TEXT},
+}
+
+
+@pytest.mark.parametrize("estimator", CANNOT_APPLY)
+def test_the_checks_of_scikit_learn_pass(estimator, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it inherits nothing, and what the checks provoke
+        found = check_estimator(
+            estimator(folder),
+            expected_failed_checks=CANNOT_APPLY[estimator],
+            on_skip=None,
+        )
+    passed = [check for check in found if check["status"] == "passed"]
+    assert len(passed) >= 30
+    failed = {check["check_name"] for check in found if check["status"] == "xfail"}
+    assert failed == CANNOT_APPLY[estimator].keys()
+
+
+def test_it_is_a_classifier(folder):
+    classifier = SentimentClassifier(folder, batch_size=3)
+    assert is_classifier(classifier)
+    copy = clone(classifier).set_params(threshold=0.0)
+    assert (classifier.threshold, copy.threshold, copy.batch_size) == (None, 0.0, 3)
+    check_is_fitted(classifier.fit(TEXTS))
+    assert classifier.classes_.tolist() == ["bad", "good"]
+    assert set(copy.predict(TEXTS)) == {"good"}
+    labels = classifier.predict(TEXTS)
+    assert classifier.score(TEXTS, labels) == 1
+    assert classifier.score(TEXTS, ["good"] * 6, [1, 1, 0, 0, 0, 0]) in (0, 0.5, 1)
+    restored = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(restored.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
+    with pytest.raises(ValueError, match="invalid parameter 'tanh'"):
+        classifier.set_params(tanh=True)
+
+
+def test_numbers_take_the_place_of_its_classes(folder):
+    names, numbers = SentimentClassifier(folder).predict(TEXTS), [0, 1]
+    told = SentimentClassifier(folder).fit(TEXTS, [1, 0, 1, 1, 0, 0])
+    assert told.classes_.tolist() == numbers
+    np.testing.assert_array_equal(told.predict(TEXTS), names == "good")
+    with pytest.raises(InputError, match=r"labels are neg, pos.*classes bad, good"):
+        SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
+
+
+def test_it_goes_through_a_pipeline_and_is_calibrated(folder):
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, SentimentClassifier(folder))
+    labels = SentimentClassifier(folder).predict([text.lower() for text in TEXTS])
+    scores = cross_val_score(pipeline, TEXTS, labels, cv=2, error_score="raise")
+    assert scores.tolist() == [1, 1]
+    calibrated = CalibratedClassifierCV(SentimentClassifier(folder), cv=2).fit(TEXTS, labels)
+    odds = SentimentClassifier(folder).decision_function(TEXTS)
+    told = calibrated.predict_proba(TEXTS)[:, 1]
+    assert np.argsort(told).tolist() == np.argsort(odds).tolist()
+
+
+def test_it_says_what_it_is_and_how_far(folder, capfd, monkeypatch):
+    classifier = SentimentClassifier(folder, show_progress=True)
+    assert repr(classifier) == f"SentimentClassifier({str(folder)!r})"
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    classifier.predict(["good"] * 200)
+    assert "classify:" in capfd.readouterr().err
+    shown = repr(classifier)
+    for words in ("bad, good, unit 4", "mlstm of 12 units", "'openai'", "on cpu"):
+        assert words in shown
+    SentimentClassifier(folder).predict(["good"] * 200)
+    assert capfd.readouterr().err == ""
