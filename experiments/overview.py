@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from data_utils.published_sets.registry import SETS
-from experiments.reproduction.table import ROWS, number, percent
+from data_utils.published_sets.registry import SETS, Published
+from data_utils.published_sets.registry import Row as SetRow
+from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulation.report import LARGEST
 from experiments.scaling.emulation.results import Results, Row, scaling_of
 from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
@@ -77,9 +78,10 @@ def sentiment() -> list[Cells]:
         [
             "SST, fine-tuned from the model without labels",
             "",
-            percent(tuned["learned"]),
+            in_words(tuned["learned"]),
             f"{named(read_json(FINETUNING.with_name('sst_learned.json')), PLAIN)}; "
-            f"frozen {percent(tuned['frozen'])}, without pretraining {percent(tuned['untrained'])}",
+            f"frozen {in_words(tuned['frozen'])}, "
+            f"without pretraining {in_words(tuned['untrained'])}",
         ],
         *(row for name in SETS if name != "sst" for row in transfer(name)),
     ]
@@ -89,28 +91,31 @@ def transfer(task: str) -> Iterator[Cells]:
     """Yield the rows of a set that the first page shows."""
     entry = SETS[task]
     for row in entry.first_page:
-        words = [entry.first_page_title or entry.title, *[ROWS[row]] * (len(entry.rows) > 1)]
+        words = [entry.first_page_title or entry.title, *[row.title] * (len(entry.rows) > 1)]
         yield [", ".join(words), published(task, row), *measured(task, row)]
 
 
-def published(task: str, row: str) -> str:
+def published(task: str, row: SetRow) -> str:
     """Return the published values of a row by units, in per cent; one value for a size."""
-    found: dict[int, float] = {}
+    found: dict[int, Published] = {}
     for entry in SETS[task].published:
-        if entry.row == row and entry.units in (1024, 4096):
-            found[entry.units] = entry.value
+        if entry.row == row.name and entry.units in (1024, 4096):
+            found[entry.units] = entry
     return ", ".join(
-        f"{100 * value:.1f} ({units:,} units)" for units, value in sorted(found.items())
+        f"{100 * value.value:.1f} ({units:,} units{', unchecked' * value.unchecked})"
+        for units, value in sorted(found.items())
     )
 
 
-def measured(task: str, row: str) -> tuple[str, str]:
+def measured(task: str, row: SetRow) -> tuple[str, str]:
     """Return what the model without labels has, and what it is held against."""
     result = read_json(REPRODUCTION / f"{task}.json")
-    baselines = [f"TF-IDF {100 * number(result['tfidf'])['value']:.1f}"]
-    if row == "all_units" and "untrained" in result:
-        baselines.append(f"untrained {100 * number(result['untrained'])['value']:.1f}")
-    return percent(number(result[row])), f"{named(result, PLAIN)}, frozen; {', '.join(baselines)}"
+    baselines = [f"TF-IDF {100 * number(result['tfidf'], row.measure)['value']:.1f}"]
+    if row.of == "all_units" and "untrained" in result:
+        untrained = number(result["untrained"], row.measure)["value"]
+        baselines.append(f"untrained {100 * untrained:.1f}")
+    ours = in_words(number(result[row.of], row.measure), row.measure)
+    return ours, f"{named(result, PLAIN)}, frozen; {', '.join(baselines)}"
 
 
 def scaling() -> list[Cells]:

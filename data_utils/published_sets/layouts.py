@@ -1,14 +1,40 @@
 """The files that published sets come in, read to parts: LabelledSets, one after the other."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from model.errors import InputError
+from model.reading.inputs import LONGEST_RECORD
+
 from ..labelled import LabelledSet, read_labelled_sets
 from ..multilabel import read_label_columns
+
+
+@dataclass(frozen=True)
+class PairSet(LabelledSet):
+    """Pairs of texts, of which `texts` are the first ones; labels: a class each, or a score."""
+
+    second: list[str] = field(default_factory=list)
+
+    def subset(self, rows: np.ndarray) -> "PairSet":
+        """Return the pairs of these indices."""
+        texts, second = ([side[row] for row in rows] for side in (self.texts, self.second))
+        return PairSet(texts, self.labels[rows], self.classes, second)
+
+
+def joined(parts: Sequence[LabelledSet]) -> LabelledSet:
+    """Return sets of one kind, one after the other."""
+    texts = [text for part in parts for text in part.texts]
+    whole = replace(parts[0], texts=texts, labels=np.concatenate([p.labels for p in parts]))
+    if not isinstance(whole, PairSet):
+        return whole
+    pairs = [part for part in parts if isinstance(part, PairSet)]
+    return replace(whole, second=[text for part in pairs for text in part.second])
 
 
 class Layout(Protocol):
@@ -67,3 +93,90 @@ class ClassFiles:
         except UnicodeDecodeError:
             text = content.decode(self.encoding, errors="replace")
         return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+@dataclass(frozen=True)
+class StarTables:
+    """A CSV file for each part, without a header: the label, 1 and up, and the text."""
+
+    files: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
+        """Read the parts; a backslash and an n in a text are the end of a line."""
+        return [self._read(path) for path in paths]
+
+    def _read(self, path: Path) -> LabelledSet:
+        known = {str(place + 1): place for place in range(len(self.classes))}
+        texts, labels = [], []
+        for number, row in enumerate(_csv_rows(path), start=1):
+            if len(row) != 2 or row[0] not in known:
+                expected = f"a label from 1 to {len(known)} and a text"
+                raise InputError(f"{path}, row {number}: expected {expected}")
+            labels.append(known[row[0]])
+            texts.append(row[1].replace("\\n", "\n"))
+        return LabelledSet(texts, np.array(labels, dtype=np.int64), self.classes)
+
+
+def _csv_rows(path: Path) -> Iterator[list[str]]:
+    csv.field_size_limit(LONGEST_RECORD)  # Python's own is 128 KiB
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        try:
+            yield from csv.reader(file)
+        except csv.Error as error:
+            raise InputError(f"{path}: damaged ({error})") from error
+
+
+@dataclass(frozen=True)
+class PairTables:
+    """A table for each part, columns apart by tabs below a header: two texts and a label.
+
+    Quotes in it are part of the text.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, str, str]  # of the first text, the second, the label
+    label: Callable[[str], float]  # ValueError for what is none
+    classes: tuple[str, ...] = ()  # none where the label is a score
+
+    def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
+        """Read the parts."""
+        return [self._read(path) for path in paths]
+
+    def _read(self, path: Path) -> PairSet:
+        head, *rows = (
+            path.read_text(encoding="utf-8-sig", errors="replace").rstrip("\n").split("\n")
+        )
+        names = head.strip("\r").split("\t")
+        if missing := set(self.columns) - set(names):
+            raise InputError(f"{path}: no column {sorted(missing)[0]!r}; present: {names}")
+        places = [names.index(name) for name in self.columns]
+        cells = [self._cells(row, places, f"{path}, row {n}") for n, row in enumerate(rows, 2)]
+        first, second, labels = zip(*cells, strict=True) if cells else ((), (), ())
+        kind = np.int64 if self.classes else np.float64
+        return PairSet(list(first), np.array(labels, dtype=kind), self.classes, list(second))
+
+    def _cells(self, row: str, places: Sequence[int], where: str) -> tuple[str, str, float]:
+        cells = row.strip("\r").split("\t")
+        if len(cells) <= max(places):
+            raise InputError(f"{where}: {len(cells)} columns, fewer than the header says")
+        first, second, label = (cells[place].strip() for place in places)
+        try:
+            return first, second, self.label(label)
+        except ValueError as error:
+            raise InputError(f"{where}: {label!r} is no {self.columns[2]}; {error}") from error
+
+
+def zero_or_one(word: str) -> float:
+    """Return the class that a word is."""
+    if word not in ("0", "1"):
+        raise ValueError("it is 0 or 1")
+    return int(word)
+
+
+def relatedness(word: str) -> float:
+    """Return the score that a word is."""
+    score = float(word)
+    if not 1 <= score <= 5:
+        raise ValueError("it is between 1 and 5")
+    return score

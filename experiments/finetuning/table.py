@@ -25,8 +25,8 @@ HERE = Path(__file__).resolve().parent
 WAYS = ("constant", "bag_of_words", *variants_of(1, 0))
 TITLES = {name: f"{entry.title}, {entry.tested_on}" for name, entry in TASKS.items()}
 MEASURES = {
-    "accuracy": {"accuracy": "accuracy", "f1_macro": "macro F1"},
-    "plutchik_f1": {
+    "classes": {"accuracy": "accuracy", "f1_macro": "macro F1"},
+    "emotions": {
         "f1_plutchik": "F1, mean of 8 emotions",
         "f1_micro": "micro F1",
         "f1_macro": "macro F1",
@@ -78,7 +78,7 @@ def measured(folder: Path) -> dict[str, Scores]:
 def as_markdown(found: dict[str, Scores]) -> str:
     """Return the tables of all tasks, below what the model is."""
     parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
-    for task in (name for name in found if TASKS[name].measure == "plutchik_f1"):
+    for task in (name for name in found if TASKS[name].kind == "emotions"):
         parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
     return "\n".join([*about(found), *parts, NOTES])
 
@@ -151,7 +151,7 @@ def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
     """Return the spread over seeds, Matthews's coefficient, the epoch kept and the minutes."""
     measured = [seed["test"][next(iter(measures_of(task)))] for seed in seeds]
     spread = f": {percent(min(measured))} to {percent(max(measured))}" if len(seeds) > 1 else ""
-    correlation = mean_of(seeds, "mcc" if TASKS[task].measure == "accuracy" else "mcc_macro")
+    correlation = mean_of(seeds, "mcc" if TASKS[task].kind == "classes" else "mcc_macro")
     epochs = ", ".join(str(seed["best_epoch"]) for seed in seeds if "best_epoch" in seed)
     minutes = [seed["seconds"] / 60 for seed in seeds if "seconds" in seed]
     return [
@@ -182,7 +182,7 @@ def with_mean(values: list[float]) -> list[str]:
 
 def measures_of(task: str) -> dict[str, str]:
     """Return what a set's table has, by name in a result, the main one first."""
-    return MEASURES[TASKS[task].measure]
+    return MEASURES[TASKS[task].kind]
 
 
 def published_scores(row: FineTuned) -> dict[str, float]:

@@ -13,7 +13,7 @@ from model.language_model import untrained_like
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.features import FeatureCache
 from transfer.intervals import over_draws
-from transfer.plots import draw_histogram, save_png, unit_histogram
+from transfer.plots import draw_histogram, legend, save_png, unit_histogram
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
 
 
@@ -39,7 +39,8 @@ def measure_accuracy(
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)
-    draw(neurons[0], examples.rows(task.folds[0].test), folder / task.name)
+    names = legend(task.texts.classes)
+    draw(neurons[0], examples.rows(task.folds[0].test), names, folder / task.name)
     tested = sum(len(fold.test) for fold in task.folds)
     blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
     learned_nothing = {"untrained": over_draws(blank, tested)} if blank else {}
@@ -104,8 +105,8 @@ def sizes(fold: Fold) -> dict[str, int]:
     return {"train": len(fold.train), "val": len(fold.val), "test": len(fold.test)}
 
 
-def draw(unit: int, test: Examples, path: Path) -> None:
+def draw(unit: int, test: Examples, names: list[str], path: Path) -> None:
     """Write the histogram of a unit by label, as numbers and as a picture."""
-    histogram = unit_histogram(unit, test)
+    histogram = unit_histogram(unit, test, names)
     write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
     save_png(draw_histogram(histogram, unit), path.with_name(f"{path.name}_neuron.png"))

@@ -20,6 +20,7 @@ from transfer.features import FeatureCache
 
 from .accuracy import measure_accuracy
 from .f1 import measure_f1
+from .pairs import measure_paraphrases, measure_relatedness
 from .table import number, write_table
 
 HERE = Path(__file__).resolve().parent
@@ -71,9 +72,14 @@ def present(data: Path) -> list[str]:
 def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
     """Return what a task's file holds, but for the model; its figures are drawn beside it."""
     cache, task = FeatureCache(options.work), SETS[name].read(options.data)
-    if SETS[name].measure == "plutchik_f1":
-        return measure_f1(task, loaded, cache, options.untrained)
-    return measure_accuracy(task, loaded, cache, folder, options.untrained)
+    others = {
+        "emotions": measure_f1,
+        "paraphrases": measure_paraphrases,
+        "relatedness": measure_relatedness,
+    }
+    if SETS[name].kind == "classes":
+        return measure_accuracy(task, loaded, cache, folder, options.untrained)
+    return others[SETS[name].kind](task, loaded, cache, options.untrained)
 
 
 def about(loaded: LoadedModel) -> dict[str, Any]:
@@ -83,8 +89,9 @@ def about(loaded: LoadedModel) -> dict[str, Any]:
 
 def line(result: dict[str, Any]) -> str:
     """Return a task's main numbers in one line."""
-    columns = ("all_units", "one_unit", "tfidf", "untrained", "majority", "always")
-    cells = [f"{name} {number(result[name])['value']:.4f}" for name in columns if name in result]
+    columns = ("all_units", "one_unit", "tfidf", "untrained", SETS[result["task"]].floor)
+    measure = SETS[result["task"]].rows[0].measure
+    cells = [f"{n} {number(result[n], measure)['value']:.4f}" for n in columns if n in result]
     return f"{result['task']:<8} {', '.join(cells)}"
 
 

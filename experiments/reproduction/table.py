@@ -13,15 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
-from data_utils.published_sets.registry import SETS
+from data_utils.published_sets.registry import ONE_UNIT, SETS, PublishedSet, Row
 from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json, write_atomically, write_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
-ROWS = {"all_units": "all units", "one_unit": "one unit"}
 MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
+DECIMAL = ("pearson", "spearman", "mse")  # the measures that are not said in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
 
 
@@ -54,6 +54,31 @@ def measured(folder: Path) -> dict[str, Any]:
     return results
 
 
+def complete(model: str) -> str:
+    """Return the table of a model's results with a row for whatever else was published."""
+    results = measured(HERE / "results" / model)
+    rows = rows_of(results)
+    others = [entry for name, entry in SETS.items() if name not in results]
+    rows += [
+        row_of(entry, row)
+        for entry in others
+        for row in entry.rows
+        if row != ONE_UNIT or any(p.row == row.name for p in entry.published)
+    ]
+    absent = [
+        f"- {title(entry.name)}: not measured; {entry.how_to_get()}, then "
+        f"`{command_for(entry, model)}`"
+        for entry in others
+    ]
+    return "\n".join([as_markdown(rows, results), *absent, "", PAIR_NOTES])
+
+
+def command_for(entry: PublishedSet, model: str) -> str:
+    """Return the command that measures a set."""
+    module = "experiments.reproduction.run"
+    return f"python -m {module} --model {model} --data DATA --tasks {entry.name}"
+
+
 def shown(model: str) -> str:
     """Return the table of a model's results, for README.md."""
     results = measured(HERE / "results" / model)
@@ -67,18 +92,26 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
         entry = SETS[task]
         for row in entry.rows:
             # Of untrained models only the regression on all units is measured.
-            names = ("tfidf", *(["untrained"] * (row != "one_unit")), entry.floor)
-            others = {name: number(result[name]) for name in names if name in result}
+            names = ("tfidf", *(["untrained"] * (row.of != "one_unit")), entry.floor)
+            others = {n: number(result[n], row.measure) for n in names if n in result}
             rows.append({
-                "task": task,
-                "row": row,
-                "measure": MEASURES[entry.measure],
-                "published": [asdict(p) for p in entry.published if p.row == row],
-                "ours": number(result[row]),
+                **row_of(entry, row),
+                "ours": number(result[row.of], row.measure),
                 **others,
                 "examples": result["examples"],
             })  # fmt: skip
     return rows
+
+
+def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
+    """Return what is known of a row without a result."""
+    published = [p for p in entry.published if p.row == row.name]
+    return {
+        "task": entry.name,
+        "row": row.name,
+        "measure": MEASURES.get(row.measure, row.measure),
+        "published": [{"task": entry.name, **asdict(p)} for p in published],
+    }
 
 
 def title(task: str) -> str:
@@ -86,10 +119,10 @@ def title(task: str) -> str:
     return ", ".join(filter(None, (SETS[task].title, SETS[task].note)))
 
 
-def number(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a value and its 95 % interval, of an accuracy or of F1."""
-    if "plutchik_f1" in result:
-        return {key: result["plutchik_f1"][key] for key in ("value", "interval")}
+def number(result: dict[str, Any], measure: str = "accuracy") -> dict[str, Any]:
+    """Return a value and its 95 % interval, of what was measured of a task."""
+    if measure in result:
+        return {key: result[measure][key] for key in ("value", "interval")}
     return {"value": result["test_accuracy"], "interval": result["test_interval"]}
 
 
@@ -97,14 +130,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     """Return the table, below what the model is and the command."""
     any_result = next(iter(results.values()))
     lines = [about(any_result["model"]), "", HEAD, "|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        floor = row[SETS[row["task"]].floor]
-        values = ", ".join(map(quoted, row["published"]))
-        sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
-        cells = [title(row["task"]), ROWS[row["row"]], values or "-", percent(row["ours"])]
-        untrained = percent(row["untrained"]) if "untrained" in row else "-"
-        cells += [percent(row["tfidf"]), untrained, percent(floor), sizes]
-        lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"| {' | '.join(cells_of(row))} |" for row in rows]
     origins = {title(task): result["origin"] for task, result in results.items()}
     made = [
         f"- {title}: `python {origin['command']}`, revision {revision(origin)}"
@@ -113,17 +139,50 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *made, "", NOTES])
 
 
-def quoted(published: dict[str, Any]) -> str:
+def cells_of(row: dict[str, Any]) -> list[str]:
+    """Return a line of the table; what was not measured is empty."""
+    entry = SETS[row["task"]]
+    (named,) = (known for known in entry.rows if known.name == row["row"])
+    values = ", ".join(quoted(p, named.measure) for p in row["published"])
+    ours = [
+        in_words(row[name], named.measure) if name in row else "-"
+        for name in ("ours", "tfidf", "untrained", entry.floor)
+    ]
+    sizes = " / ".join(f"{count:,}" for count in row.get("examples", {}).values())
+    return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
+
+
+def quoted(published: dict[str, Any], measure: str) -> str:
     """Return a published value with its units and source."""
-    return f"{100 * published['value']:.1f} ({published['units']:,}, {published['source']})"
+    value = one(published["value"], measure)
+    unchecked = ", unchecked" * published["unchecked"]
+    return f"{value} ({published['units']:,}, {published['source']}{unchecked})"
+
+
+def one(value: float, measure: str) -> str:
+    """Return a value in per cent, or a correlation or an error as it is."""
+    return f"{value:.3f}" if measure in DECIMAL else f"{100 * value:.1f}"
+
+
+def in_words(cell: dict[str, Any], measure: str = "accuracy") -> str:
+    """Return a value and its interval."""
+    value, low, high = (one(number, measure) for number in (cell["value"], *cell["interval"]))
+    return f"{value} ({low} to {high})"
 
 
 NOTES = """\
-Per cent, with 95 % intervals. Published: (units, source); those models read 38 GB (radford) or 40
-GB (puri, kant) of Amazon reviews. Accuracies: Wilson. SemEval: F1 over Plutchik's eight emotions on
-the validation set, intervals by resampling tweets, "majority" is every emotion always; the
-published one is of a language model fine-tuned on the task, ours of frozen features. Untrained:
-mean over seeds, all units.
+Per cent, with 95 % intervals. Published: (units, source); those models read 38 GB (radford, gray,
+rerun) or 40 GB (puri, kant, nvidia) of Amazon reviews; unchecked: not compared with the paper
+itself. Accuracies: Wilson. SemEval: F1 over Plutchik's eight emotions on the validation set,
+intervals by resampling tweets, "majority" is every emotion always; the published one is of a
+language model fine-tuned on the task, ours of frozen features. Untrained: mean over seeds, all
+units.
+"""
+
+
+PAIR_NOTES = """\
+MRPC and SICK: |a - b| and a b of the texts' features; MRPC's "majority" is the commoner class,
+SICK's the mean score. SICK's measures are not in per cent.
 """
 
 
@@ -144,15 +203,13 @@ def about(model: dict[str, Any]) -> str:
     return f"{', '.join(parts)}."
 
 
-def percent(cell: dict[str, Any]) -> str:
-    """Return a value and its interval in per cent."""
-    low, high = cell["interval"]
-    return f"{100 * cell['value']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
-
-
 @mpl.rc_context(STYLE)
 def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Draw ours with its interval, what was published, and the baselines, a line for each row."""
+    """Draw ours with its interval, what was published, and the baselines, a line for each row.
+
+    Squared errors, of which less is better, are left out.
+    """
+    rows = [row for row in rows if row["measure"] != "mse"]
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
     axes = figure.subplots()
     named: set[str] = set()
@@ -171,10 +228,10 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             named.add(label)
             axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
         name_sizes(axes, row["published"], place)
-    names = [f"{title(row['task'])}, {ROWS[row['row']]}" for row in rows]
+    names = [", ".join(cells_of(row)[:2]) for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))
+    axes.set(xlabel="accuracy; SemEval and MRPC: F1; SICK: correlation", xlim=(0, 1))
     axes.legend(loc="lower left")
     return figure
 

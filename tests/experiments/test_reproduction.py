@@ -2,18 +2,23 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
+from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, jaccard_score
 
-from data_utils.published_sets.registry import EMOTIONS
+from configs.command import parse
+from data_utils.published_sets.registry import EMOTIONS, SETS
+from data_utils.published_sets.splits import Fold
 from data_utils.synthetic import synthetic_reviews
-from experiments.reproduction import emotions
+from experiments.reproduction import emotions, pairs
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import write_table
+from experiments.reproduction.table import HERE, complete, title, write_table
 from model.errors import InputError
+from model.files.storage import read_json
 from model.files.weights import save_model
 from model.text.profiles import text_profile
 
@@ -126,6 +131,108 @@ def test_a_model_is_measured_on_all_four(data, small_model, tmp_path, monkeypatc
     assert f1["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
     assert "sst      all_units" in capsys.readouterr().out
     the_table_says_it(folder)
+
+
+def test_relatedness_is_read_off_what_tells_it():
+    """A feature that is the score, and one that is noise."""
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(1, 5, 300)
+    features = np.stack([scores, rng.normal(size=300)], axis=1)
+    fold = Fold(np.arange(200), np.arange(200, 240), np.arange(240, 300))
+    said = pairs.expected_scores(features, scores, fold, (1.0, 1e4))
+    assert pairs.pearson(scores[240:], said) > 0.98
+    assert pairs.squared_error(scores[240:], said) < 0.1 * scores.var()
+    assert said.min() >= 1
+    assert said.max() <= 5
+
+
+def test_correlations_are_scipys():
+    rng = np.random.default_rng(0)
+    truth, told = rng.integers(1, 6, 40).astype(float), rng.normal(size=40)
+    assert pairs.pearson(truth, told) == pytest.approx(pearsonr(truth, told)[0])
+    assert pairs.spearman(truth, told) == pytest.approx(spearmanr(truth, told)[0])
+    assert pairs.pearson(truth, np.ones(40)) == 0.0
+
+
+@pytest.fixture
+def other_sets(tmp_path):
+    """Small sets in the layouts of those that were not at hand; pairs that share words are near."""
+    reviews = [(r.label, r.text) for r in synthetic_reviews(60, seed=3)]
+    for name in ("yelp_full", "mrpc", "sick"):
+        (tmp_path / name).mkdir()
+    for part in ("train", "test"):
+        stars = [f'"{1 + 3 * label + n % 2}","{text}"' for n, (label, text) in enumerate(reviews)]
+        (tmp_path / f"yelp_full/{part}.csv").write_text("\n".join(stars) + "\n")
+        rows = [
+            f"{n % 2}\t1\t2\t{t}\t{t if n % 2 else t[::-1]}" for n, (_, t) in enumerate(reviews)
+        ]
+        head = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+        path = tmp_path / f"mrpc/msr_paraphrase_{part}.txt"
+        path.write_text("\n".join([head, *rows]) + "\n")
+    for part in SETS["sick"].layout.files:
+        scores = [(text, text, 4.5 + n % 2 / 2) for n, (_, text) in enumerate(reviews[:20])]
+        scores += [(text, text[::-1], 1 + n % 4 / 2) for n, (_, text) in enumerate(reviews[20:40])]
+        rows = [f"1\t{first}\t{second}\t{score}\tNEUTRAL" for first, second, score in scores]
+        head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+        (tmp_path / "sick" / part).write_text("\n".join([head, *rows]) + "\n")
+    return tmp_path
+
+
+def test_what_is_there_is_measured(other_sets, small_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pairs, "TFIDF_C_GRID", (1.0, 64.0))
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    monkeypatch.setattr(reproduction, "HERE", tmp_path)
+    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(other_sets)]
+    argv += ["--untrained", "1", "--work", str(tmp_path / "features")]
+    monkeypatch.setattr("sys.argv", argv)
+    reproduction.main()
+    out = capsys.readouterr().out
+    assert "SUBJ is not there: get SUBJ by hand from https://" in out
+    found = {p.stem: read_json(p) for p in (tmp_path / "results/model").glob("*.json")}
+    assert set(found) == {
+        "yelp_full",
+        "yelp_full_neuron",
+        "mrpc",
+        "sick",
+        "table",
+    }
+    assert list(found["yelp_full_neuron"])[1:] == [f"label {n}" for n in range(1, 6)]
+    assert found["mrpc"]["tfidf"]["accuracy"]["value"] == 1.0  # they share all words or none
+    assert found["mrpc"]["majority"]["f1"]["value"] in (0.0, pytest.approx(2 / 3))
+    assert (
+        found["sick"]["tfidf"]["pearson"]["value"] > 0.9 > found["sick"]["mean"]["pearson"]["value"]
+    )
+    for part in ("all_units", "tfidf", "untrained", "mean"):
+        for measure in ("pearson", "spearman", "mse"):
+            cell = found["sick"][part][measure]
+            low, high = cell["interval"]
+            assert low - 1e-12 <= cell["value"] <= high + 1e-12
+    rows = [row.split(" | ") for row in out.splitlines() if row.startswith("| ")]
+    assert len(rows) == 1 + 2 + 2 + 3
+    assert rows[3][:3] == ["| MRPC", "accuracy", "75.0 (4,096, radford, unchecked)"]
+    assert rows[5][3].startswith(f"{found['sick']['all_units']['pearson']['value']:.3f} (")
+
+
+def test_a_folder_without_any_set_is_refused(tmp_path, small_model, monkeypatch):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    monkeypatch.setattr(reproduction, "HERE", tmp_path)
+    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(InputError, match="holds none of the sets sst, mr, "):
+        reproduction.main()
+
+
+def test_what_was_not_measured_has_its_published_value_and_a_command():
+    lines = complete("amazon_1024").splitlines()
+    measured = {path.stem for path in (HERE / "results/amazon_1024").glob("*.json")}
+    for name, entry in SETS.items():
+        rows = [line.split(" | ") for line in lines if line.startswith(f"| {title(name)} | ")]
+        assert len(rows) >= len({value.row for value in entry.published} or {1})
+        if name not in measured:
+            assert all(row[3:6] == ["-"] * 3 for row in rows)
+            (command,) = re.findall(f"`python (.*--tasks {name})`", "\n".join(lines))
+            options = parse(reproduction.Options, arguments=command.split()[2:])
+            assert options.tasks == (name,)
 
 
 def the_table_says_it(folder):

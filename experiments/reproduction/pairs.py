@@ -1,0 +1,195 @@
+"""Pairs of texts: paraphrases (MRPC) and relatedness (SICK), beside their baselines.
+
+The features of a pair are |a - b| and a b of its texts' features, as in Tai et al. 2015, Kiros et
+al. 2015 and Radford et al. 2017. Paraphrases: the L1 regression of the other tasks. Relatedness: an
+L2 softmax over the whole scores, fitted to the two that a score lies between, each by its nearness;
+its expectation is the answer, and C the one of highest correlation on val.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import hstack
+from scipy.stats import rankdata
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+
+from data_utils.published_sets.layouts import PairSet
+from data_utils.published_sets.registry import Task
+from data_utils.published_sets.splits import SEED, Fold
+from model.files.weights import LoadedModel
+from model.language_model import LanguageModel, untrained_like
+from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
+from transfer.features import FeatureCache
+from transfer.metrics import RESAMPLES, bootstrap_intervals
+from transfer.regression import C_GRID, CONFIDENCE, Examples, accuracy_interval, fit_regression
+
+from .accuracy import sizes
+from .emotions import mean_over
+
+MOST_ITERATIONS = 1000
+Scores = dict[str, Any]
+
+
+def measure_paraphrases(
+    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
+) -> dict[str, Any]:
+    """Return accuracy and F1: all units, a bag of words, untrained models, the commoner class."""
+    (fold,) = task.folds
+    labels = task.texts.labels
+    commoner = np.full(len(fold.test), np.bincount(labels[fold.train]).argmax())
+    return {
+        **_measured(task, loaded, cache, untrained, (_told_by_units, _told_by_words), _agreement),
+        "majority": _agreement(labels[fold.test], commoner),
+    }
+
+
+def measure_relatedness(
+    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
+) -> dict[str, Any]:
+    """Return correlations and squared error of the same, and of the mean score of train."""
+    (fold,) = task.folds
+    labels = task.texts.labels
+    answers = (_scores_by_units, _scores_by_words)
+    return {
+        **_measured(task, loaded, cache, untrained, answers, _closeness),
+        "mean": _closeness(labels[fold.test], np.full(len(fold.test), labels[fold.train].mean())),
+    }
+
+
+def _measured(
+    task: Task,
+    loaded: LoadedModel,
+    cache: FeatureCache,
+    untrained: int,
+    answers: tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]],
+    judge: Callable[[np.ndarray, np.ndarray], Scores],
+) -> dict[str, Any]:
+    """answers: from features, from words, each of (features, labels, fold)."""
+    (fold,) = task.folds
+    pairs, labels = task.texts, task.texts.labels
+    assert isinstance(pairs, PairSet)
+    by_units, by_words = answers
+    models = [loaded.model, *(untrained_like(loaded.model, seed) for seed in range(untrained))]
+    scores = [
+        judge(labels[fold.test], by_units(pair_features(model, loaded, cache, pairs), labels, fold))
+        for model in models
+    ]
+    said = by_words(word_features(pairs, fold), labels, fold)
+    return {
+        "task": task.name,
+        "tested": len(fold.test),
+        "examples": sizes(fold),
+        "characters": sum(map(len, pairs.texts + pairs.second)),
+        "all_units": scores[0],
+        "tfidf": judge(labels[fold.test], said),
+        **({"untrained": mean_over(scores[1:])} if untrained else {}),
+    }
+
+
+def pair_features(
+    model: LanguageModel, loaded: LoadedModel, cache: FeatureCache, pairs: PairSet
+) -> np.ndarray:
+    """Return float32 [N, 2 F]: |a - b| and a b of the texts' features."""
+    first, second = (
+        cache.features(model, list(map(loaded.tokens, texts)), "pairs")
+        for texts in (pairs.texts, pairs.second)
+    )
+    return np.concatenate([np.abs(first - second), first * second], axis=1)
+
+
+def word_features(pairs: PairSet, fold: Fold) -> Any:
+    """Return the same of TF-IDF of words and pairs of them, sparse; words are those of train."""
+    train = pairs.subset(fold.train)
+    words = bag_of_words().fit(train.texts + train.second)
+    first, second = (words.transform(texts) for texts in (pairs.texts, pairs.second))
+    return hstack([abs(first - second), first.multiply(second)], format="csr")
+
+
+def _told_by_units(features: np.ndarray, labels: np.ndarray, fold: Fold) -> np.ndarray:
+    examples = Examples(features, labels)
+    regression = fit_regression(examples.rows(fold.train), examples.rows(fold.val))
+    return (regression.decide(features[fold.test]) > 0).astype(np.int64)
+
+
+def _told_by_words(features: Any, labels: np.ndarray, fold: Fold) -> np.ndarray:
+    train, val = features[fold.train], features[fold.val]
+    fits = [tfidf_regression(c).fit(train, labels[fold.train]) for c in TFIDF_C_GRID]
+    best = max(fits, key=lambda fitted: fitted.score(val, labels[fold.val]))
+    return best.predict(features[fold.test])
+
+
+def _scores_by_units(features: np.ndarray, labels: np.ndarray, fold: Fold) -> np.ndarray:
+    return expected_scores(features, labels, fold, C_GRID)
+
+
+def _scores_by_words(features: Any, labels: np.ndarray, fold: Fold) -> np.ndarray:
+    return expected_scores(features, labels, fold, TFIDF_C_GRID)
+
+
+def expected_scores(
+    features: Any, scores: np.ndarray, fold: Fold, grid: Sequence[float]
+) -> np.ndarray:
+    """Fit a softmax over whole scores on train; return its expectation on test, float64 [N]."""
+    below = np.floor(scores[fold.train])
+    nearness = np.concatenate([1 - (scores[fold.train] - below), scores[fold.train] - below])
+    used = nearness > 0
+    rows, classes = np.tile(fold.train, 2)[used], np.concatenate([below, below + 1])[used]
+    best: tuple[float, Any] = (-np.inf, None)
+    for c in grid:
+        model = LogisticRegression(C=c, max_iter=MOST_ITERATIONS)
+        with warnings.catch_warnings():  # where its iterations do not suffice, another C is chosen
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(features[rows], classes, sample_weight=nearness[used])
+        correlation = pearson(scores[fold.val], _expected(model, features[fold.val]))
+        best = max(best, (correlation, model), key=lambda found: found[0])
+    return _expected(best[1], features[fold.test])
+
+
+def _expected(model: LogisticRegression, features: Any) -> np.ndarray:
+    return model.predict_proba(features) @ model.classes_
+
+
+def pearson(truth: np.ndarray, told: np.ndarray) -> float:
+    """Return the correlation of float64 [N]; 0 where one of them does not vary."""
+    truth, told = truth - truth.mean(), told - told.mean()
+    norm = float(np.sqrt((truth**2).sum() * (told**2).sum()))
+    return float(truth @ told) / norm if norm else 0.0
+
+
+def spearman(truth: np.ndarray, told: np.ndarray) -> float:
+    """Return the correlation of ranks."""
+    return pearson(rankdata(truth), rankdata(told))
+
+
+def squared_error(truth: np.ndarray, told: np.ndarray) -> float:
+    """Return the mean squared error."""
+    return float(((truth - told) ** 2).mean())
+
+
+def _agreement(truth: np.ndarray, told: np.ndarray) -> Scores:
+    """Return accuracy and F1 of paraphrases, with Wilson's interval and a bootstrap's."""
+    accuracy = float((truth == told).mean())
+    f1_interval = bootstrap_intervals(truth[:, None], told[:, None], SEED)["f1_macro_interval"]
+    return {
+        "accuracy": {"value": accuracy, "interval": accuracy_interval(accuracy, len(truth))},
+        "f1": {"value": float(f1_score(truth, told, zero_division=0.0)), "interval": f1_interval},
+    }
+
+
+def _closeness(truth: np.ndarray, told: np.ndarray) -> Scores:
+    """Return the measures of relatedness, with intervals from pairs drawn again."""
+    rng, tails = np.random.default_rng(SEED), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    draws = [rng.integers(0, len(truth), len(truth)) for _ in range(RESAMPLES)]
+    return {
+        name: {
+            "value": measure(truth, told),
+            "interval": np.quantile(
+                [measure(truth[rows], told[rows]) for rows in draws], tails
+            ).tolist(),
+        }
+        for name, measure in (("pearson", pearson), ("spearman", spearman), ("mse", squared_error))
+    }
