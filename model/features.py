@@ -13,10 +13,9 @@ from torch import Tensor
 
 from .errors import InputError, is_whole
 from .language_model import LanguageModel, ModelConfig, Weights
-from .state import State, summation_dtype
+from .state import State, StateName, summation_dtype
 from .text.ragged import Batch, ragged_batches
 
-StateName = Literal["cell", "hidden"]
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction that does not count
 
@@ -26,7 +25,8 @@ class FeatureKind:
     """Which numbers of the state are the feature of a text, F of them."""
 
     state: StateName = "cell"
-    """Which half of the state; the papers take the cell."""
+    """Which part of the state; the papers take the cell. A GRU's and a transformer's is hidden,
+    which either word means there."""
     pooling: Pooling | Sequence[Pooling] = "last"
     """After the last byte, or over the states after every byte, the pads' included; several stand
     side by side."""
@@ -96,11 +96,11 @@ class FeatureKind:
         return names
 
     def read(self, state: State, layers: list[int], units: list[int]) -> Tensor:
-        """Return the feature of a state [L, B, H] by itself: [B, F], fp32 or wider.
+        """Return the feature of a state by itself: [B, F], fp32 or wider.
 
         layers, units: what `layers_of` and `units_of` returned.
         """
-        chosen = state.c if self.state == "cell" else state.h
+        chosen = state.features(self.state)
         wanted = slice(None) if self.units is None else units  # a slice does not copy
         return self._finished(torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1))
 
@@ -117,7 +117,8 @@ class FeatureKind:
 
     def is_of_window(self, config: ModelConfig) -> bool:
         """Whether the h that a window returns holds every number of the features."""
-        return self.state == "hidden" and self.layers_of(config) == [config.layers - 1]
+        of_h = self.state == "hidden" or not config.has_cell_state
+        return of_h and self.layers_of(config) == [config.layers - 1]
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
@@ -305,7 +306,7 @@ def _walk(
         tokens = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
         # The recurrence returns no cell state but the last: those are pooled byte by byte.
         piece = stop - start if of_window or kind.poolings == ("last",) else 1
-        state = state.narrow(active)
+        state = state.select(slice(active))
         for place, part in enumerate(torch.from_numpy(tokens).to(device).split(piece, dim=1)):
             h, state = model.hidden(part, state, weights)  # [T, active, H]
             values = kind.read_window(h, units) if of_window else kind.read(state, layers, units)

@@ -1,8 +1,8 @@
 """The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
 pieces of a SentencePiece vocabulary."""
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, cast
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -10,16 +10,24 @@ from torch import Tensor, nn
 
 from .errors import InputError, checked_number, checked_whole, is_whole
 from .fused.cores import follow_quota
-from .layers import LstmLayer, MlstmLayer, RecurrentLayer
+from .layers.gru import GruLayer
+from .layers.layer import RecurrentLayer
+from .layers.lstm import LstmLayer
+from .layers.mlstm import MlstmLayer
+from .layers.transformer import TransformerLayer
 from .recurrence import Backend
 from .state import State, accumulation_dtype
 
+Cell = Literal["mlstm", "lstm", "gru", "transformer"]
+
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
+OF_TRANSFORMER = {"heads", "context"}  # fields that describe a transformer alone
 # No model comes near. Up to these, shapes fit torch's integers and even a description that was made
 # to do harm is held against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
+    **dict.fromkeys(("heads", "context"), 1 << 20),
     "layers": 1 << 10,
 }
 
@@ -28,8 +36,9 @@ MOST = {
 class ModelConfig:
     """Architecture of the language model, and the backend that computes it."""
 
-    cell: Literal["mlstm", "lstm"] = "mlstm"
-    """mlstm, or torch's LSTM as the papers' control."""
+    cell: Cell = "mlstm"
+    """mlstm; torch's LSTM, the papers' control; or another peer: torch's GRU, or a causal
+    transformer of torch's layers."""
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
@@ -37,11 +46,17 @@ class ModelConfig:
     vocabulary_size: int | None = None
     """V, symbols of the tokenizer; absent, the corpus's."""
     layers: int = 1
-    """L, recurrent layers; the published models have one."""
+    """L, layers; the published models have one."""
+    heads: int = 4
+    """A transformer's attention heads, each of H / heads units."""
+    context: int = 256
+    """C, how many positions before its own a transformer's layer attends to. Their keys and values
+    are carried from window to window, so it may be longer than data.window."""
     weight_norm: bool = True
-    """Weight norm on the mLSTM's four matrices; the LSTM has none."""
+    """Weight norm on the mLSTM's four matrices; the other cells have none."""
     forget_gate_bias: float = 0.0
-    """Added to the forget gate's bias at the start; the published models add none."""
+    """Added to the forget gate's bias at the start, in a GRU to the update gate's; the published
+    models add none, a transformer has no such gate."""
     orthogonal: bool = False
     """Start from orthogonal recurrent matrices; the published models drew them uniformly."""
     backend: Backend = "auto"
@@ -56,11 +71,21 @@ class ModelConfig:
             if (value := getattr(self, name)) is not None or name != "vocabulary_size":
                 value = checked_whole(f"model.{name}", value, 1, most)
                 object.__setattr__(self, name, value)  # the one way into a frozen dataclass
-        if self.cell not in ("mlstm", "lstm"):
-            raise InputError(f"model.cell is {self.cell!r}; known: mlstm, lstm")
+        if self.cell not in get_args(Cell):
+            raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
+        if self.cell == "transformer" and self.hidden_size % (2 * self.heads):
+            raise InputError(
+                f"model.heads is {self.heads}; it must divide model.hidden_size {self.hidden_size} "
+                "into heads of an even number of units"
+            )
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
         checked_number("model.forget_gate_bias", self.forget_gate_bias)
+
+    @property
+    def has_cell_state(self) -> bool:
+        """Whether a layer remembers more than its output by units: an LSTM's c."""
+        return self.cell in ("mlstm", "lstm")
 
     @property
     def symbols(self) -> int:
@@ -79,11 +104,11 @@ class ModelConfig:
     def architecture(self) -> dict[str, Any]:
         """Return what the weights depend on: all but how they are computed with.
 
-        A model of bytes does not say its V, as before there were others.
+        A model of bytes leaves V out: the first model files did not have it.
         """
         implied = {"vocabulary_size"} if self.symbols == VOCABULARY_SIZE else set()
-        left_out = NOT_ARCHITECTURE | implied
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        described = architecture_fields(self.cell) - implied
+        return {name: value for name, value in asdict(self).items() if name in described}
 
     def check_unit(self, unit: int, layer: int) -> None:
         """Raise InputError where there is no such unit or layer; layer -1 is the last."""
@@ -91,6 +116,12 @@ class ModelConfig:
             raise InputError(f"unit {unit!r}: the model has units 0 to {self.hidden_size - 1}")
         if not is_whole(layer) or not -self.layers <= layer < self.layers:
             raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
+
+
+def architecture_fields(cell: object) -> set[str]:
+    """Return the names of the fields that the weights of a cell depend on."""
+    left_out = NOT_ARCHITECTURE | (set() if cell == "transformer" else OF_TRANSFORMER)
+    return {item.name for item in fields(ModelConfig)} - left_out
 
 
 class Weights(NamedTuple):
@@ -103,7 +134,7 @@ class Weights(NamedTuple):
 
 
 class LanguageModel(nn.Module):
-    """A stack of recurrent layers between an embedding of V symbols and V logits.
+    """A stack of layers that carry a state, between an embedding of V symbols and V logits.
 
     `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
     in theirs (fp32 master weights) and are cast once per window.
@@ -115,8 +146,7 @@ class LanguageModel(nn.Module):
         self.config = config
         self.compute_dtype = compute_dtype
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
-        widths = [config.embedding_size] + [config.hidden_size] * (config.layers - 1)
-        self.layers = nn.ModuleList(_build_layer(config, width) for width in widths)
+        self.layers = nn.ModuleList(_build_layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
 
     def reset_parameters(self) -> None:
@@ -154,11 +184,18 @@ class LanguageModel(nn.Module):
         """What computes the recurrence here."""
         return self._stack[0].implementation(self.dtype)
 
-    def initial_state(self, batch_size: int) -> State:
-        """Return the zero state, [L, B, H] each."""
-        shape = (self.config.layers, batch_size, self.config.hidden_size)
-        zeros = self.embedding.weight.new_zeros(shape)
-        return State(zeros.to(self.dtype), zeros.to(accumulation_dtype(self.dtype)))
+    def initial_state(
+        self,
+        batch_size: int,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> State:
+        """Return the zero state, [L, B, n] each; dtype: of the products, if not the model's."""
+        dtype, device = dtype or self.dtype, device or self.embedding.weight.device
+        return State.stack(
+            [layer.initial_state(batch_size, dtype, device) for layer in self._stack]
+        )
 
     def fold(self) -> Weights:
         """Prepare the weights once for many calls: inference, generation."""
@@ -174,20 +211,19 @@ class LanguageModel(nn.Module):
         """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it."""
         weights = weights or self.fold()
         first, *deeper = self._stack
-        x, after = first.read(tokens.t(), weights.table, _of_layer(state, 0), weights.layers[0])
+        x, after = first.read(tokens.t(), weights.table, state.layer(0), weights.layers[0])
         states = [after]
         for index, layer in enumerate(deeper, start=1):
-            x, after = layer.run(x, _of_layer(state, index), weights.layers[index])
+            x, after = layer.run(x, state.layer(index), weights.layers[index])
             states.append(after)
-        h, c = zip(*states, strict=True)
-        return x, State(torch.stack(h), torch.stack(c))
+        return x, State.stack(states)
 
     def forward(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
         """Predict the symbol after each of tokens [B, T].
 
-        tokens: integers below V. state: [L, B, H], from `initial_state` or an earlier call.
+        tokens: integers below V. state: from `initial_state` or an earlier call.
         Returns logits [B, T, V] in the accumulation dtype and the state after the last one.
         """
         weights = weights or self.fold()
@@ -206,16 +242,25 @@ class LanguageModel(nn.Module):
         return logits.squeeze(1), state
 
 
-def _of_layer(state: State, index: int) -> State:
-    return State(state.h[index], state.c[index])  # [B, H] each
-
-
-def _build_layer(config: ModelConfig, input_size: int) -> RecurrentLayer:
+def _build_layer(config: ModelConfig, index: int) -> RecurrentLayer:
+    H = config.hidden_size
+    input_size = H if index else config.embedding_size
     if config.cell == "lstm":
-        return LstmLayer(input_size, config.hidden_size)
+        return LstmLayer(input_size, H)
+    if config.cell == "gru":
+        return GruLayer(input_size, H)
+    if config.cell == "transformer":
+        return TransformerLayer(
+            H,
+            heads=config.heads,
+            context=config.context,
+            depth=config.layers,
+            input_size=None if index else input_size,
+            is_last=index == config.layers - 1,
+        )
     return MlstmLayer(
         input_size,
-        config.hidden_size,
+        H,
         weight_norm=config.weight_norm,
         backend=config.backend,
         segments=config.segments,

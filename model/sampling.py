@@ -70,13 +70,12 @@ class Clamp:
             )
 
     def apply(self, state: State) -> State:
-        """Return the state [L, B, H] with the unit at its values."""
-        h, c = state.clone()
+        """Return the state [L, B, n] with the unit at its values."""
         if self.cell is not None:
-            c[self.layer, :, self.unit] = self.cell
+            state = state.hold("cell", self.layer, self.unit, self.cell)
         if self.hidden is not None:
-            h[self.layer, :, self.unit] = self.hidden
-        return State(h, c)
+            state = state.hold("hidden", self.layer, self.unit, self.hidden)
+        return state
 
 
 class Reader:
@@ -97,7 +96,7 @@ class Reader:
     @torch.inference_mode()
     def spread(self, rows: int) -> None:
         """Go on with `rows` copies of the one state there is."""
-        self.state = State(*(half.repeat(1, rows, 1) for half in self.state))  # [L, rows, H]
+        self.state = self.state.each(lambda part: part.repeat(1, rows, 1))  # [L, rows, n]
 
     @torch.inference_mode()
     def read(self, tokens: np.ndarray) -> None:
@@ -110,10 +109,11 @@ class Reader:
     @torch.inference_mode()
     def logits(self) -> np.ndarray:
         """Return the logits of the next symbol, float64 [B, V]."""
-        logits = self.model.decode(self.state.h[-1], self.weights).cpu().double().numpy()
-        if not np.isfinite(logits).all():
+        logits = self.model.decode(self.state.features("hidden")[-1], self.weights)
+        numbers = logits.cpu().double().numpy()
+        if not np.isfinite(numbers).all():
             raise InputError("the model predicts NaN or infinity: its weights are damaged")
-        return logits
+        return numbers
 
     def _clamped(self, state: State) -> State:
         return state if self.clamp is None else self.clamp.apply(state)

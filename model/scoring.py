@@ -66,7 +66,7 @@ def _walk(
     for start, stop, active in batch.spans:
         read = [sequences[row][start : stop + 1] for row in batch.rows[:active]]
         tokens = torch.from_numpy(np.stack(read).astype(np.int64)).to(device)  # [active, T + 1]
-        logits, state = model(tokens[:, :-1], state.narrow(active), weights)
+        logits, state = model(tokens[:, :-1], state.select(slice(active)), weights)
         nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
         bits = (nats / math.log(2)).float().cpu().numpy()  # [active, T]
         for cost, row_bits in zip(costs[:active], bits, strict=True):

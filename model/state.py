@@ -1,52 +1,116 @@
 """What the model remembers between bytes."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+StateName = Literal["cell", "hidden"]
 
-class State(NamedTuple):
-    """Hidden and cell state, [L, B, H] each (one cell alone: [B, H]).
 
-    `c` is fp32 (fp64 in an fp64 model); `h` has exactly the dtype that the recurrence consumes,
-    so that handing a state on between windows rounds nothing.
+class State:
+    """Named tensors of n numbers for every lane: [L, B, n] each, in one layer's hands [B, n].
+
+    Every cell has `h`, its output after the last byte, which the next symbol is predicted from. An
+    LSTM has its cell state `c` besides. What else a cell keeps, it names and reads by itself: only
+    the file of a cell knows the parts of its state. All zeros is the state before the first byte.
+
+    Parts that products read have exactly the dtype of those products, so that handing a state on
+    between windows rounds nothing. An mLSTM's `c` is fp32 (fp64 in an fp64 model).
     """
 
-    h: Tensor
-    c: Tensor
+    def __init__(self, h: Tensor, c: Tensor | None = None, **others: Tensor):
+        given = {"h": h, "c": c, **others}
+        self._parts = {name: part for name, part in given.items() if part is not None}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._parts[name]
+
+    @property
+    def h(self) -> Tensor:
+        """The hidden state."""
+        return self._parts["h"]
+
+    @property
+    def c(self) -> Tensor:
+        """An LSTM's cell state."""
+        return self._parts["c"]
+
+    @property
+    def lanes(self) -> int:
+        """B, rows of the batch."""
+        return self.h.shape[-2]
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Return every part by its name, as a checkpoint keeps it."""
+        return self._parts
+
+    def features(self, name: StateName) -> Tensor:
+        """Return what features are read from, [L, B, H].
+
+        "hidden" is h; "cell" is c, and h in a cell that has no memory apart from its output.
+        """
+        return self._parts[self._read_by(name)]
+
+    def _read_by(self, name: StateName) -> str:
+        return "c" if name == "cell" and "c" in self._parts else "h"
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "State":
+        """Return the state with every part changed alike."""
+        return State(**{name: change(part) for name, part in self._parts.items()})
 
     def detach(self) -> "State":
         """Cut the gradient: truncated back-propagation through time."""
-        return State(self.h.detach(), self.c.detach())
+        return self.each(Tensor.detach)
 
-    def reset(self, rows: Tensor) -> "State":
-        """Zero the rows where the bool mask [B] is true."""
-        keep = ~rows.unsqueeze(-1)
+    def reset(self, lanes: Tensor) -> "State":
+        """Zero the lanes where the bool mask [B] is true."""
+        keep = ~lanes.unsqueeze(-1)
         # where, not a product: a product keeps the NaN of a state that has overflowed.
-        return State(self.h.where(keep, 0), self.c.where(keep, 0))
+        return self.each(lambda part: part.where(keep, 0))
 
-    def narrow(self, count: int) -> "State":
-        """Keep the first `count` rows."""
-        return State(self.h[..., :count, :], self.c[..., :count, :])
+    def select(self, lanes: slice | Tensor) -> "State":
+        """Return some lanes: those of a slice, without a copy, or those of an index, in its order.
+
+        lanes: whole numbers [b], each from 0 to B - 1, where it is an index.
+        """
+        if isinstance(lanes, slice):
+            return self.each(lambda part: part[..., lanes, :])
+        return self.each(lambda part: part.index_select(-2, lanes))
 
     @staticmethod
-    def join(parts: "Sequence[State]") -> "State":
-        """Put states of some rows each together again."""
-        if len(parts) == 1:
-            return parts[0]
-        return State(
-            torch.cat([p.h for p in parts], dim=-2), torch.cat([p.c for p in parts], dim=-2)
-        )
+    def join(states: "Sequence[State]") -> "State":
+        """Put states of some lanes each together again."""
+        return states[0] if len(states) == 1 else _together(states, lambda p: torch.cat(p, dim=-2))
 
-    def clone(self) -> "State":
-        """Copy, so that a later in-place step cannot touch it."""
-        return State(self.h.clone(), self.c.clone())
+    @staticmethod
+    def stack(layers: "Sequence[State]") -> "State":
+        """Put the states of the layers on top of each other: [B, n] of each becomes [L, B, n]."""
+        return _together(layers, torch.stack)
 
-    def to(self, device: torch.device) -> "State":
-        """Move to a device, keeping each dtype."""
-        return State(self.h.to(device), self.c.to(device))
+    def layer(self, index: int) -> "State":
+        """Return one layer's state, [B, n] each, without a copy."""
+        return self.each(lambda part: part[index])
+
+    def hold(self, name: StateName, layer: int, unit: int, value: float) -> "State":
+        """Return the state [L, B, n] with this value for a unit of what `features` reads."""
+        part = self.features(name).clone()
+        part[layer, :, unit] = value
+        return State(**{**self._parts, self._read_by(name): part})
+
+    def like(self, other: "State") -> "State":
+        """Return a copy with each part on the device and in the dtype of another state's part."""
+        copies = {
+            name: part.to(other[name].device, other[name].dtype, copy=True)
+            for name, part in self._parts.items()
+        }
+        return State(**copies)
+
+
+def _together(states: Sequence[State], join: Callable[[list[Tensor]], Tensor]) -> State:
+    names = states[0].tensors()
+    return State(**{name: join([state[name] for state in states]) for name in names})
 
 
 def summation_dtype(device: torch.device) -> torch.dtype:

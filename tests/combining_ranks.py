@@ -193,7 +193,7 @@ def resume(world, folder, *, optim, **parallel):
     for trainer in trainers:
         take_steps(trainer, trainer.own, 2)
         optimizers = flatten_optimizers(trainer.optimizers)
-        ends.append(trainer.model.state_dict() | optimizers | trainer.state._asdict())
+        ends.append(trainer.model.state_dict() | optimizers | trainer.state.tensors())
     equal = all(torch.equal(value, ends[1][key]) for key, value in ends[0].items())
     files = list(checkpoints.complete()[-1].glob("optimizer*.safetensors"))
     return {

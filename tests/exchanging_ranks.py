@@ -30,6 +30,10 @@ WAYS = {
     "flat": {"flat": True},
     "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
     "lstm": {"cell": "lstm"},
+    "gru": {"cell": "gru"},
+    "transformer, dealt anew": {
+        "cell": "transformer", "exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0),
+    },
     "products in bf16": {"precision": "bf16"},
     "groups": {"lane_groups": 3, "bucket_cap_mb": SMALL_BUCKETS},
     "two windows": {"windows_per_step": 2, "bucket_cap_mb": SMALL_BUCKETS},

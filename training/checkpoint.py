@@ -2,7 +2,7 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
 state: `optimizer.safetensors`, `ema/` where weights are averaged (a model directory too),
-`lanes.safetensors` (the carried h and c of every lane, the
+`lanes.safetensors` (the carried state of every lane, part by part, the
 loss of the metrics row not yet written, by rank, its overflows, the random state), `training.json`.
 Where each group of ranks has an optimiser's state of its own (Adasum), those after the first are in
 `optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
@@ -80,7 +80,7 @@ class Checkpoints:
         """Save everything; called by all ranks, written by the main one."""
         world = trainer.world
         check_divergence(trainer)
-        h, c = trainer.all_lanes()
+        state = trainer.all_lanes()
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
         groups = trainer.exchange.optimizer_groups
@@ -88,8 +88,7 @@ class Checkpoints:
             groups.send_to_main(optimizers, world)
             return
         carried = {
-            "h": h,
-            "c": c,
+            **state.tensors(),
             "row_nats": nats.view(1, -1, 1),
             "row_overflows": trainer.overflows,
             "random_state": torch.get_rng_state(),
@@ -177,7 +176,8 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     # Overflows are counted since version 1 of the format, some time after it began.
     carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
     hold_tensors(path, carried, _expected_carried(trainer, carried), "the config asks for")
-    trainer.take_lanes(State(carried["h"], carried["c"]))
+    names = trainer.state.tensors()
+    trainer.take_lanes(State(**{name: carried[name] for name in names}))
     trainer.restore_nats(carried["row_nats"].flatten())
     trainer.overflows.copy_(carried["row_overflows"])
     try:
@@ -189,18 +189,16 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
 def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors without content, of the shapes and dtypes that those should have.
 
-    Free are the number of ranks that saved them, and the dtype of h: losses may be scaled, or
-    not, from a resume on.
+    Free are the number of ranks that saved them, and the dtype of the products, which h has: losses
+    may be scaled, or not, from a resume on.
     """
-    layers, _, units = trainer.state.c.shape
     h, row_nats = carried.get("h"), carried.get("row_nats")
     dtype = h.dtype if h is not None and h.dtype in DTYPES.values() else trainer.model.dtype
     ranks = row_nats.numel() if row_nats is not None else 1
-    shape = layers, trainer.lanes, units
+    meta = torch.device("meta")
     return {
-        "h": torch.empty(shape, dtype=dtype, device="meta"),
-        "c": torch.empty(shape, dtype=trainer.state.c.dtype, device="meta"),
-        "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device="meta"),
+        **trainer.model.initial_state(trainer.lanes, dtype=dtype, device=meta).tensors(),
+        "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device=meta),
         "row_overflows": trainer.overflows,
         "random_state": torch.get_rng_state(),
     }

@@ -127,7 +127,7 @@ class Trainer:
         )
         self.optimizers = make_optimizers(model, optim)
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
-        self.state = model.initial_state(self.own_lanes or 1)  # [L, B, H] of own lanes
+        self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = Progress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
         # the very same row.
@@ -195,11 +195,11 @@ class Trainer:
                 nats, ended = self.exchange.compute(
                     batch.inputs[lanes],
                     batch.targets[lanes],
-                    State(state.h[:, lanes], state.c[:, lanes]),
+                    state.select(lanes),
                     None if factors is None else factors[lanes],
                 )
                 self.scaler.scale(nats * scale).backward()
-            after.append(State(*ended).detach())
+            after.append(ended.detach())
             self.nats += nats.detach()
         self.state = State.join(after)
 
@@ -281,17 +281,13 @@ class Trainer:
         return row
 
     def take_lanes(self, state: State) -> None:
-        """Take up this rank's part of the state of all lanes, [L, lanes, H]."""
-        own = State(state.h[:, self.own], state.c[:, self.own])
-        if self.own_lanes:
-            h = own.h.to(self.world.device, self.model.dtype, copy=True)
-            self.state = State(h, own.c.to(self.world.device, self.state.c.dtype, copy=True))
-        else:
-            self.state = self.model.initial_state(1)
+        """Take up this rank's part of the state of all lanes, [L, lanes, n]."""
+        zero = self.model.initial_state(1)
+        self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
     def all_lanes(self) -> State:
-        """Return the state of all lanes, [L, lanes, H], on every rank."""
-        return State(*(self.world.gather_rows(part, self.lanes) for part in self.state))
+        """Return the state of all lanes, [L, lanes, n], on every rank."""
+        return self.state.each(lambda part: self.world.gather_rows(part, self.lanes))
 
     def balance(self, ranks: Sequence[Times]) -> bool:
         """Deal the lanes anew where that is asked for and pays; return whether they were."""

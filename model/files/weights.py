@@ -5,7 +5,7 @@ Nothing is ever unpickled.
 
 import hashlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
-from ..language_model import NOT_ARCHITECTURE, LanguageModel, ModelConfig
+from ..language_model import LanguageModel, ModelConfig, architecture_fields
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import choose_device
@@ -154,7 +154,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     architecture = description.get("architecture")
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
-    known = {item.name for item in fields(ModelConfig)} - NOT_ARCHITECTURE
+    known = architecture_fields(architecture.get("cell"))
     unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
     if unknown or missing:
         raise InputError(

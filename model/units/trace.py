@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..features import FeatureKind, StateName
+from ..features import FeatureKind
 from ..language_model import LanguageModel
+from ..state import StateName
 from ..text.ragged import ragged_batches
 
 
@@ -40,13 +41,12 @@ def moments(
     for batch in ragged_batches([len(sequence) for sequence in sequences], batch_size, block=128):
         now = model.initial_state(len(batch.rows))
         for start, stop, active in batch.spans:
-            rows, now = batch.rows[:active], now.narrow(active)
+            rows, now = batch.rows[:active], now.select(slice(active))
             window = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
             tokens = torch.from_numpy(window).to(device)  # [active, stop - start]
             for offset in range(stop - start):
                 _, now = model.hidden(tokens[:, offset : offset + 1], now, weights)
-                chosen = now.c if state == "cell" else now.h
-                yield Moment(rows, start + offset, chosen[layer].float())
+                yield Moment(rows, start + offset, now.features(state)[layer].float())
 
 
 @torch.inference_mode()

@@ -56,7 +56,7 @@ def loop_2018(problem: Problem) -> Forward:
     """
     H = problem.shape.H
     bias = problem.b.to(problem.shape.dtype)
-    h0, c0 = (tensor.to(problem.shape.dtype) for tensor in zero_state(problem))
+    h0, c0 = (tensor.to(problem.shape.dtype) for tensor in zero_state(problem).tensors().values())
 
     def forward() -> Tensor:
         x = F.embedding(problem.tokens, problem.embedding)
@@ -85,7 +85,7 @@ def compiled_step(problem: Problem) -> Forward:
         x_proj = F.linear(F.embedding(problem.tokens, problem.embedding), problem.w_x)
         state, outputs = state0, []
         for x_proj_t in x_proj:
-            state = State(*step(x_proj_t, state, problem.w_mh, problem.w_h, problem.b))
+            state = step(x_proj_t, state, problem.w_mh, problem.w_h, problem.b)
             outputs.append(state.h)
         return torch.stack(outputs)
 

@@ -96,7 +96,7 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path):
         ("[model]\nhidden_size = true", r"model.hidden_size = True should be int"),
         ("[model]\nhidden_size = '9'", r"model.hidden_size = '9' should be int"),
         ("[model]\nhidden_size = -4", "model.hidden_size is -4"),
-        ("[model]\ncell = 'gru'", "model.cell"),
+        ("[model]\ncell = 'rnn'", "model.cell"),
         ("[train]\nprecision = 'int8'", "train.precision"),
         ("model = 3", r"write it as \[model\]"),
         ("[model", "not TOML"),

@@ -36,7 +36,7 @@ def results(recurrence, inputs, rows=None):
     """h, the last h and c, and the gradient of every input."""
     x_proj, h, c, *weights = inputs
     outputs, state = recurrence(x_proj, State(h, c), *weights, rows)
-    made = (outputs, *state)
+    made = (outputs, *state.tensors().values())
     loss = sum(out.double().square().sum() for out in made)
     return (*made, *torch.autograd.grad(loss, inputs))
 
@@ -118,7 +118,7 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
         states.append(kernel.run(x_proj, State(h, c), *weights))
     for few in (1, 5, 67):
         part, state = kernel.run(x_proj[:, :few], State(h[:few], c[:few]), *weights)
-        states.append((states[0][0][:, :few], states[0][1].narrow(few)))
+        states.append((states[0][0][:, :few], states[0][1].select(slice(few))))
         assert torch.equal(part, states[-1][0])
         assert torch.equal(state.c, states[-1][1].c)
     for h_all, state in states[1:3]:
@@ -146,7 +146,7 @@ def test_gradient_of_one_output_alone(kernel, used):
     def gradients(recurrence, given):
         x_proj, h, c, *weights = given
         outputs, state = recurrence(x_proj, State(h, c), *weights)
-        loss = (outputs, *state)[used].double().square().sum()
+        loss = (outputs, *state.tensors().values())[used].double().square().sum()
         return torch.autograd.grad(loss, given)
 
     expected = gradients(reference_mlstm, exact(inputs))
@@ -172,7 +172,7 @@ def test_strided_gradients(kernel):
     def gradients(recurrence, inputs):
         x_proj, h, c, *weights = inputs
         outputs, state = recurrence(x_proj, State(h, c), *weights, None)
-        made = (outputs[-1], outputs[0], *state)
+        made = (outputs[-1], outputs[0], *state.tensors().values())
         loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
         return torch.autograd.grad(loss, inputs)
 
@@ -222,7 +222,9 @@ def test_windows_alive_at_once_keep_their_own_memory(kernel):
     losses = []
     for x_proj, h, c, *weights in (first, second):
         outputs, state = kernel.run(x_proj, State(h, c), *weights)
-        losses.append(sum(out.double().square().sum() for out in (outputs, *state)))
+        losses.append(
+            sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        )
     for loss, inputs, expected in zip(losses, (first, second), alone, strict=True):
         for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
             assert torch.equal(a, e)

@@ -210,7 +210,7 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
     """Against `model.step` with the value put in by hand."""
     reader = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
-    state = small_model.initial_state(1).clone()  # its halves are one tensor at first
+    state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():
         for byte in b"abc":
             state.c[-1, :, 5] = 2.0

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from model import layers
 from model.errors import InputError
 from model.featurizer import SentimentFeaturizer
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
+from model.layers import mlstm
 from model.published.openai import write_openai
 from model.sampling import SamplingConfig, generate
 from model.scoring import token_costs
@@ -106,7 +106,7 @@ def test_a_projection_symbol_by_symbol_changes_nothing(subwords, monkeypatch, ba
     tokens = torch.from_numpy(subwords.encode("".join(TEXTS).encode()).astype(np.int64))[None, :60]
     found = []
     for most in (1024, 10):
-        monkeypatch.setattr(layers, "MOST_TABULATED", most)
+        monkeypatch.setattr(mlstm, "MOST_TABULATED", most)
         model = build_model(config, seed=2)
         logits, _ = model(tokens, model.initial_state(1))
         logits.logsumexp(-1).sum().backward()

@@ -118,7 +118,9 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
     losses = []
     for x_proj, h, c, *weights in batches:
         outputs, state = triton_mlstm(x_proj, State(h, c), *weights)
-        losses.append(sum(out.double().square().sum() for out in (outputs, *state)))
+        losses.append(
+            sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        )
     for loss, inputs, expected in zip(losses, batches, alone, strict=True):
         for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
             assert torch.equal(a, e)
@@ -137,7 +139,7 @@ def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponed):
         if postponed:
             w_mh, w_h = postpone([w_mh], w_mh), postpone(w_h.chunk(4), w_h)
         outputs, state = triton_mlstm(x_proj, State(h, c), w_mh, w_h, b)
-        loss = sum(out.double().square().sum() for out in (outputs, *state))
+        loss = sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
     assert graphs.captured == 2

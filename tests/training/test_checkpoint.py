@@ -5,6 +5,7 @@ import copy
 import errno
 import json
 import shutil
+from itertools import product
 
 import pytest
 import torch
@@ -41,13 +42,18 @@ def train(trainer, split, steps):
         trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, precision):
-    trainer = make_trainer(precision, name=name, clip_norm=1.0)
+@pytest.mark.parametrize(
+    ("cell", "name", "precision"),
+    [
+        *product(["mlstm"], ["adam", "adamw", "sgd", "muon", "lamb"], ["fp32", "bf16", "fp16"]),
+        *product(["gru", "transformer"], ["muon"], ["fp32", "bf16", "fp16"]),
+    ],
+)
+def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, cell, name, precision):
+    trainer = make_trainer(precision, name=name, clip_norm=1.0, cell=cell)
     train(trainer, small_split, 4)
     checkpoints.save(trainer, PROFILE, {})
-    restored = make_trainer(precision, name=name, clip_norm=1.0)
+    restored = make_trainer(precision, name=name, clip_norm=1.0, cell=cell)
     checkpoints.restore(restored)
     for each in (trainer, restored):
         train(each, small_split, 3)
@@ -57,7 +63,7 @@ def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, name, 
     for ours, theirs in (
         (trainer.model.state_dict(), restored.model.state_dict()),
         (flatten_optimizers(trainer.optimizers), flatten_optimizers(restored.optimizers)),
-        (trainer.state._asdict(), restored.state._asdict()),
+        (trainer.state.tensors(), restored.state.tensors()),
     ):
         assert ours.keys() == theirs.keys()
         for key, value in ours.items():

@@ -104,7 +104,7 @@ class World:
         return torch.stack(parts)
 
     def gather_rows(self, rows: Tensor, total: int) -> Tensor:
-        """Join each rank's share of [L, B, H] along B into [L, total, H], on every rank."""
+        """Join each rank's share of [L, B, n] along B into [L, total, n], on every rank."""
         if self.size == 1:
             return rows
         parts = []

@@ -26,7 +26,7 @@ BLOCK = 128  # symbols that are read at once where there is no gradient
 class Encoded(NamedTuple):
     """What a batch of texts has become."""
 
-    cells: Tensor  # fp32 [B, H], the last layer's c after each text, in the order given
+    cells: Tensor  # [B, H], the last layer's cell state after each text, in the order given
     nats: Tensor  # of every symbol that was predicted, summed; zero unless asked for
     symbols: int  # how many those were
 
@@ -84,7 +84,7 @@ def encode(
             state, _, _ = _read(heads, model, weights, state, BLOCK)
     tails = [sequence[start:] for sequence, start in zip(sequences, starts, strict=True)]
     state, nats, symbols = _read(tails, model, weights, state, window, predicts)
-    return Encoded(state.c[-1], nats, symbols)
+    return Encoded(state.features("cell")[-1], nats, symbols)
 
 
 def _read(
@@ -95,30 +95,25 @@ def _read(
     block: int,
     predicts: bool = False,
 ) -> tuple[State, Tensor, int]:
-    """Return every row's state after its own last symbol [L, B, H], and what predicting cost."""
+    """Return every row's state after its own last symbol, and what predicting cost."""
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
-    order = torch.from_numpy(batch.rows).to(state.c.device)
-    state = State(*(part.index_select(-2, order) for part in state))
+    order = torch.from_numpy(batch.rows).to(weights.b_out.device)
+    state = state.select(order)
     nats, symbols = weights.b_out.new_zeros(()), 0
     ended: list[State] = []  # the shortest rows first
     for start, stop, active in batch.spans:
-        if active < state.c.shape[-2]:
-            ended.append(_from(state, active))
+        if active < state.lanes:
+            ended.append(state.select(slice(active, None)))
         rows = [sequences[row] for row in batch.rows[:active]]
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
-        h, state = model.hidden(tokens.to(order.device), state.narrow(active), weights)
+        h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
         if predicts:
             targets = _targets(rows, start, stop)  # [active, T]
             symbols += int((targets != IGNORED).sum())
             flat = targets.t().flatten().to(order.device)
             nats = nats + linear_cross_entropy(h.flatten(0, 1), weights.w_out, weights.b_out, flat)
     state = State.join([state, *reversed(ended)])
-    back = torch.argsort(order)
-    return State(*(part.index_select(-2, back) for part in state)), nats, symbols
-
-
-def _from(state: State, first: int) -> State:
-    return State(state.h[..., first:, :], state.c[..., first:, :])
+    return state.select(torch.argsort(order)), nats, symbols
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:

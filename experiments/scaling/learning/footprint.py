@@ -11,7 +11,6 @@ from torch import Tensor
 from data_utils.lanes import Window
 from model.fused.cpu import runs_compiled
 from model.language_model import LanguageModel, ModelConfig, build_model
-from model.state import State
 from training.feeding import Batch, as_batch
 from training.objective import Objective
 from training.optimizers.optim import OptimConfig
@@ -69,7 +68,7 @@ def random_batch(lanes: int, window: int) -> Batch:
 def kept_bytes(model: LanguageModel, lanes: int, window: int) -> int:
     """Return what autograd keeps of a window's forward pass."""
     batch = random_batch(lanes, window)
-    state = State(*(part.clone() for part in model.initial_state(lanes)))
+    state = model.initial_state(lanes).each(torch.clone)
     with counting() as sizes:
         held = Objective(model)(batch.inputs, batch.targets, state)  # so that no address returns
         total = sum(sizes.values())

@@ -105,7 +105,13 @@ def change(folder, **updates):
         ({"architecture": {"layers": True}}, "model.layers is True"),
         ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
         ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
-        ({"architecture": {"cell": "gru"}}, "model.cell"),
+        ({"architecture": {"cell": "rnn"}}, "model.cell is 'rnn'; known: mlstm, lstm, gru, transf"),
+        ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
+        ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
+        (
+            {"architecture": {"cell": "transformer", "heads": 5, "context": 4}},
+            "model.heads is 5; it must divide model.hidden_size 12",
+        ),
         ({"architecture": {"colour": "red"}}, "unknown keys"),
     ],
 )

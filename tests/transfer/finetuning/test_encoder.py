@@ -19,10 +19,11 @@ def sequences():
     return [generator.integers(0, 256, size=n).astype(np.uint8) for n in LENGTHS]
 
 
-@pytest.fixture
-def wide_model():
-    """A model in fp64, of two layers, computed by the equations under autograd."""
-    config = ModelConfig(hidden_size=6, embedding_size=4, layers=2, backend="reference")
+@pytest.fixture(params=["mlstm", "gru", "transformer"])
+def wide_model(request):
+    """A model in fp64, of two layers, an mLSTM computed by the equations under autograd."""
+    sizes = {"hidden_size": 8, "embedding_size": 4, "layers": 2, "context": 12}
+    config = ModelConfig(cell=request.param, backend="reference", **sizes)
     return emphatic(build_model(config, seed=3)).double()
 
 
@@ -37,7 +38,7 @@ def alone(model, sequence, window):
         logits, state = model.step(torch.tensor([symbol]), state)
         if start <= place < len(sequence) - 1:
             nats = nats - logits.log_softmax(-1)[0, int(sequence[place + 1])]
-    return state.c[-1, 0], nats
+    return state.features("cell")[-1, 0], nats
 
 
 def gradients(model, loss):

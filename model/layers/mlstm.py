@@ -1,17 +1,18 @@
-"""Recurrent layers: parameters, weight norm, and one window through the recurrence."""
+"""The multiplicative LSTM as a layer: parameters, weight norm, a window's recurrence."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .fused.cuda.graphs import without_graphs
-from .fused.weight_gradients import postpone
-from .recurrence import RECURRENCES, describe, pack
-from .state import State, accumulation_dtype
+from ..fused.cuda.graphs import without_graphs
+from ..fused.weight_gradients import postpone
+from ..recurrence import RECURRENCES, describe, pack
+from ..state import State, accumulation_dtype
+from .layer import RecurrentLayer
 
 # Symbols whose projections are kept. On CUDA, adding gradients up by row costs a product with them.
 MOST_TABULATED = 1024
@@ -25,43 +26,6 @@ class MlstmWeights(NamedTuple):
     w_h: Tensor  # [4H, H]
     b: Tensor  # [4H], accumulation dtype
     packed: Tensor | None  # w_mh and w_h once more, as the recurrence multiplies by them
-
-
-class RecurrentLayer(nn.Module):
-    """What the language model asks of a layer."""
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw every parameter anew from torch's global generator."""
-        raise NotImplementedError
-
-    def split_leaves(self) -> list[nn.Parameter]:
-        """Return what takes gradients: the parameters, or parts of them that share their memory."""
-        return list(self.parameters())
-
-    def gather_gradients(self) -> None:
-        """Give parameters the gradients that parts of them have taken."""
-
-    def fold(self, dtype: torch.dtype) -> Any:
-        """Return the weights as `run` reads them, in the compute dtype."""
-        raise NotImplementedError
-
-    def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
-        """Read x [T, B, E] from a state [B, H]; return h [T, B, H] and the state after it."""
-        raise NotImplementedError
-
-    def implementation(self, dtype: torch.dtype) -> str:
-        """Name what computes the recurrence with products in this dtype."""
-        raise NotImplementedError
-
-    def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
-        """Return what `read` looks symbols up in, one row per symbol of embedding [V, E]."""
-        return embedding
-
-    def read(
-        self, tokens: Tensor, table: Tensor, state: State, weights: Any
-    ) -> tuple[Tensor, State]:
-        """Do what `run` does with x = embedding[tokens], for tokens [T, B]."""
-        return self.run(F.embedding(tokens, table), state, weights)
 
 
 class MlstmLayer(RecurrentLayer):
@@ -161,6 +125,11 @@ class MlstmLayer(RecurrentLayer):
         """Name what runs here behind `backend`."""
         return describe(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype))
 
+    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
+        """Return h in the dtype of the products and c in the wider one."""
+        h = torch.zeros(lanes, len(self.w_mh), dtype=dtype, device=device)
+        return State(h, h.to(accumulation_dtype(dtype)))
+
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input at once, then recur over it."""
         x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
@@ -211,39 +180,3 @@ def _normed(v: Tensor, g: Tensor | None) -> Tensor:
         return torch._weight_norm(v, g.unsqueeze(1), 0)
     w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
     return w.masked_fill_(norms == 0, 0.0)  # rows of zeros, of pruned units, stay zeros
-
-
-class LstmLayer(RecurrentLayer):
-    """torch's LSTM behind the same interface: the papers' control. It has no weight norm."""
-
-    def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
-        self.lstm = nn.LSTM(input_size, hidden_size)
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as nn.LSTM does; half of the forget bias goes on each of its two biases."""
-        self.lstm.reset_parameters()
-        H = self.lstm.hidden_size
-        with torch.no_grad():
-            for name in ("bias_ih_l0", "bias_hh_l0"):
-                self.lstm.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
-
-    def fold(self, dtype: torch.dtype) -> list[Tensor]:
-        """Cast the four weights to the compute dtype."""
-        return [parameter.to(dtype) for parameter in self.lstm.parameters()]
-
-    def implementation(self, dtype: torch.dtype) -> str:
-        """There is one."""
-        return "torch.nn.LSTM"
-
-    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Hand the window to torch.
-
-        torch keeps its cell state in the compute dtype, so c is cast on the way in and out. cuDNN
-        has no backward pass for what it ran with train=False; fine-tuning learns in eval mode.
-        Nothing else depends on it: there is no dropout.
-        """
-        hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
-        train = torch.is_grad_enabled()
-        h, last_h, last_c = torch.lstm(x, hx, weights, True, 1, 0.0, train, False, False)
-        return h, State(last_h[0], last_c[0].to(state.c.dtype))

@@ -1,0 +1,1 @@
+"""Layers of the language model, one file for each kind of cell."""

@@ -1,0 +1,51 @@
+"""torch's GRU as a layer."""
+
+import torch
+from torch import Tensor, nn
+
+from ..state import State
+from .layer import RecurrentLayer
+
+
+class GruLayer(RecurrentLayer):
+    """torch's GRU (Cho et al. 2014), a peer of the mLSTM. It has no weight norm.
+
+    Its state is h alone, in the dtype of the products, and so is its feature.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.gru = nn.GRU(input_size, hidden_size)
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw as nn.GRU does; half of the bias goes on each of the update gate's two.
+
+        torch's update gate z is the part of h that stays: what a forget gate is to an LSTM.
+        """
+        self.gru.reset_parameters()
+        H = self.gru.hidden_size
+        with torch.no_grad():
+            for name in ("bias_ih_l0", "bias_hh_l0"):  # gates: reset, update, new
+                self.gru.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
+
+    def fold(self, dtype: torch.dtype) -> list[Tensor]:
+        """Cast the four weights to the compute dtype."""
+        return [parameter.to(dtype) for parameter in self.gru.parameters()]
+
+    def implementation(self, dtype: torch.dtype) -> str:
+        """There is one."""
+        return "torch.nn.GRU"
+
+    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
+        """Return h."""
+        return State(torch.zeros(lanes, self.gru.hidden_size, dtype=dtype, device=device))
+
+    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+        """Hand the window to torch.
+
+        cuDNN has no backward pass for what it ran with train=False; fine-tuning learns in eval
+        mode. Nothing else depends on it: there is no dropout.
+        """
+        train = torch.is_grad_enabled()
+        h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)
+        return h, State(last_h[0])

@@ -1,0 +1,149 @@
+"""A causal transformer as layers that carry a state: what each attends to reaches back C bytes.
+
+A position attends to itself and to the C before it, in whatever window they were read, so a text
+gives the same however it is cut into windows. Their keys and values are the layer's state; as in
+an LSTM, no gradient flows into an earlier window. (Memorizing Transformers, Wu et al. 2022, and
+Block-Recurrent Transformers, Hutchins et al. 2022, carry keys and values over in this way.)
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..state import State, accumulation_dtype
+from .layer import RecurrentLayer
+
+WIDER = 4  # the feed-forward part's width, as a multiple of H
+SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
+
+Weights = dict[str, Tensor]  # by the parameter's name
+
+
+class TransformerLayer(RecurrentLayer):
+    """One pre-norm block: attention with rotary positions (Su et al. 2021), then GELU units.
+
+    The first layer maps the embedding's E to H, the last norms its output: that is h, and the
+    feature. Between them goes the residual stream, in the accumulation dtype.
+
+    state: h [B, H], keys and values [B, C * H] of the last C positions, the latest at the end, and
+    count [B, 1], how many of them there are: fewer than C at a text's start.
+    """
+
+    def __init__(
+        self, hidden_size: int, *, heads: int, context: int, depth: int, input_size: int | None,
+        is_last: bool,
+    ):  # fmt: skip
+        super().__init__()
+        H = hidden_size
+        self.hidden_size, self.heads, self.context, self.depth = H, heads, context, depth
+        self.enter = None if input_size is None else nn.Linear(input_size, H, bias=False)
+        self.norm_attention = nn.LayerNorm(H)
+        self.attend = nn.Linear(H, 3 * H, bias=False)  # queries, keys, values
+        self.attended = nn.Linear(H, H, bias=False)
+        self.norm_feed = nn.LayerNorm(H)
+        self.widen = nn.Linear(H, WIDER * H, bias=False)
+        self.narrow = nn.Linear(WIDER * H, H, bias=False)
+        self.norm_output = nn.LayerNorm(H) if is_last else None
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw N(0, 1 / inputs); what adds to the residual stream less, by the number of addends.
+
+        The latter as in GPT-2 (Radford et al. 2019). There is no forget gate.
+        """
+        for name, module in self.named_children():
+            if isinstance(module, nn.LayerNorm):
+                module.reset_parameters()
+            elif isinstance(module, nn.Linear):
+                addends = 2 * self.depth if name in ("attended", "narrow") else 1
+                nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
+
+    def fold(self, dtype: torch.dtype) -> Weights:
+        """Cast matrices to the compute dtype, the norms' weights to the wider one."""
+        wide = accumulation_dtype(dtype)
+        return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
+
+    def implementation(self, dtype: torch.dtype) -> str:
+        """There is one."""
+        return "torch's scaled dot-product attention"
+
+    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
+        """Return the state of no positions."""
+        past = torch.zeros(lanes, self.context * self.hidden_size, dtype=dtype, device=device)
+        return State(
+            torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device),
+            keys=past,
+            values=past.clone(),
+            count=torch.zeros(lanes, 1, dtype=torch.long, device=device),
+        )
+
+    def run(self, x: Tensor, state: State, weights: Weights) -> tuple[Tensor, State]:
+        """Read x [T, B, E], or the residual stream [T, B, H] of the layer before.
+
+        Returns h [T, B, H], of the last layer in the compute dtype, and the state after it.
+        """
+        dtype = weights["attend.weight"].dtype
+        if self.enter is not None:
+            x = F.linear(x, weights["enter.weight"]).to(accumulation_dtype(dtype))
+        normed = self._norm("norm_attention", x, weights).to(dtype)
+        queries, keys, values = F.linear(normed, weights["attend.weight"]).chunk(3, dim=-1)
+        keys = self._with_past(state["keys"], keys)
+        values = self._with_past(state["values"], values)
+        attended = self._attention(queries.transpose(0, 1), keys, values, state["count"])
+        x = x + F.linear(attended.transpose(0, 1), weights["attended.weight"])
+        normed = self._norm("norm_feed", x, weights).to(dtype)
+        wide = F.gelu(F.linear(normed, weights["widen.weight"]))
+        x = x + F.linear(wide, weights["narrow.weight"])
+        h = x if self.norm_output is None else self._norm("norm_output", x, weights).to(dtype)
+        after = State(
+            h[-1].to(dtype),
+            keys=keys[:, -self.context :].flatten(1),
+            values=values[:, -self.context :].flatten(1),
+            count=(state["count"] + len(x)).clamp(max=self.context),
+        )
+        return h, after
+
+    def _norm(self, name: str, x: Tensor, weights: Weights) -> Tensor:
+        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        return F.layer_norm(x, weight.shape, weight, bias)
+
+    def _with_past(self, past: Tensor, new: Tensor) -> Tensor:
+        """Return what was kept [B, C * H] and what is new [T, B, H] as [B, C + T, H]."""
+        past = past.view(len(past), self.context, self.hidden_size)
+        return torch.cat([past, new.transpose(0, 1)], dim=1)
+
+    def _attention(self, queries: Tensor, keys: Tensor, values: Tensor, count: Tensor) -> Tensor:
+        """Return [B, T, H] of queries [B, T, H] over keys and values [B, C + T, H]."""
+        C, S = self.context, keys.shape[1]
+        key = torch.arange(S, device=keys.device)  # positions, from the first one kept on
+        query = key[C:, None]  # [T, 1]
+        near = (key <= query) & (key >= query - C)  # [T, S]
+        there = key >= C - count  # [B, S]
+        turns = _rotations(S, keys.shape[-1] // self.heads, keys)  # [S, D]
+        attended = F.scaled_dot_product_attention(
+            _rotated(self._by_head(queries), turns[C:]),
+            _rotated(self._by_head(keys), turns),
+            self._by_head(values),
+            attn_mask=(near & there[:, None])[:, None],  # [B, 1, T, S]
+        )
+        return attended.transpose(1, 2).flatten(2)
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        """Return [B, T, H] as [B, heads, T, D]."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+def _rotations(positions: int, width: int, like: Tensor) -> Tensor:
+    """Return the cosines and, behind them, the sines of every position's angles: [S, D]."""
+    dtype = accumulation_dtype(like.dtype)
+    exponents = torch.arange(width // 2, dtype=dtype, device=like.device) / (width // 2)
+    steps = torch.arange(positions, dtype=dtype, device=like.device)
+    angles = torch.outer(steps, SLOWEST**-exponents)
+    return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+
+def _rotated(x: Tensor, turns: Tensor) -> Tensor:
+    """Turn each pair of units of x [..., S, D] by its angle at its position."""
+    first, second = x.to(turns.dtype).chunk(2, dim=-1)
+    cos, sin = turns.chunk(2, dim=-1)
+    turned = torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    return turned.to(x.dtype)

@@ -1,0 +1,170 @@
+"""The cells that the mLSTM is measured against: their mathematics, and how they carry a state."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from model.errors import InputError
+from model.features import FeatureKind, features_in_order
+from model.files.weights import load_model, save_model
+from model.language_model import ModelConfig, build_model
+from model.sampling import Clamp, Reader
+from model.text.profiles import text_profile
+from model.units.trace import trace
+
+PEERS = ("gru", "transformer")
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def peer(cell, **changes):
+    sizes = {"hidden_size": 16, "embedding_size": 6, "layers": 2, "heads": 2, "context": 7}
+    return build_model(ModelConfig(cell=cell, **(sizes | changes)), seed=3).eval()
+
+
+def random_tokens(*shape):
+    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(2))
+
+
+def test_gru_equals_torch():
+    model = peer("gru").double()
+    tokens = random_tokens(3, 20)
+    _, state = model.hidden(tokens[:, :8], model.initial_state(3))
+    h, state = model.hidden(tokens[:, 8:], state)
+    x = model.embedding(tokens.t())
+    for index, layer in enumerate(model.layers):
+        x, last = layer.gru(x)
+        torch.testing.assert_close(state.features("hidden")[index], last[0], **EXACT)
+    torch.testing.assert_close(h, x[8:], **EXACT)
+
+
+def transformer_by_hand(model, tokens):
+    """Return h [T, H] of one text [T]: whole, head by head, positions as complex numbers."""
+    config, T = model.config, len(tokens)
+    at = torch.arange(T).double()
+    distance = at[:, None] - at  # [T, T]
+    seen = (distance >= 0) & (distance <= config.context)
+    width = config.hidden_size // config.heads // 2
+    angles = torch.outer(at, 10_000.0 ** (-torch.arange(width).double() / width))
+    turns = torch.polar(torch.ones_like(angles), angles)  # [T, D / 2]
+    x = model.layers[0].enter(model.embedding(tokens))
+    for layer in model.layers:
+        q, k, v = (
+            p.chunk(config.heads, -1) for p in layer.attend(layer.norm_attention(x)).chunk(3, -1)
+        )
+        heads = []
+        for number in range(config.heads):
+            query, key = (torch.complex(*p[number].chunk(2, -1)) * turns for p in (q, k))
+            scores = (query @ key.conj().t()).real / (2 * width) ** 0.5
+            heads.append(scores.where(seen, -torch.inf).softmax(-1) @ v[number])
+        x = x + layer.attended(torch.cat(heads, -1))
+        x = x + layer.narrow(F.gelu(layer.widen(layer.norm_feed(x))))
+    return model.layers[-1].norm_output(x)
+
+
+def test_transformer_equals_its_equations():
+    model = peer("transformer").double()
+    tokens = random_tokens(2, 30)  # more than two layers of seven positions reach back
+    state, parts = model.initial_state(2), []
+    for part in tokens.split([3, 1, 9, 17], dim=1):
+        h, state = model.hidden(part, state)
+        parts.append(h)
+    for lane in range(2):
+        expected = transformer_by_hand(model, tokens[lane])
+        torch.testing.assert_close(torch.cat(parts)[:, lane], expected, **EXACT)
+        torch.testing.assert_close(state.features("cell")[-1, lane], expected[-1], **EXACT)
+
+
+def test_a_transformer_forgets_what_its_layers_do_not_reach():
+    model = peer("transformer")
+    tokens = random_tokens(1, 40)
+    changed = tokens.clone()
+    changed[:, :25] = 0
+    reach = model.config.layers * model.config.context
+    for length, same in ((25 + reach + 1, True), (25 + reach, False)):
+        ends = [model(t[:, :length], model.initial_state(1))[0][:, -1] for t in (tokens, changed)]
+        assert torch.equal(*ends) == same
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype):
+    model = build_model(ModelConfig(cell="transformer", hidden_size=32, context=9), 1, dtype)
+    tokens = random_tokens(5, 24)
+    with torch.no_grad():
+        whole, last = model(tokens, model.initial_state(5))
+        state, parts = model.initial_state(5), []
+        for part in tokens.split([1, 7, 16], dim=1):
+            logits, state = model(part, state)
+            parts.append(logits)
+    tolerance = 8 * torch.finfo(dtype).eps * whole.abs().max()  # some roundings of a sum's terms
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=float(tolerance))
+    assert torch.equal(state["count"], last["count"])
+    assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype
+
+
+@pytest.mark.parametrize("cell", PEERS)
+def test_a_reset_lane_starts_anew_even_after_nan(cell):
+    model = peer(cell).double()
+    tokens = random_tokens(3, 6)
+    _, state = model(tokens, model.initial_state(3))
+    broken = state.each(lambda part: part.where(torch.tensor([[False], [True], [True]]), part / 0))
+    if cell == "transformer":
+        broken = type(state)(**{**broken.tensors(), "count": state["count"]})
+    mixed, _ = model(tokens, broken.reset(torch.tensor([True, False, True])))
+    torch.testing.assert_close(mixed[::2], model(tokens, model.initial_state(3))[0][::2], **EXACT)
+    torch.testing.assert_close(mixed[1], model(tokens, state)[0][1], **EXACT)
+
+
+@pytest.mark.parametrize("cell", PEERS)
+@pytest.mark.parametrize(
+    "kind", [FeatureKind(), FeatureKind(pooling=("last", "mean"), layers="all")]
+)
+def test_features_do_not_depend_on_the_batch(cell, kind):
+    model = peer(cell)
+    sequences = [
+        row[:n].numpy() for row, n in zip(random_tokens(6, 30), (1, 30, 9, 0, 17, 8), strict=True)
+    ]
+    together = features_in_order(model, sequences, kind=kind, batch_size=6)
+    alone = features_in_order(model, sequences, kind=kind, batch_size=1)
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-5 * np.abs(alone).max())
+    hidden = features_in_order(model, sequences, kind=FeatureKind(state="hidden"))
+    np.testing.assert_allclose(
+        together[:, -16:] if kind == FeatureKind() else hidden, hidden, atol=1e-5
+    )
+    assert not together[3].any()
+    assert len({row.tobytes() for row in together}) == 6
+
+
+@pytest.mark.parametrize("cell", PEERS)
+def test_units_are_traced_and_held(cell):
+    model = peer(cell)
+    sequence = random_tokens(12).numpy()
+    (values,) = trace(model, [sequence])
+    expected = features_in_order(model, [sequence[: n + 1] for n in range(12)])
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    free, held = Reader(model), Reader(model, Clamp(unit=5, cell=2.0))
+    for reader in (free, held):
+        reader.read(sequence[:1])
+        assert np.isfinite(reader.logits()).all()
+    assert held.state.features("cell")[-1, 0, 5] == 2.0
+    assert np.abs(held.logits() - free.logits()).max() > 1e-3
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("cell", PEERS)
+def test_a_saved_peer_is_the_same_model(cell, quantized, tmp_path):
+    model = peer(cell)
+    save_model(tmp_path, model, text_profile("openai"), {}, quantized=quantized)
+    loaded = load_model(tmp_path).model
+    assert loaded.config.architecture() == model.config.architecture()
+    assert loaded.config.context == (7 if cell == "transformer" else 256)
+    for name, tensor in model.state_dict().items():
+        tolerance = float(tensor.abs().max()) / 127 if quantized else 0
+        torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("heads", "hidden_size"), [(3, 16), (16, 16), (4, 18)])
+def test_heads_that_do_not_fit_are_refused(heads, hidden_size):
+    with pytest.raises(InputError, match=f"model.heads is {heads}; it must divide"):
+        ModelConfig(cell="transformer", heads=heads, hidden_size=hidden_size)
+    ModelConfig(heads=heads, hidden_size=hidden_size)  # nothing to an mLSTM
