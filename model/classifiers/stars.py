@@ -31,6 +31,7 @@ FORMAT_VERSION = 5
 KIND = "stars"
 STARS = 5
 FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
+POSITIVE_SHARES = np.array([0.0, 0.0, 0.5, 1.0, 1.0])  # of one to five stars
 SMALLEST_PROBABILITY = 1e-9  # whose log-odds are told apart from zero's by nobody
 
 
@@ -117,8 +118,7 @@ def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
 
     Three stars are half positive: what a text leaves open stands near zero.
     """
-    halves = np.array([0.0, 0.0, 0.5, 1.0, 1.0])
-    positive, negative = of_each_star @ halves, of_each_star @ halves[::-1]
+    positive, negative = of_each_star @ POSITIVE_SHARES, of_each_star @ POSITIVE_SHARES[::-1]
     positive, negative = (p.clip(SMALLEST_PROBABILITY) for p in (positive, negative))
     return np.log(positive) - np.log(negative)
 

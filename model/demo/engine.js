@@ -33,8 +33,8 @@ class Engine {
     const size = 2 * L * H;
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
-    const { classifier } = about;
-    if (classifier) this.coefficients = this.floats("coefficients", classifier.pooling.length * H);
+    this.hidden = this.live.subarray(size - 2 * H, size - H);
+    this.head = about.head && new Head(this);
   }
 
   room(bytes) {
@@ -97,11 +97,55 @@ function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
 }
 
+// What the classifier says of features, as head.py describes it.
+class Head {
+  constructor(engine) {
+    const { head } = engine.about;
+    Object.assign(this, head, { state: head.state === "cell" ? engine.cell : engine.hidden });
+    let columns = head.pooling.length * engine.H;
+    this.maps = head.maps.map(({ rows, prelu }, index) => {
+      const weight = engine.floats(`head.${index}`, rows * columns);
+      columns = rows;
+      return { weight, bias: engine.floats(`head.${index}.b`, rows), prelu };
+    });
+  }
+
+  // The log-odds of the positive pole.
+  odds(features) {
+    const logits = this.maps.reduce(affine, features), classes = this.shares.length;
+    let positive = 0, negative = 0; // the heads' means
+    const heads = logits.length / classes;
+    for (let from = 0; from < logits.length; from += classes) {
+      const each = softmax(logits.subarray(from, from + classes));
+      each.forEach((chance, index) => {
+        positive += (chance * this.shares[index]) / heads;
+        negative += (chance * (1 - this.shares[index])) / heads;
+      });
+    }
+    const log = (chance) => Math.log(Math.max(chance, this.smallest));
+    return this.slope * (log(positive) - log(negative)) + this.offset;
+  }
+}
+
+function affine(x, { weight, bias, prelu }) {
+  return Float64Array.from(bias, (start, row) => {
+    let sum = start;
+    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
+    return prelu !== null && sum < 0 ? prelu * sum : sum;
+  });
+}
+
+function softmax(logits) {
+  const most = Math.max(...logits), powers = logits.map((logit) => Math.exp(logit - most));
+  const sum = powers.reduce((one, other) => one + other);
+  return powers.map((power) => power / sum);
+}
+
 // A place in a text: the model's state there, and what the classifier pools of the states before.
 class Place {
   constructor(engine) {
     this.engine = engine;
-    const pooling = engine.about.classifier ? engine.about.classifier.pooling : [];
+    const pooling = engine.head ? engine.head.pooling : [];
     this.count = 0; // bytes read
     this.state = new Float32Array(engine.live.length);
     this.pools = pooling.map((kind) => ({ kind, values: new Float64Array(engine.H) }));
@@ -121,7 +165,7 @@ class Place {
     engine.live.set(this.state);
     for (const byte of bytes) {
       engine.step(byte);
-      for (const pool of this.pools) addTo(pool, engine.cell, this.count);
+      for (const pool of this.pools) addTo(pool, engine.head.state, this.count);
       this.count += 1;
       if (seen) seen(this);
     }
@@ -138,15 +182,14 @@ class Place {
     return this.engine.logits();
   }
 
-  // The log-odds of the positive class, as if the text ended here.
+  // The log-odds of the positive pole, as if the text ended here.
   odds() {
-    const { engine } = this;
-    let sum = engine.about.classifier.intercept;
+    const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
     this.pools.forEach(({ kind, values }, index) => {
-      const share = kind === "mean" ? 1 / Math.max(this.count, 1) : 1, from = index * engine.H;
-      for (let k = 0; k < engine.H; k++) sum += engine.coefficients[from + k] * values[k] * share;
+      const share = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
+      for (let k = 0; k < H; k++) features[index * H + k] = values[k] * share;
     });
-    return sum;
+    return head.odds(features);
   }
 }
 

@@ -60,9 +60,10 @@ def padded(size: int) -> int:
     return size + -size % MULTIPLE
 
 
-def pad_columns(rows: Tensor) -> Tensor:
-    """Pad each row with zeros to a multiple of 16."""
-    return F.pad(rows, (0, -rows.shape[1] % MULTIPLE))
+def pad_poolings(rows: Tensor, H: int) -> Tensor:
+    """Pad the units of each pooling, [rows, P * H], with zeros to a multiple of 16."""
+    poolings = rows.unflatten(1, (-1, H))  # [rows, P, H]
+    return F.pad(poolings, (0, -H % MULTIPLE)).flatten(1)
 
 
 def _matrix(
@@ -75,7 +76,7 @@ def _matrix(
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:
         matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
-    return {name: pad_columns(matrix), name + SCALE: scale}
+    return {name: F.pad(matrix, (0, -matrix.shape[1] % MULTIPLE)), name + SCALE: scale}
 
 
 def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -17,8 +17,8 @@ const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.char
 const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
 const clipped = (value) => Math.max(-1, Math.min(1, value));
-const isKnown = () => unit === about.neuron; // what its high values mean
-const polarity = () => (isKnown() ? about.polarity : 1);
+const isKnown = () => unit === about.head?.unit; // what its high values mean
+const polarity = () => (isKnown() ? about.head.polarity : 1);
 const limit = () => about.limits[unit];
 
 // One text: its letters, what was said of it, its elements.
@@ -141,7 +141,7 @@ class Panel {
   }
 
   get probability() {
-    return this.verdict && about.classifier ? sigmoid(this.verdict.odds) : null;
+    return this.verdict && about.head ? sigmoid(this.verdict.odds) : null;
   }
 
   // Show, and after a rest say, what the text comes to.
@@ -152,7 +152,7 @@ class Panel {
       gauge(this.element.querySelector(".probability"), percent(probability), 2 * probability - 1);
     const words = `unit ${unit} at ${signed(value)}`;
     const said =
-      probability === null ? words : `${percent(probability)} ${about.poles[1]}, ${words}`;
+      probability === null ? words : `${percent(probability)} ${about.head.poles[1]}, ${words}`;
     const trace = this.element.querySelector(".trace");
     trace.setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
@@ -186,8 +186,8 @@ function gauge(element, text, share) {
 
 function labelReadout({ element }) {
   const positive = element.querySelector(".probability");
-  positive.hidden = !about.classifier;
-  if (about.classifier) positive.querySelector(".name").textContent = about.poles[1];
+  positive.hidden = !about.head;
+  if (about.head) positive.querySelector(".name").textContent = about.head.poles[1];
   element.querySelector(".unit .name").textContent = `unit ${unit}`;
 }
 
@@ -271,10 +271,10 @@ function difference() {
   const higher = (gap) => (gap < 0 ? "second" : "first");
   const gap = polarity() * (one.verdict.value - other.verdict.value);
   const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${Math.abs(gap).toFixed(2)}.`];
-  if (about.classifier) {
+  if (about.head) {
     const share = one.probability - other.probability;
     const points = `${(100 * Math.abs(share)).toFixed(1)} points`;
-    words.unshift(`The ${higher(share)} text is more likely ${about.poles[1]}, by ${points}.`);
+    words.unshift(`The ${higher(share)} text is more likely ${about.head.poles[1]}, by ${points}.`);
   }
   line.textContent = words.join(" ");
 }
@@ -327,7 +327,7 @@ function look(wanted) {
   find("unit").value = unit;
   find("held-unit").textContent = unit;
   find("note").textContent = isKnown()
-    ? `High means ${about.poles[1]}: the unit is turned so.`
+    ? `High means ${about.head.poles[1]}: the unit is turned so.`
     : "As the model has it: what high means is not known.";
   [find("low").textContent, find("high").textContent] = unitPoles();
   legend();
@@ -339,10 +339,10 @@ function look(wanted) {
   remember();
 }
 
-const unitPoles = () => (isKnown() ? about.poles : ["low", "high"]);
+const unitPoles = () => (isKnown() ? about.head.poles : ["low", "high"]);
 
 function legend() {
-  const poles = shadedBy === "unit" ? unitPoles() : about.poles;
+  const poles = shadedBy === "unit" ? unitPoles() : about.head.poles;
   [find("lowest").textContent, find("highest").textContent] = poles;
 }
 
@@ -377,7 +377,7 @@ function controls() {
   find("palette").onchange = ({ target }) => {
     document.documentElement.dataset.palette = target.checked ? "blind" : "";
   };
-  find("shade").hidden = !about.classifier;
+  find("shade").hidden = !about.head;
   find("shade").onchange = ({ target }) => {
     shadedBy = target.value;
     legend();

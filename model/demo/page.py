@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from ..classifiers.classifier import Classifier
 from ..classifiers.fitted import Fitted
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
 from ..text.tokenizer import BYTES
 from ..units.trace import trace
-from .packing import Packed, pack, pad_columns, padded, page_tensors
+from .head import PageHead, page_head
+from .packing import Packed, pack, pad_poolings, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
@@ -42,9 +41,10 @@ def write_demo(
 ) -> None:
     """Write a page in which the model reads and writes; whole or not at all.
 
-    classifier: of two classes, for the probability and the sign of its unit; what cannot be said
-    without one, the page does not show. unit: the one to look at first; absent, the classifier's,
-    else the one that moves most. Raises InputError for a model that the page cannot compute.
+    classifier: of two poles, for the probability and the sign of its unit; what cannot be said
+    without one, the page does not show. unit: the one to look at first; absent, the one that the
+    classifier leans on most, else the one that moves most. Raises InputError for a model that the
+    page cannot compute.
     """
     page = demo_page(loaded, classifier, title, unit=unit)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,21 +56,21 @@ def demo_page(
 ) -> str:
     """Return the page that `write_demo` writes."""
     _check(loaded)
-    known = classifier if isinstance(classifier, Classifier) and classifier.is_binary else None
-    packed = _packed(loaded, known)
+    head = page_head(classifier)
+    packed = _packed(loaded, head)
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
     style = _program("page.css")
     content = {
         "title": html.escape(title),
-        "about": html.escape(_about(loaded, classifier, known)),
+        "about": html.escape(_about(loaded, classifier, head)),
         "style": style,
         "style_digest": _digest(style),
         "script": script,
         "script_digest": _digest(script),
         "worker": "\n".join(_program(name) for name in ("engine.js", "worker.js")),
-        "module": _base64((FOLDER / "mlstm.wasm").read_bytes()),
+        "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
         "weights": _base64(packed.data),
-        "data": _script_safe(_description(loaded, known, packed.places, unit)),
+        "data": _script_safe(_description(loaded, head, packed.places, unit)),
     }
     # One pass: a title that looks like a placeholder is not one.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _program("page.html"))
@@ -90,22 +90,23 @@ def _check(loaded: LoadedModel) -> None:
         )
 
 
-def _packed(loaded: LoadedModel, classifier: Classifier | None) -> Packed:
+def _packed(loaded: LoadedModel, head: PageHead | None) -> Packed:
     tensors = page_tensors(loaded.model)
-    if classifier is not None:
-        rows = classifier.coefficients.reshape(len(classifier.pooling), -1)  # [poolings, H]
-        tensors["coefficients"] = pad_columns(torch.from_numpy(rows).float())
+    for index, (weight, bias, _) in enumerate(head.maps if head else []):
+        if index == 0:
+            weight = pad_poolings(weight, loaded.model.config.hidden_size)
+        tensors |= {f"head.{index}": weight, f"head.{index}.b": bias}
     return pack(tensors)
 
 
 def _description(
-    loaded: LoadedModel, classifier: Classifier | None, places: Mapping[str, int], unit: int | None
+    loaded: LoadedModel, head: PageHead | None, places: Mapping[str, int], unit: int | None
 ) -> dict[str, Any]:
     """Return what the page's programs need to know."""
     config, profile = loaded.model.config, loaded.profile
     ranges = _ranges(loaded)
     if unit is None:
-        unit = classifier.neuron if classifier else int(ranges.argmax())
+        unit = head.unit if head else int(ranges.argmax())
     config.check_unit(unit, -1)
     return {
         "units": config.hidden_size,
@@ -115,11 +116,7 @@ def _description(
         "symbols": config.symbols,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
-        "neuron": classifier and classifier.neuron,
-        "polarity": classifier and classifier.polarity,
-        "poles": classifier and classifier.classes,
-        "classifier": classifier
-        and {"intercept": float(classifier.intercept), "pooling": classifier.pooling},
+        "head": head and _head(head),
         "profile": {
             "prefix": profile.prefix,
             "suffix": profile.suffix,
@@ -130,22 +127,37 @@ def _description(
     }
 
 
+def _head(head: PageHead) -> dict[str, Any]:
+    return {
+        "unit": head.unit,
+        "polarity": head.polarity,
+        "poles": head.poles,
+        "state": head.kind.state,
+        "pooling": head.kind.poolings,
+        "maps": [{"rows": len(bias), "prelu": prelu} for _, bias, prelu in head.maps],
+        "shares": head.shares,
+        "smallest": head.smallest,
+        "slope": head.slope,
+        "offset": head.offset,
+    }
+
+
 def _ranges(loaded: LoadedModel) -> np.ndarray:
     """Return how far each unit goes from zero over the examples: float32 [H], above zero."""
     values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in EXAMPLES]))
     return np.abs(values).max(axis=0).clip(min=1e-3)
 
 
-def _about(loaded: LoadedModel, classifier: Fitted | None, known: Classifier | None) -> str:
+def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
     text = f"{name}: a byte-level multiplicative LSTM of {loaded.model.config.hidden_size:,} units."
     if classifier is None:
         text += " No classifier goes with it: the page shows its units, and no probability."
-    elif known is None:
+    elif head is None:
         text += (
-            f" Its classifier ({', '.join(classifier.classes)}) is not one of two classes on single"
-            " units: the page shows its units, and no probability."
+            f" Its classifier ({', '.join(classifier.classes)}) is not one of two classes: the page"
+            " shows its units, and no probability."
         )
     return text
 

@@ -76,8 +76,10 @@ def browser(folder: Path) -> Iterator[Browser]:
         wanted = {"goog:chromeOptions": options, "timeouts": {"script": PATIENCE}}
         found = _answer(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
         session = f"{address}/session/{found['sessionId']}"
-        yield Browser(session)
-        _answer(session, None, method="DELETE")
+        try:
+            yield Browser(session)
+        finally:
+            _answer(session, None, method="DELETE")  # else Chromium outlives its driver
     finally:
         process.terminate()
         process.wait()

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from model.classifiers.classifier import Classifier
+from model.classifiers.fine_tuned import FineTuned
+from model.classifiers.fitted import Fitted
+from model.classifiers.heads import Heads, HeadsConfig, build_heads
+from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
 from model.features import Pooling
 from model.files.quantization import dequantize, quantize
 from model.files.weights import LoadedModel, save_model
@@ -44,6 +49,29 @@ def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)
     return Classifier(coefficients, 0.25, poles, 4, -1, "digest", **pooled)
 
 
+def small_stars(loaded: LoadedModel) -> StarsClassifier:
+    """A head between stars, with two heads for each."""
+    heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(FEATURES.poolings), 5)
+    calibration = Calibration(slope=0.5, offset=0.25)
+    poles = ("negative", "positive")
+    given = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
+    return StarsClassifier(heads=heads, classes=poles, model_digest="digest", **given)
+
+
+def small_fine_tuned(loaded: LoadedModel) -> FineTuned:
+    """Two classes behind hidden layers."""
+    heads = small_heads(loaded, HeadsConfig(hidden_layers=(6, 5)), 1, 2)
+    return FineTuned(heads, ("bad", "good"), True, (0.5,), "digest")
+
+
+def small_heads(loaded: LoadedModel, config: HeadsConfig, poolings: int, classes: int) -> Heads:
+    size = loaded.model.config.hidden_size * poolings
+    heads = build_heads(config, size, classes, seed=1).eval()
+    features = torch.randn(50, size, generator=torch.Generator().manual_seed(2)) / 3
+    heads.standardize_by(features + 0.1)
+    return heads
+
+
 def as_8_bit(loaded: LoadedModel) -> LoadedModel:
     """The model with the weights that the page has."""
     model = build_model(loaded.model.config, seed=0).eval()
@@ -52,15 +80,18 @@ def as_8_bit(loaded: LoadedModel) -> LoadedModel:
 
 
 def python_says(
-    loaded: LoadedModel, classifier: Classifier | None, text: str, unit: int
-) -> dict[str, Any]:
-    """Return the unit after every byte of a text, and the log-odds that a classifier ends with."""
-    (values,) = trace(loaded.model, [loaded.tokens(text)])  # [n, H]
-    odds = None
+    loaded: LoadedModel, classifier: Fitted | None, texts: Sequence[str], unit: int
+) -> list[dict[str, Any]]:
+    """Return the unit after every byte of each text, and the log-odds that it ends with."""
+    tokens = list(map(loaded.tokens, texts))
+    values = trace(loaded.model, tokens, [unit])  # [n, 1] each
+    odds: Sequence[float | None] = [None] * len(texts)
     if classifier is not None:
-        pooled = np.concatenate([POOLS[pooling](values) for pooling in classifier.pooling])
-        odds = float(classifier.decide(pooled[None])[0])
-    return {"values": values[:, unit], "odds": odds}
+        states = trace(loaded.model, tokens, state=classifier.kind.state)  # [n, H] each
+        pools = [POOLS[pooling] for pooling in classifier.kind.poolings]
+        features = np.stack([np.concatenate([pool(v) for pool in pools]) for v in states])
+        odds = classifier.decide(features.astype(np.float32)).tolist()
+    return [{"values": v[:, 0], "odds": o} for v, o in zip(values, odds, strict=True)]
 
 
 def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | None) -> str:

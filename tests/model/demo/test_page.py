@@ -18,7 +18,14 @@ from model.demo.page import demo_page
 from model.errors import InputError
 from model.files.weights import load_model
 from model.text.profiles import text_profile
-from tests.model.demo.models import about, as_8_bit, part, small_classifier, small_model
+from tests.model.demo.models import (
+    about,
+    as_8_bit,
+    part,
+    small_classifier,
+    small_model,
+    small_stars,
+)
 from tests.runs import assert_refused, run
 
 TITLE = 'Ann & Bob\'s "</script><b>{{style}}</b>"'
@@ -86,17 +93,17 @@ def test_the_weights_are_those_of_the_8_bit_model(tmp_path, weight_norm):
 
 
 def test_the_integers_are_those_of_the_shipped_file():
-    loaded = load_model("default")
+    loaded = load_model("amazon_1024")
     classifier = load_fitted(loaded, find_classifier(loaded), "")
     page = demo_page(loaded, classifier, "Title")
     stored = load_file(loaded.folder / "model.safetensors")
     for name, key in {"layers.0.w_h": "layers.0.w_h", "decoder": "decoder.weight"}.items():
         assert torch.equal(tensor(page, name, np.int8, *stored[key].shape), stored[key])
-    coefficients = tensor(page, "coefficients", np.float32, *classifier.coefficients.shape)
-    assert np.array_equal(coefficients, classifier.coefficients)
-    described = about(page)
-    assert (described["neuron"], described["polarity"]) == (classifier.neuron, classifier.polarity)
-    assert described["poles"] == ["negative", "positive"]
+    scores = tensor(page, "head.0", np.float32, 2, classifier.coefficients.size)
+    assert np.array_equal(scores[1], classifier.coefficients)
+    head = about(page)["head"]
+    assert (head["unit"], head["polarity"]) == (classifier.neuron, classifier.polarity)
+    assert head["poles"] == ["negative", "positive"]
 
 
 def test_the_page_needs_nothing_but_itself(loaded, tmp_path):
@@ -122,7 +129,7 @@ def test_a_title_is_text_whatever_it_holds(loaded):
 def test_a_class_cannot_end_the_script_element(loaded):
     classifier = replace(small_classifier(loaded), classes=("</script>", "<!--<script>"))
     page = demo_page(loaded, classifier, "Title")
-    assert about(page)["poles"] == ["</script>", "<!--<script>"]
+    assert about(page)["head"]["poles"] == ["</script>", "<!--<script>"]
     assert "</script>" not in part(page, "data")
 
 
@@ -136,9 +143,20 @@ def test_without_two_classes_the_page_shows_units_and_says_so(loaded, classifier
     page = demo_page(loaded, classifier(loaded), "Title")
     assert "no probability" in page
     described = about(page)
-    assert described["classifier"] is described["neuron"] is described["poles"] is None
+    assert described["head"] is None
     assert 0 <= described["unit"] < 20
     assert about(demo_page(loaded, None, "Title", unit=7))["unit"] == 7
+
+
+@pytest.mark.parametrize("polarity", [1, -1])
+def test_heads_turn_the_unit_that_they_lean_on_most(loaded, polarity):
+    stars = small_stars(loaded)
+    with torch.no_grad():
+        stars.heads.heads.weight.zero_()
+        stars.heads.heads.weight[4, 13] = 2.0 * polarity  # five stars, the first of two heads
+        stars.heads.heads.weight[0, 20 + 6] = 1.0  # one star, by the mean
+    head = about(demo_page(loaded, stars, "Title"))["head"]
+    assert (head["unit"], head["polarity"]) == (13, polarity)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,18 @@ import pytest
 
 from model.demo.page import FOLDER, demo_page
 from model.sampling import Clamp
+from model.text.profiles import text_profile
 from tests.model.demo.models import (
     as_8_bit,
     python_says,
     python_writes,
     small_classifier,
+    small_fine_tuned,
     small_model,
+    small_stars,
 )
 
+WASM = FOLDER / "wasm"
 NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
 # fp32 sums in another order, over some hundred steps whose states are about 1.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -71,7 +76,7 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     first, *writings = told(page, tmp_path, [reading(loaded, TEXT), writing, held])
 
     rounded = as_8_bit(loaded)
-    expected = python_says(rounded, classifier, TEXT, classifier.neuron)
+    expected = python_says(rounded, classifier, [TEXT], classifier.neuron)[0]
     values = [*values_of(first, []), first[-1]["verdict"]["value"]]
     inside = len(rounded.profile.opening(TEXT)) - 1
     ends = [*range(inside + 1), len(expected["values"]) - 1]
@@ -92,7 +97,7 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path):
     for text, messages in zip(texts, answers, strict=True):
         read = len(loaded.profile.opening(text))
         values = values_of(messages, values)[:read]
-        expected = python_says(rounded, classifier, text, classifier.neuron)
+        expected = python_says(rounded, classifier, [text], classifier.neuron)[0]
         np.testing.assert_allclose(values, expected["values"][:read], **CLOSE)
         np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
     size, same = len(loaded.profile.opening(TEXT)), len(loaded.profile.opening(TEXT[:150]))
@@ -101,12 +106,27 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path):
 
 
 @needs_node
+@pytest.mark.parametrize("make", [small_stars, small_fine_tuned])
+def test_heads_say_what_they_say_in_python(tmp_path, make):
+    loaded = small_model(tmp_path / "model")
+    classifier = make(loaded)
+    page = demo_page(loaded, classifier, "Title")
+    (messages,) = told(page, tmp_path, [reading(loaded, TEXT)])
+    rounded = as_8_bit(loaded)
+    expected = python_says(rounded, classifier, [TEXT], 0)[0]["odds"]
+    np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected, **CLOSE)
+    begun = replace(rounded, profile=text_profile("raw"))
+    expected = python_says(begun, classifier, ["\n It"], 0)[0]["odds"]
+    np.testing.assert_allclose(messages[0]["odds"][3], expected, **CLOSE)
+
+
+@needs_node
 def test_another_unit_is_read_anew(tmp_path):
     loaded = small_model(tmp_path / "model")
     page = demo_page(loaded, None, "Title", unit=1)
     orders = [reading(loaded, TEXT), {"order": "unit", "unit": 9}]
     _, messages = told(page, tmp_path, orders)
-    expected = python_says(as_8_bit(loaded), None, TEXT, 9)["values"]
+    expected = python_says(as_8_bit(loaded), None, [TEXT], 9)[0]["values"]
     np.testing.assert_allclose(values_of(messages, []), expected[:-1], **CLOSE)
     assert messages[-1]["verdict"]["odds"] is None
 
@@ -144,11 +164,11 @@ def producer(module: bytes) -> str:
 
 
 def test_the_module_is_what_its_source_gives(tmp_path):
-    module = (FOLDER / "mlstm.wasm").read_bytes()
+    module = (WASM / "mlstm.wasm").read_bytes()
     if CLANG is None or shutil.which("wasm-ld-14") is None:
         pytest.skip("needs clang-14 and wasm-ld-14 (Debian: clang-14, lld-14)")
     version = subprocess.run([CLANG, "--version"], capture_output=True, text=True).stdout
     if producer(module) not in version:
         pytest.skip(f"the module was built with clang {producer(module)}")
-    subprocess.run(["bash", FOLDER / "build.sh", tmp_path / "mlstm.wasm"], check=True)
+    subprocess.run(["bash", WASM / "build.sh", tmp_path / "mlstm.wasm"], check=True)
     assert (tmp_path / "mlstm.wasm").read_bytes() == module
