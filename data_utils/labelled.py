@@ -62,15 +62,18 @@ def read_labelled_sets(
     is the positive one. Raises InputError where a label is missing or there are not two classes,
     or more than 100; and, unless `blank` ones may be, where a text is missing or empty.
     """
-    rows = [_read_rows(path, text_key, label_key, blank) for path in paths]
+    told: set[str] = set()
+    rows = [_read_rows(path, text_key, label_key, blank, told) for path in paths]
     classes = _ordered_classes(rows[0])
     return [_with_classes(part, classes) for part in rows]
 
 
-def _read_rows(path: Path, text_key: str | None, label_key: str | None, blank: bool) -> _Rows:
+def _read_rows(
+    path: Path, text_key: str | None, label_key: str | None, blank: bool, told: set[str]
+) -> _Rows:
     rows = _Rows([], [], path)
-    text = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    label = KeyChooser(label_key, LABEL_KEYS, "--label-key")
+    text = KeyChooser(text_key, TEXT_KEYS, "--text-key", told)
+    label = KeyChooser(label_key, LABEL_KEYS, "--label-key", told)
     for record in read_records(path, strict=True):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(_label(record, label))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # reading rows needs no torch
 BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long
 RENAMED = "input_"
+DIGITS = 7  # significant ones
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def classify_batches(
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
     classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
-    of largest weight after the text, unless the classifier is fine-tuned heads. Where a text may
+    of largest weight after the text, None of fine-tuned heads. Where a text may
     have several labels: labels, a list, and probability_CLASS each. Always bits_per_character, how
     well the model predicts the text, and unfamiliar, whether it is too short or unlike what the
     model has read. All are None where a row has no text. A row's own value under such a name moves
@@ -90,10 +91,9 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
     always = ["bits_per_character", "unfamiliar"]
     if fitted.is_multilabel:
         return ["labels", *each, *always]
-    neuron = [] if fitted.neuron is None else ["neuron"]
     stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
     unsure = ["unsure"] if fitted.is_binary else []
-    return ["label", "probability", *unsure, *stars, *neuron, *each, *always]
+    return ["label", "probability", *unsure, *stars, "neuron", *each, *always]
 
 
 def _with_findings(
@@ -122,10 +122,10 @@ def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[d
 
 def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
     """Return whatever was found about a text, by its name; None where there is no such thing."""
-    choice, probabilities = found.choices[row], found.probabilities[row].tolist()
+    choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
     bits = float(found.bits_per_character[row])
     told: dict[str, Any] = {
-        "bits_per_character": None if math.isnan(bits) else bits,
+        "bits_per_character": None if math.isnan(bits) else _rounded(bits),
         "unfamiliar": bool(found.unfamiliar[row]),
     }
     for name, values in (
@@ -133,7 +133,7 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
         ("stars", found.stars),
         ("neuron", found.neuron),
     ):
-        told[name] = None if values is None else values[row].item()
+        told[name] = None if values is None else _rounded(values[row].item())
     for name, probability in zip(classifier.classes, probabilities, strict=True):
         told[f"probability_{name}"] = probability
     if classifier.fitted.is_multilabel:
@@ -142,6 +142,11 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
         told["label"] = classifier.classes[choice]
         told["probability"] = probabilities[1 if classifier.fitted.is_binary else choice]
     return told
+
+
+def _rounded(value: Any) -> Any:
+    """Return a number with the digits that fp32 has; what is none as it is."""
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:

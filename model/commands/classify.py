@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ADDED = """
 To each row are added `label`; `probability`, of the positive one of two classes, of the label
 where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1 to 5,
-where the classifier expects some; `neuron`, the value of the unit of largest weight, unless the
+where the classifier expects some; `neuron`, the value of the unit of largest weight, null where the
 classifier is fine-tuned heads; `bits_per_character`, how well the model predicts the text;
 `unfamiliar`, whether it is too short or unlike what the model has read. Where a text may have
 several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a

@@ -53,7 +53,7 @@ def add_protocol(parser: Parser) -> None:
         "--lanes",
         type=int,
         help="strips read side by side, each from the zero state; 1 is file order to the letter. "
-        "Absent: one per 20,000 symbols, at most 64",
+        "Absent: up to 64; short ones begin with the state after the text before them",
     )
 
 

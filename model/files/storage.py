@@ -29,6 +29,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
         flush_to_disk(temporary)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) == temporary:
+            error.filename = str(path)  # the name that was asked for
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -118,6 +118,8 @@ def as_input(location: str | Path) -> Input:
     suffixes = [suffix.lower() for suffix in Path(urlsplit(text).path).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""
+    if kind not in KINDS and urlsplit(text).scheme not in SCHEMES and not Path(text).exists():
+        raise InputError(f"{text}: no such file")
     if kind not in KINDS:
         raise InputError(
             f"{text}: unknown kind of file; known: {', '.join(KINDS)}, each also with "

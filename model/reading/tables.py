@@ -8,6 +8,7 @@ from ..errors import InputError
 from .inputs import LONGEST_RECORD, TOO_LONG
 
 MOST_COLUMNS = 100_000
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 class TableLines:
@@ -60,10 +61,22 @@ def table_rows(
             yield numbered.number, _named(row, names, numbered.place)
         else:
             names = column_names(row, numbered.place)
+            check_delimiter(names, delimiter, numbered.place)
     if row != ["", ""]:
         raise InputError(f"{location}: not a table (a quote is open at its end); close it")
     if not names:
         raise InputError(f"{location}: nothing came, not even a header")
+
+
+def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
+    """Raise InputError where the one column has the names of several in it."""
+    for other in DELIMITERS.keys() - {delimiter}:
+        parts = names[0].split(other) if len(names) == 1 else []
+        if len(parts) > 1 and all(part and part == part.strip() for part in parts):
+            raise InputError(
+                f"{place}: one column, {names[0]!r}: its cells are separated by "
+                f"{DELIMITERS[other]}, not by {DELIMITERS[delimiter]}; save it with these"
+            )
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:

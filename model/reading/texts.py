@@ -82,8 +82,17 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     return True
 
 
-def choose_key(record: Record, given: str | None, candidates: Sequence[str], option: str) -> str:
-    """Return the key to read: as given, or the first candidate there; of several keys, aloud."""
+def choose_key(
+    record: Record,
+    given: str | None,
+    candidates: Sequence[str],
+    option: str,
+    told: set[str] | None = None,
+) -> str:
+    """Return the key to read: as given, or the first candidate there; of several keys, aloud.
+
+    told: the keys that need not be said any more; this one is added.
+    """
     present = ", ".join(map(repr, record)) or "none"
     if given is not None:
         if given not in record:
@@ -91,8 +100,10 @@ def choose_key(record: Record, given: str | None, candidates: Sequence[str], opt
         return given
     for candidate in candidates:
         if candidate in record:
-            if len(record) > 1:  # else there was nothing to choose
+            if len(record) > 1 and candidate not in (told or ()):  # else nothing was to choose
                 log.info("%s: reading %r (%s)", record.place, candidate, option)
+            if told is not None:
+                told.add(candidate)
             return candidate
     raise InputError(
         f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
@@ -101,10 +112,19 @@ def choose_key(record: Record, given: str | None, candidates: Sequence[str], opt
 
 
 class KeyChooser:
-    """Chooses the key to read at the first record that has one: the first records may lack it."""
+    """Chooses the key to read at the first record that has one: the first records may lack it.
 
-    def __init__(self, given: str | None, candidates: Sequence[str], option: str):
-        self.given, self.candidates, self.option = given, candidates, option
+    told: what files that belong together share, so that a key is said once.
+    """
+
+    def __init__(
+        self,
+        given: str | None,
+        candidates: Sequence[str],
+        option: str,
+        told: set[str] | None = None,
+    ):
+        self.given, self.candidates, self.option, self.told = given, candidates, option, told
         self.key: str | None = None
         self._first: Record | None = None
 
@@ -127,7 +147,7 @@ class KeyChooser:
         self.name_in(self._first)
 
     def _choose(self, record: Record) -> str:
-        return choose_key(record, self.given, self.candidates, self.option)
+        return choose_key(record, self.given, self.candidates, self.option, self.told)
 
 
 def read_texts(

@@ -1,6 +1,7 @@
 """Labelled sets: classes shared by all parts, in order; of two the positive one second."""
 
 import json
+import logging
 
 import pytest
 
@@ -83,3 +84,12 @@ def test_the_first_records_may_lack_the_text(tmp_path):
     path.write_text("\n")
     with pytest.raises(InputError, match="no records in it"):
         read_plain_texts(path)
+
+
+def test_a_key_is_said_once_for_all_parts(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    paths = [tmp_path / f"{name}.csv" for name in ("train", "val", "test")]
+    for path in paths:
+        path.write_text("sentence,label\ngood,1\nbad,0\n")
+    read_labelled_sets(paths)
+    assert [record.args[1] for record in caplog.records] == ["sentence", "label"]

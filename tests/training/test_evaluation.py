@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from model import scoring
 from model.errors import InputError
-from model.scoring import score_split
+from model.scoring import score_split, token_costs
 from model.text.split import Split
 from model.text.tokenizer import BYTES
 from training.evaluation import evaluate_split
@@ -34,11 +35,7 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, small_split)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
 
 
-def test_a_short_split_is_read_in_file_order_by_default(small_model, small_split):
-    default = score_split(small_model, small_split)
-    assert default.cold_starts == 1
-    assert default == score_split(small_model, small_split, lanes=1)
-    assert default != score_split(small_model, small_split, reset="review")
+def test_lanes_are_at_least_one(small_model, small_split):
     with pytest.raises(InputError, match="--lanes is 0"):
         score_split(small_model, small_split, lanes=0)
 
@@ -114,3 +111,28 @@ def test_the_error_of_symbols_is_that_of_reviews_in_bytes(
     ratio = bits.sum() / sizes.sum()
     error = np.sqrt(len(bits) * (bits - ratio * sizes).var(ddof=1)) / sizes.sum()
     assert score.standard_error == pytest.approx(error, rel=1e-4)
+
+
+def test_short_strips_begin_with_the_state_after_what_stands_before_them(small_model, small_split):
+    whole = score_split(small_model, small_split, lanes=1)
+    cold = score_split(small_model, small_split, lanes=9)
+    chosen = score_split(small_model, small_split)
+    assert (whole.cold_starts, cold.cold_starts, chosen.cold_starts) == (1, 9, 1)
+    assert chosen.characters == whole.characters
+    # fp32, in batches of other sizes
+    assert chosen.bits_per_character == pytest.approx(whole.bits_per_character, rel=1e-6)
+    assert cold.bits_per_character != pytest.approx(whole.bits_per_character, rel=1e-6)
+    assert chosen != score_split(small_model, small_split, reset="review")
+
+
+def test_a_small_split_is_read_side_by_side(small_model, small_split, monkeypatch):
+    sizes = []
+
+    def note(model, sequences, **options):
+        sizes.extend(map(len, sequences))
+        return token_costs(model, sequences, **options)
+
+    monkeypatch.setattr(scoring, "token_costs", note)
+    score_split(small_model, small_split)
+    assert len(sizes) == len(small_split.tokens) // scoring.SHORTEST_STRIP
+    assert max(sizes) < len(small_split.tokens) / 2

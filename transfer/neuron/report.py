@@ -115,10 +115,17 @@ def _about(results: Results) -> str:
     negative, positive = map(html.escape, results["classes"])
     neuron = results["neuron"]
     side = "High" if neuron["polarity"] > 0 else "Low"
+    against = ""
+    if neuron["polarity"] * neuron["weight"] < 0:
+        against = (
+            f" That is by itself: beside the other units, which say the same, its weight is "
+            f"{neuron['weight']:+.3f}."
+        )
     return (
         f"Cell state of a model of {model['architecture']['hidden_size']:,} units{trained}, after "
         f"the text. {counts} texts; label {positive} is the positive one, {negative} the negative. "
         f"The unit is {CHOSEN[neuron['chosen']]}. {side} values speak for label {positive}."
+        f"{against}"
     )
 
 

@@ -86,6 +86,12 @@ def test_the_key_may_first_come_later(classifier):
     assert classified(classifier, [{"body": "good"}], "body")[0]["label"]
 
 
+def test_numbers_have_the_digits_that_they_mean(classifier):
+    (row,) = classified(classifier, [{"text": "good"}])
+    for name in ("probability", "neuron", "bits_per_character"):
+        assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
+
+
 @pytest.mark.parametrize("text_key", [None, "body"])
 def test_rows_without_the_key_are_refused(classifier, text_key):
     with pytest.raises(InputError, match=r"'id'.*--text-key"):

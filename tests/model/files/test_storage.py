@@ -141,3 +141,10 @@ def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *(".hidden", "a.partial", "step-00000006")
     ]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    wanted = tmp_path / "nowhere" / "answers.csv"
+    with pytest.raises(FileNotFoundError) as error:
+        write_atomically(wanted, lambda path: path.write_text("a"))
+    assert error.value.filename == str(wanted)

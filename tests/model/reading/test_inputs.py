@@ -194,3 +194,9 @@ def test_what_is_no_array_is_refused(tmp_path, wrong):
     (tmp_path / "a.json").write_text(wrong)
     with pytest.raises(InputError, match=r"item \d: (not JSON|holds)"):
         list(read_records(tmp_path / "a.json", strict=True))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.doc", "nowhere.csv"])
+def test_what_is_not_there_is_called_so(name, tmp_path):
+    with pytest.raises(InputError, match=f"{name}: no such file"):
+        list(read_records(tmp_path / name, strict=True))

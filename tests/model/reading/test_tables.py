@@ -66,3 +66,20 @@ def test_every_column_has_a_name_of_its_own():
     assert column_names(["a", "a", "a.1", "", "a", ""], "") == [
         *("a", "a.2", "a.1", "Unnamed: 3", "a.3", "Unnamed: 5"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "words"),
+    [
+        ("id;text;label\n1;good, very;1\n", ",", r"line 1: one column.*semicolons, not by commas"),
+        ("id\ttext\n1\tgood\n", ",", "tabs, not by commas"),
+        ("id,text\n1,good\n", "\t", "commas, not by tabs"),
+    ],
+)
+def test_another_delimiter_is_named(text, delimiter, words):
+    with pytest.raises(InputError, match=words):
+        rows_of(text, delimiter)
+
+
+def test_one_column_is_a_table():
+    assert rows_of("text; what was said\na;b\n") == [(2, {"text; what was said": "a;b"})]
