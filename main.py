@@ -17,6 +17,7 @@ from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.feeding import Prefetcher
 from training.metrics import RunLog
+from training.monitoring.monitor import Monitor
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, World, launched
 from training.runs.signals import StopRequest
@@ -42,9 +43,8 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
-    trainer = run.make_trainer(
-        world, config.train.total_steps(-(-lanes.windows_per_epoch // windows))
-    )
+    steps_per_epoch = -(-lanes.windows_per_epoch // windows)
+    trainer = run.make_trainer(world, config.train.total_steps(steps_per_epoch))
     steps = trainer.steps
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
@@ -55,6 +55,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     else:
         take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
+    monitor = Monitor(config.evaluate, corpus, enabled=world.is_main)
     run.create_directory(world)
     best_model.forget_what_is_gone(trainer)
     best_model.announce(trainer, lanes.windows_per_epoch / windows)
@@ -81,7 +82,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
                 row = trainer.close_row()
                 if evaluating:
                     with meter.stopwatch:
-                        row |= best_model.evaluate(trainer)
+                        row |= best_model.evaluate(trainer) | monitor.look(trainer.model, log, step)
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.stopwatch:

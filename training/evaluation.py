@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,11 +23,20 @@ class EvaluateConfig:
     """Steps between evaluations; there is one at the end as well."""
     lanes: int = 64
     """Strips of the split that are read side by side, each from the zero state."""
+    probe_train: Path | None = None
+    """Labelled texts of two classes. At every evaluation a regression is fitted on the model's
+    features of them, and the unit that tells most is found."""
+    probe_val: Path | None = None
+    """Labelled texts on which both are scored."""
+    probe_texts: int = 1000
+    """Texts of each file that the probe reads, at most."""
 
     def __post_init__(self) -> None:
-        for name in ("every_steps", "lanes"):
+        for name in ("every_steps", "lanes", "probe_texts"):
             if getattr(self, name) < 1:
                 raise InputError(f"evaluate.{name} is {getattr(self, name)}; at least 1")
+        if (self.probe_train is None) != (self.probe_val is None):
+            raise InputError("evaluate.probe_train and evaluate.probe_val go together; name both")
 
 
 def evaluate_split(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
@@ -73,6 +74,22 @@ class RunLog:
             if name != "step":
                 self._plot(name, value, row["step"])
         self._report(row)
+
+    def show_text(self, name: str, text: str, step: int) -> None:
+        """Let TensorBoard show a text as it stands."""
+        if self.enabled:
+            indented = "".join(f"    {line}\n" for line in text.splitlines())
+            self._board.add_text(name, indented, step)
+
+    def show_histogram(self, name: str, values: np.ndarray, step: int) -> None:
+        """Let TensorBoard show how values are spread."""
+        if self.enabled and len(values):
+            self._board.add_histogram(name, values, step)
+
+    def show_picture(self, name: str, figure: Any, step: int) -> None:
+        """Let TensorBoard show a figure of matplotlib's."""
+        if self.enabled:
+            self._board.add_figure(name, figure, step)
 
     def _plot(self, name: str, value: Any, step: int) -> None:
         if isinstance(value, str):

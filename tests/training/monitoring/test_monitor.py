@@ -1,0 +1,93 @@
+"""What a run shows of its model: text, a probe on labels, a unit's values."""
+
+import csv
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
+from model.text.profiles import text_profile
+from model.text.tokenizer import ByteTokenizer
+from tests.runs import assert_refused, rows_of, run, small_run
+from training.monitoring import probe as probe_module
+from training.monitoring.monitor import COLOURED, text_figure
+from training.monitoring.probe import Probe
+
+
+def write_set(path, texts, labels):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *zip(texts, labels, strict=True)])
+    return path
+
+
+@pytest.fixture
+def sets(tmp_path):
+    return [
+        write_set(tmp_path / f"{name}.csv", [r.text for r in reviews], [r.label for r in reviews])
+        for name, count, seed in (("train", 60, 1), ("val", 30, 2))
+        for reviews in [list(synthetic_reviews(count, seed))]
+    ]
+
+
+def read_probe(paths, most=1000):
+    return Probe.read(*paths, most, text_profile("openai"), ByteTokenizer())
+
+
+def test_the_unit_that_knows_the_label_is_found(sets, small_model, monkeypatch):
+    probe = read_probe(sets)
+    labels = {60: probe.train.labels, 30: probe.val.labels}
+
+    def features(model, sequences, **how):
+        known = labels[len(sequences)]
+        noise = np.random.default_rng(len(known)).normal(size=(len(known), 6))
+        noise[:, 4] = 0.1 * noise[:, 4] - known  # low for the positive class
+        return noise.astype(np.float32)
+
+    monkeypatch.setattr(probe_module, "features_in_order", features)
+    found = probe.measure(small_model)
+    assert (found.unit, found.sign, found.unit_accuracy) == (4, -1, 1.0)
+    assert found.accuracy >= 0.9
+    assert found.values[found.labels == 1].min() > found.values[found.labels == 0].max()
+
+
+def test_no_more_texts_are_read_than_asked_for(sets):
+    probe = read_probe(sets, most=20)
+    assert [len(part.texts) for part in (probe.train, probe.val)] == [20, 20]
+    assert probe.train.texts == read_probe(sets, most=20).train.texts
+
+
+def test_a_probe_needs_two_classes(tmp_path, sets):
+    three = write_set(tmp_path / "three.csv", ["a", "b", "c"], [0, 1, 2])
+    with pytest.raises(InputError, match=r"three\.csv: has 3 classes"):
+        read_probe([three, three])
+
+
+def test_a_coloured_text_has_every_character_in_its_place():
+    figure = text_figure("ab" * 30, np.linspace(-1, 1, 60))
+    (axes,) = figure.axes
+    assert "".join(text.get_text() for text in axes.texts) == "ab" * 30
+    assert axes.texts[59].get_position() == (19, 1)
+    assert axes.images[0].get_clim() == (-1, 1)
+
+
+def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
+    folder = tmp_path / "run"
+    options = {"evaluate.probe_train": sets[0], "evaluate.probe_val": sets[1]}
+    process = run(*small_run(folder, 10, **options))
+    assert process.returncode == 0, process.stderr
+    row = rows_of(folder)[-1]
+    assert 0 <= row["probe_unit_accuracy"] <= 1
+    assert 0.4 < row["probe_accuracy"] <= 1
+    board = EventAccumulator(str(folder / "tensorboard"), size_guidance={"tensors": 0}).Reload()
+    tags = board.Tags()
+    assert "sample/text_summary" in tags["tensors"]
+    assert {"probe_unit/0", "probe_unit/1"} <= set(tags["histograms"])
+    assert tags["images"] == ["probe_unit"]
+    assert len(COLOURED) < 100
+
+
+def test_half_a_probe_is_refused(tmp_path, sets):
+    process = run(*small_run(tmp_path / "run", 2, **{"evaluate.probe_train": sets[0]}))
+    assert_refused(process, "evaluate.probe_train and evaluate.probe_val go together")

@@ -1,0 +1,1 @@
+"""What a run shows of its model while it learns."""

@@ -1,0 +1,95 @@
+"""What TensorBoard shows of a model at every evaluation, beside the numbers of the rows."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from data_utils.corpus import Corpus
+from data_utils.pictures import drawing
+from model.language_model import LanguageModel
+from model.sampling import SamplingConfig, generate
+from model.text.profiles import text_profile
+from model.units.trace import trace
+
+from ..evaluation import EvaluateConfig
+from ..metrics import RunLog
+
+if TYPE_CHECKING:
+    from .probe import Findings, Probe
+
+SAMPLE = SamplingConfig(temperature=0.7, length=240)
+COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
+COLUMNS = 40  # characters in a line of the coloured text
+
+
+class Monitor:
+    """Looks at the model on the main rank; the others go on when they need it again."""
+
+    def __init__(self, config: EvaluateConfig, corpus: Corpus, *, enabled: bool):
+        self.enabled = enabled
+        self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
+        self.probe = self._read_probe(config) if enabled else None
+
+    def _read_probe(self, config: EvaluateConfig) -> "Probe | None":
+        train, val = config.probe_train, config.probe_val
+        if train is None or val is None:
+            return None
+        from .probe import Probe  # imports scikit-learn, which a run without it does not need
+
+        return Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
+
+    def look(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
+        """Show what the model writes and knows; return what a row of metrics says of it."""
+        if not self.enabled:
+            return {}
+        model.eval()
+        log.show_text("sample", self.sample(model), step)
+        row: dict[str, float] = {}
+        if self.probe is not None:
+            findings = self.probe.measure(model)
+            row = findings.row()
+            for label, name in enumerate(findings.classes):
+                log.show_histogram(
+                    f"probe_unit/{name}", findings.values[findings.labels == label], step
+                )
+            with drawing(Path("probe_unit")):
+                log.show_picture("probe_unit", self.coloured(model, findings), step)
+        model.train()
+        return row
+
+    def sample(self, model: LanguageModel) -> str:
+        """Return a review that the model writes, always from the same seed."""
+        opening = self.profile.prefix.encode() or b"\n"
+        pieces = generate(model, opening, SAMPLE, tokenizer=self.tokenizer)
+        return "".join(piece for _, piece in pieces)
+
+    def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
+        """Return a figure of a text, coloured by the probe's unit: green is positive."""
+        tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
+        (values,) = trace(model, [tokens], [findings.unit])
+        per_byte = np.repeat(values[:, 0], self.tokenizer.byte_lengths(tokens))
+        text = self.profile.clean(COLOURED)  # of ASCII: a character is a byte
+        start = len(self.profile.prefix)
+        return text_figure(text, findings.sign * per_byte[start : start + len(text)])
+
+
+def text_figure(text: str, values: np.ndarray) -> Any:
+    """Draw a text of ASCII on a grid, each character on the colour of its value.
+
+    values: [len(text)]; green above zero, red below, as strong as the largest is.
+    """
+    from matplotlib.figure import Figure
+
+    rows = -(-len(text) // COLUMNS)
+    grid = np.zeros(rows * COLUMNS)
+    grid[: len(text)] = values
+    limit = float(np.abs(values).max()) or 1.0
+    figure = Figure(figsize=(COLUMNS * 0.2, rows * 0.4))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(grid.reshape(rows, COLUMNS), cmap="RdYlGn", vmin=-limit, vmax=limit, aspect="auto")
+    for index, character in enumerate(text):
+        row, column = divmod(index, COLUMNS)
+        axes.text(column, row, character, ha="center", va="center", family="monospace")
+    axes.set_axis_off()
+    return figure

@@ -1,0 +1,108 @@
+"""What a model that learns knows of labels: a regression on few texts, and one unit."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from data_utils.labelled import LabelledSet, read_labelled_sets
+from model.errors import InputError
+from model.features import FeatureKind, features_in_order
+from model.language_model import LanguageModel
+from model.text.profiles import TextProfile
+from model.text.tokenizer import Tokenizer
+
+KIND = FeatureKind(pooling="mean")  # tells more of a young model than the last state does
+PENALTY = 0.1  # C of scikit-learn; a probe chooses nothing
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a probe has found."""
+
+    accuracy: float  # of all units, on val
+    unit: int  # of the largest correlation with the label, on train
+    unit_accuracy: float  # of that unit alone, on val
+    values: np.ndarray  # float32 [N], the unit's mean over each text of val, high for the positive
+    labels: np.ndarray  # int64 [N], 0 or 1
+    classes: tuple[str, ...]
+    sign: int  # -1 where a low value of the unit speaks for the positive class
+
+    def row(self) -> dict[str, float]:
+        """Return what a row of metrics says of it."""
+        return {
+            "probe_accuracy": self.accuracy,
+            "probe_unit": self.unit,
+            "probe_unit_accuracy": self.unit_accuracy,
+        }
+
+
+class Probe:
+    """Labelled texts as the model reads them, measured whenever it is asked for."""
+
+    def __init__(
+        self, train: LabelledSet, val: LabelledSet, profile: TextProfile, tokenizer: Tokenizer
+    ):
+        self.train, self.val = train, val
+        self.sequences = [
+            [tokenizer.encode(profile.encode(text)) for text in part.texts] for part in (train, val)
+        ]
+
+    @classmethod
+    def read(
+        cls, train: Path, val: Path, most_texts: int, profile: TextProfile, tokenizer: Tokenizer
+    ) -> "Probe":
+        """Read two files of labelled texts, at most so many of each, drawn by a fixed seed.
+
+        Raises InputError unless there are two classes, both of them in train.
+        """
+        parts = read_labelled_sets([train, val], blank=False)
+        if len(parts[0].classes) != 2:
+            raise InputError(
+                f"{train}: has {len(parts[0].classes)} classes; a probe tells two, as 0 and 1"
+            )
+        fitted_on, scored_on = (_some(part, most_texts) for part in parts)
+        if len(np.unique(fitted_on.labels)) < 2 or not len(scored_on.labels):
+            raise InputError(f"{train}, {val}: too few texts for a probe of two classes")
+        return cls(fitted_on, scored_on, profile, tokenizer)
+
+    def measure(self, model: LanguageModel) -> Findings:
+        """Fit on train and return what that is worth on val."""
+        train, val = (
+            features_in_order(model, sequences, kind=KIND) for sequences in self.sequences
+        )  # [N, H] each
+        scaler = StandardScaler().fit(train)
+        train, val = scaler.transform(train), scaler.transform(val)
+        signs = 2 * self.train.labels - 1.0
+        correlation = (signs - signs.mean()) @ train / len(train)  # [H]
+        unit = int(np.abs(correlation).argmax())
+        sign = 1 if correlation[unit] > 0 else -1
+        values = sign * val[:, unit]
+        return Findings(
+            accuracy=self._accuracy(train, val),
+            unit=unit,
+            unit_accuracy=self._accuracy(train[:, [unit]], val[:, [unit]]),
+            values=values,
+            labels=self.val.labels,
+            classes=self.val.classes,
+            sign=sign,
+        )
+
+    def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of a probe it is near enough
+            fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
+        return float(fitted.score(val, self.val.labels))
+
+
+def _some(part: LabelledSet, most: int) -> LabelledSet:
+    """Return a set, or so many of its texts in their order."""
+    if len(part.texts) <= most:
+        return part
+    rows = np.random.default_rng(SEED).choice(len(part.texts), most, replace=False)
+    return part.subset(np.sort(rows))
