@@ -327,8 +327,8 @@ function look(wanted) {
   find("unit").value = unit;
   find("held-unit").textContent = unit;
   find("note").textContent = isKnown()
-    ? `High means ${about.head.poles[1]}: the unit is turned so.`
-    : "As the model has it: what high means is not known.";
+    ? `High means ${about.head.poles[1]}: the unit's sign is turned so.`
+    : "What high means is unknown: the sign is the unit's own.";
   [find("low").textContent, find("high").textContent] = unitPoles();
   legend();
   const slider = find("value"), most = 2 * limit();
@@ -344,6 +344,9 @@ const unitPoles = () => (isKnown() ? about.head.poles : ["low", "high"]);
 function legend() {
   const poles = shadedBy === "unit" ? unitPoles() : about.head.poles;
   [find("lowest").textContent, find("highest").textContent] = poles;
+  const meansNothing = poles !== about.head?.poles; // green and red would
+  const palette = meansNothing || find("palette").checked ? "blind" : "";
+  document.documentElement.dataset.palette = palette;
 }
 
 function say(text) {
@@ -374,9 +377,7 @@ function controls() {
     look(target.valueAsNumber);
     target.value = unit; // also where there is no such unit
   };
-  find("palette").onchange = ({ target }) => {
-    document.documentElement.dataset.palette = target.checked ? "blind" : "";
-  };
+  find("palette").onchange = legend;
   find("shade").hidden = !about.head;
   find("shade").onchange = ({ target }) => {
     shadedBy = target.value;

@@ -214,6 +214,18 @@ def contrast(page: Browser, palette: str) -> float:
     )
 
 
+def test_a_unit_of_unknown_meaning_is_neither_green_nor_red(chromium, small, tmp_path):
+    write_demo(small[1], None, tmp_path / "page.html")
+    load(chromium, (tmp_path / "page.html").as_uri())
+    until(chromium, "panels.get(0).verdict !== null")
+    assert "no probability" in chromium.run("return document.querySelector('header').innerText")
+    legend = "return document.querySelector('.legend').innerText.split(/\\s+/)"
+    assert chromium.run(legend) == ["low", "high"]
+    assert chromium.run("return document.documentElement.dataset.palette") == "blind"
+    hidden = "return document.querySelector('.panel .probability').checkVisibility()"
+    assert chromium.run(hidden) is False
+
+
 def test_a_model_that_cannot_start_says_so(chromium, small, tmp_path):
     page = small[0].read_text().replace('id="module">AGFzbQ', 'id="module">AAAAAA')
     (tmp_path / "page.html").write_text(page)
