@@ -66,7 +66,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, enabled=world.is_main) as log,
+        RunLog(run.directory, first_step, steps, run.tracker(world), enabled=world.is_main) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:

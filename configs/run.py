@@ -12,6 +12,7 @@ from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
 from model.text.split import Split
+from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
@@ -53,6 +54,7 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
+    "log.tracker",
     # how ranks work together, of which there may be another number; windows_per_step may not
     "parallel.compression",
     "parallel.bucket_cap_mb",
@@ -116,6 +118,23 @@ class ResolvedRun:
             parallel=config.parallel,
         )
 
+    def tracker(self, world: World) -> Tracker | None:
+        """Begin a run of the tracker that the config names, on the main rank.
+
+        Raises InputError, on every rank, where it cannot.
+        """
+        package, made = self.config.log.tracker, None
+        if package is None:
+            return None
+
+        def begin() -> str:
+            nonlocal made
+            made = Tracker(package, self.directory.folder.name, flatten(self.config))
+            return package
+
+        through_main(world, begin)
+        return made
+
     def create_directory(self, world: World) -> None:
         """Save the config in the folder: once nothing can be refused any more.
 
@@ -166,6 +185,10 @@ def _resolve(options: RunOptions, world: World, directory: RunDirectory) -> Reso
     config = replace(config, train=replace(config.train, precision=precision))
     if config.data.corpus is not None:  # so that a resume finds it from any folder
         config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
+    if config.evaluate.probe_train is not None and config.evaluate.probe_val is not None:
+        probe = (config.evaluate.probe_train.resolve(), config.evaluate.probe_val.resolve())
+        evaluate = replace(config.evaluate, probe_train=probe[0], probe_val=probe[1])
+        config = replace(config, evaluate=evaluate)
     return ResolvedRun(
         config,
         directory,

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import write_atomically
 
+from .monitoring.tracker import Tracker
 from .runs.run_directory import RunDirectory
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ class LogConfig:
 
     every_steps: int = 20
     """Steps between rows; evaluations and the end write one as well."""
+    tracker: str | None = None
+    """A package with the interface of wandb, such as trackio or wandb, that gets the rows too."""
 
     def __post_init__(self) -> None:
         if self.every_steps < 1:
@@ -39,8 +42,16 @@ class RunLog:
     After a resume at `first_step`, rows beyond it and a torn last line are dropped first.
     """
 
-    def __init__(self, run: RunDirectory, first_step: int, steps: int, *, enabled: bool):
-        self.enabled = enabled
+    def __init__(
+        self,
+        run: RunDirectory,
+        first_step: int,
+        steps: int,
+        tracker: Tracker | None = None,
+        *,
+        enabled: bool,
+    ):
+        self.enabled, self._tracker = enabled, tracker
         if not enabled:
             return
         keep_rows(run.metrics, first_step)
@@ -58,6 +69,8 @@ class RunLog:
             self._bar.close()
             self._board.close()
             self._file.close()
+        if self._tracker is not None:
+            self._tracker.close()
 
     def advance(self) -> None:
         """Count a step."""
@@ -70,6 +83,8 @@ class RunLog:
             return
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
+        if self._tracker is not None:
+            self._tracker.write(row)
         for name, value in row.items():
             if name != "step":
                 self._plot(name, value, row["step"])

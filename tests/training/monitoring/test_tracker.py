@@ -1,0 +1,63 @@
+"""Rows go to a tracker with wandb's interface, and what it fails at costs the run nothing."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from model.errors import InputError
+from tests.runs import assert_refused, rows_of, run, small_run
+from training.monitoring.tracker import Tracker
+
+PACKAGE = """
+import json, pathlib
+calls = pathlib.Path({path!r})
+def note(*call):
+    with open(calls, "a") as file: file.write(json.dumps(call) + "\\n")
+def init(**given): note("init", given)
+def log(numbers, step): note("log", numbers, step)
+def finish(): note("finish")
+"""
+
+
+def test_a_run_sends_its_rows(tmp_path, monkeypatch):
+    calls, folder = tmp_path / "calls.jsonl", tmp_path / "run"
+    (tmp_path / "my_tracker.py").write_text(PACKAGE.format(path=str(calls)))
+    command = small_run(folder, 10, **{"log.tracker": "my_tracker"})
+    process = run(*command, env={"PYTHONPATH": str(tmp_path)})
+    assert process.returncode == 0, process.stderr
+    (_, begun), *logged, ended = map(json.loads, calls.read_text().splitlines())
+    assert begun["name"] == "run"
+    assert begun["config"]["model.hidden_size"] == "16"
+    rows = rows_of(folder)
+    assert [step for _, _, step in logged] == [row["step"] for row in rows]
+    assert logged[0][1]["train_bits_per_character"] == rows[0]["train_bits_per_character"]
+    assert ended == ["finish"]
+
+
+def test_a_package_that_is_missing_is_one_line(tmp_path):
+    process = run(*small_run(tmp_path / "run", 2, **{"log.tracker": "no_such_tracker"}))
+    assert_refused(process, "log.tracker is no_such_tracker", "pip install no_such_tracker")
+
+
+def failing(*given, **how):
+    raise ConnectionError("no network")
+
+
+def test_a_failure_is_told_once_and_ends_nothing(monkeypatch, caplog):
+    package = SimpleNamespace(
+        __name__="tracker", init=lambda **given: None, log=failing, finish=failing
+    )
+    monkeypatch.setitem(sys.modules, "tracker", package)
+    tracker = Tracker("tracker", "run", {})
+    for step in (1, 2):
+        tracker.write({"step": step, "bottleneck": "compute"})
+    tracker.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "tracker takes no rows: no network",
+        "tracker could not end its run: no network",
+    ]
+    monkeypatch.setattr(package, "init", failing)
+    with pytest.raises(InputError, match="begins no run"):
+        Tracker("tracker", "run", {})

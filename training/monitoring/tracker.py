@@ -1,0 +1,48 @@
+"""Rows of metrics to an experiment tracker that has the interface of wandb: Trackio, W&B."""
+
+import logging
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from model.errors import InputError
+
+PROJECT = "mlstm-sentiment"
+log = logging.getLogger(__name__)
+
+
+class Tracker:
+    """A run of a tracker; a row that it does not take is lost to it, never to the training."""
+
+    def __init__(self, package: str, name: str, settings: Mapping[str, object]):
+        """Begin a run. Raises InputError where the package is missing or begins none."""
+        try:
+            self._package = import_module(package)
+        except ImportError as error:
+            raise InputError(
+                f"log.tracker is {package}: not installed ({error}); pip install {package}, or "
+                "leave it out"
+            ) from error
+        plain = {key: str(value) for key, value in settings.items()}
+        try:
+            self._package.init(project=PROJECT, name=name, config=plain)
+        except Exception as error:  # trackers have many kinds of them
+            raise InputError(f"log.tracker is {package}: it begins no run ({error})") from error
+        self._failed = False
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Send the numbers of a row; the first failure is told."""
+        numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
+        try:
+            self._package.log(numbers, step=row["step"])
+        except Exception as error:
+            if not self._failed:
+                log.warning("%s takes no rows: %s", self._package.__name__, error)
+            self._failed = True
+
+    def close(self) -> None:
+        """End the run."""
+        try:
+            self._package.finish()
+        except Exception as error:
+            log.warning("%s could not end its run: %s", self._package.__name__, error)
