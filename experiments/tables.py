@@ -18,7 +18,12 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/*.md", "experiments/*/README.md", "model/pretrained/**/*.md")
+PAGES = (
+    "README.md",
+    "docs/*.md",
+    "experiments/**/README.md",
+    "model/pretrained/**/*.md",
+)
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )

@@ -5,6 +5,7 @@ python -m experiments.reproduction.run --model default --data DATA --work runs/r
 
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal
 
 import torch
@@ -53,8 +54,10 @@ def main() -> None:
     folder = HERE / "results" / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):
+        started = perf_counter()
         result = measure(name, options, loaded, folder)
-        write_json(folder / f"{name}.json", {**result, **about(loaded)})
+        seconds = perf_counter() - started  # of features kept from before nothing is in them
+        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about(loaded)})
         print(line(result), flush=True)
     print(write_table(folder))
 

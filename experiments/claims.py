@@ -1,0 +1,306 @@
+"""All claims in one table: what was published, what is measured here, and how to measure it again.
+
+A claim takes its numbers from a kept result; none is written here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from data_utils.published_sets.registry import SETS, PublishedSet, Row
+from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
+from experiments.reproduction.table import number, one, quoted, title
+from experiments.results import HERE, Result, result_of
+from experiments.scaling.emulation.report import LARGEST
+from experiments.scaling.emulation.results import Results, scaling_of
+from experiments.scaling.readings import GPUS, SCALING
+from experiments.tables import markdown
+from model.files.storage import read_json
+
+NORMAL = 1.96  # standard errors of a 95 % interval
+HEAD = ["claim", "published", "ours", "interval", "command", "minutes", "revision"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A claim's number, and its interval: of 95 %, or what it says."""
+
+    ours: str
+    interval: str = "-"
+    published: str = "-"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed, and how its number comes from a result."""
+
+    what: str
+    file: str  # of the result, below experiments/
+    read: Callable[[Mapping[str, Any]], Measured]
+
+
+def table() -> str:
+    """Return the table of all claims."""
+    return markdown(HEAD, [line(claim) for claim in (*transfer(), *CLAIMS)])
+
+
+def line(claim: Claim) -> list[str]:
+    """Return a claim's line; of a result that is not there only what was published."""
+    result, path = result_of(claim.file), HERE / claim.file
+    found = claim.read(read_json(path) if path.is_file() else {})
+    minutes = "-" if result.minutes is None else f"{result.minutes:.1f}"
+    cells = [claim.what, found.published, found.ours, found.interval]
+    return [*cells, f"`{result.command}`", minutes, revisions(result)]
+
+
+def revisions(result: Result) -> str:
+    """Return the revisions of a result, with its state where it should be made anew."""
+    words = ", ".join(f"`{name}`" for name in result.revisions)
+    return words or result.state
+
+
+def transfer() -> Iterator[Claim]:
+    """Yield a claim for each row of the published sets that was published or measured."""
+    for name, entry in SETS.items():
+        file = REPRODUCTION / f"{name}.json"
+        for row in entry.rows:
+            if file.is_file() or any(p.row == row.name for p in entry.published):
+                words = f"{title(name)}, {row.title}, frozen features"
+                yield Claim(words, file.relative_to(HERE).as_posix(), reading(entry, row))
+
+
+def reading(entry: PublishedSet, row: Row) -> Callable[[Mapping[str, Any]], Measured]:
+    """Return how a row of a set comes from its result."""
+
+    def read(found: Mapping[str, Any]) -> Measured:
+        values = [quoted(vars(p), row.measure) for p in entry.published if p.row == row.name]
+        published = ", ".join(values) or "-"
+        if not found:
+            return Measured("-", published=published)
+        cell = number(found[row.of], row.measure)
+        return Measured(one(cell["value"], row.measure), ends(cell, row.measure), published)
+
+    return read
+
+
+def ends(cell: Mapping[str, Any], measure: str = "accuracy") -> str:
+    """Return an interval in words."""
+    low, high = (one(end, measure) for end in cell["interval"])
+    return f"{low} to {high}"
+
+
+def bits(found: Mapping[str, Any]) -> Measured:
+    """Return bits per character of the held-out reviews."""
+    value, margin = found["bits_per_character"], NORMAL * found["standard_error"]
+    published = f"{published_bits(1024):.3f} (1,024 units, on training text)"
+    return Measured(f"{value:.3f}", f"{value - margin:.3f} to {value + margin:.3f}", published)
+
+
+def fine_tuned(task: str) -> Callable[[Mapping[str, Any]], Measured]:
+    """Return how the fine-tuned model's main measure comes from the study's table."""
+
+    def read(found: Mapping[str, Any]) -> Measured:
+        study = read_json(FINETUNING)[task]
+        cell = study["ours"]["learned"]
+        published = ", ".join(f"{one(v, '')} ({name})" for name, v in study["published"].items())
+        return Measured(one(cell["value"], ""), ends(cell), published)
+
+    return read
+
+
+def best_unit(found: Mapping[str, Any]) -> Measured:
+    """Return the accuracy of one unit."""
+    accuracy, interval = found["alone"]["test_accuracy"], found["alone"]["test_interval"]
+    return Measured(one(accuracy, ""), ends({"interval": interval}))
+
+
+def recited(found: Mapping[str, Any]) -> Measured:
+    """Return how many prompts the model continues as the review does."""
+    return Measured(f"{found['train']['exact']} of {found['train']['prompts']:,}")
+
+
+def tour(found: Mapping[str, Any]) -> Measured:
+    """Return the accuracy of all units."""
+    return Measured(one(found["test_accuracy"], ""), ends({"interval": found["test_interval"]}))
+
+
+def performance_model(found: Mapping[str, Any]) -> Measured:
+    """Return the speeds of 128 GPUs by the fitted model."""
+    predicted = ", ".join(f"{curve[-1]:.1f}" for curve in found["predicted"].values())
+    published = ", ".join(f"{curve[-1]:.1f}" for curve in SCALING.values())
+    return Measured(predicted, f"{found['worst_error']:.1%} off at worst", published)
+
+
+def scale_model(found: Mapping[str, Any]) -> Measured:
+    """Return the speed of the most nodes that were emulated."""
+    row = Results(found).training("2018", 1)[LARGEST]
+    low, high = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
+    published = f"{dict(zip(GPUS, SCALING['ethernet_4096'], strict=True))[LARGEST]:.1f}"
+    spread = f"{low:.1f} to {high:.1f}, {row['runs']} runs" if row["runs"] > 1 else "1 run"
+    return Measured(f"{scaling_of(row):.1f}", spread, published)
+
+
+def mixed_precision(found: Mapping[str, Any]) -> Measured:
+    """Return what fp16 costs."""
+    ended = {run["name"]: run["valid_bits_per_character"] for run in found["runs"]}
+    seeds = max(abs(ended[f"fp32_seed_{seed}"] - ended["fp32"]) for seed in (1, 2))
+    theirs = published_bits(4096, "fp16") - published_bits(4096, "fp32")
+    ours = ended["fp16"] - ended["fp32"]
+    return Measured(f"{ours:+.3f}", f"a seed is worth {seeds:.3f}", f"{theirs:.3f}")
+
+
+def two_replicas(found: Mapping[str, Any]) -> Measured:
+    """Return what two replicas of 64 units do, looped over bytes, as threads and as processes."""
+    wanted = ("reference", 64, 2)
+    cases = {
+        case["how"]: case
+        for case in found["cases"]
+        if (case["backend"], case["hidden_size"], case["replicas"]) == wanted
+    }
+    both = [cases[how] for how in ("threads", "processes")]
+    ranges = [" to ".join(f"{end:.2f}" for end in case["speedup_range"]) for case in both]
+    one_gpu, *eight = (
+        found["published"][way][count]
+        for way, count in (
+            ("a process per GPU, V100", "1"),
+            ("threads of one process (DataParallel)", "8"),
+            ("a process per GPU, V100", "8"),
+        )
+    )
+    return Measured(
+        ", ".join(f"{case['speedup']:.2f}" for case in both),
+        f"{', '.join(ranges)}, all rounds",
+        f"{', '.join(eight)} against {one_gpu} of one (8 GPUs, thousand characters/s)",
+    )
+
+
+def largest_rate(found: Mapping[str, Any]) -> Measured:
+    """Return the bits at 1,024 lanes by the linear and by the square-root rule."""
+    ended = {run["name"]: run["valid_bits_per_character"] for run in found["runs"]}
+    return Measured(", ".join(f"{ended[f'{rule}_1024']:.2f}" for rule in ("linear", "square_root")))
+
+
+def regressed(found: Mapping[str, Any]) -> Measured:
+    """Return the error of the best kind of regression."""
+    errors = {kind["kind"]: kind["mean_absolute_percentage_error"] for kind in found["kinds"]}
+    best = min(errors, key=errors.__getitem__)
+    return Measured(f"{100 * errors[best]:.0f} ({best})", f"{len(found['runs'])} runs")
+
+
+def replayed(found: Mapping[str, Any]) -> Measured:
+    """Return the largest error of a step."""
+    errors = [abs(row["error"]) for row in found["rows"]]
+    return Measured(f"{100 * max(errors):.1f}", f"{len(errors)} ways")
+
+
+def fitted(found: Mapping[str, Any]) -> Measured:
+    """Return the largest error of a fitted point."""
+    return Measured(f"{100 * found['worst_error']:.0f}", f"{found['fitted_points']} points fitted")
+
+
+def ratio(name: str) -> Callable[[Mapping[str, Any]], Measured]:
+    """Return how a ratio of the recurrence's benchmark is read, with its range over the turns."""
+
+    def read(found: Mapping[str, Any]) -> Measured:
+        low, high = found["ratio_ranges"][name]
+        return Measured(f"{found['ratios'][name]:.2f}", f"{low:.2f} to {high:.2f}, all turns")
+
+    return read
+
+
+def race(found: Mapping[str, Any]) -> Measured:
+    """Return the seconds to the target."""
+    summary = read_json(HERE / "time_to_target/results/summary.json")
+    return Measured(
+        f"{summary['ours']['seconds']:.0f}", "one seed", f"{summary['published']['seconds']:.0f}"
+    )
+
+
+def recipe(found: Mapping[str, Any]) -> Measured:
+    """Return what the recipe ends at, and Adam at the best of its rates."""
+    folder = HERE / "recipe/results"
+    named = [f"muon_1e-2{end}" for end in ("", "_seed_1", "_seed_2")]
+    seeds = [read_json(folder / f"{name}.json")["valid_bits_per_character"] for name in named]
+    best = min(read_json(path)["valid_bits_per_character"] for path in folder.glob("adam_*.json"))
+    return Measured(
+        f"{seeds[0]:.3f}; Adam at its best rate {best:.3f}",
+        f"{min(seeds):.3f} to {max(seeds):.3f}, three seeds",
+    )
+
+
+def pandas(found: Mapping[str, Any]) -> Measured:
+    """Return how much faster two processes read plain JSON lines."""
+    return Measured(f"{found['ratios']['pandas / ours, plain, 2 processes']:.2f}")
+
+
+def waited(found: Mapping[str, Any]) -> Measured:
+    """Return the largest part of the time that training waits."""
+    return Measured(f"{100 * max(row['waited'] for row in found['rows']):.2f}")
+
+
+def padding(found: Mapping[str, Any]) -> Measured:
+    """Return the speed over batches that are padded to their longest text."""
+    cell = found["ratios"]["padded_sorted"]
+    return Measured(f"{cell['median']:.2f}", f"{cell['low']:.2f} to {cell['high']:.2f}, all turns")
+
+
+def exposed(found: Mapping[str, Any]) -> Measured:
+    """Return the exposed seconds of the fp16 exchange of 2018 and of today."""
+    seconds = {(row["profile"], row["way"]): row["exposed_seconds"] for row in found["rows"]}
+    ways = ("fp16, flat (2018)", "fp16")
+    return Measured(", ".join(f"{seconds['one by one', way]:.3f}" for way in ways))
+
+
+def faults(found: Mapping[str, Any]) -> Measured:
+    """Return how many faults there were."""
+    longest = max(fault["seconds"] for fault in found["faults"])
+    return Measured(f"{len(found['faults'])}", f"whole again after {longest:.0f} s at most")
+
+
+CLAIMS = (
+    Claim("Amazon reviews, bits per character", f"shipped/results/bits_{PLAIN}.json", bits),
+    Claim("the model recites reviews it has read: 50 bytes after 50",
+          f"shipped/results/memorization_{PLAIN}.json", recited),
+    Claim("SST, fine-tuned, accuracy", f"finetuning/results/{PLAIN}/sst_learned.json",
+          fine_tuned("sst")),
+    Claim("SemEval E-c, fine-tuned, mean F1 of 8 emotions",
+          f"finetuning/results/{PLAIN}/semeval_learned.json", fine_tuned("semeval")),
+    Claim("SST by one unit of the model that has seen labels",
+          "neuron/results/sentiment_1024/neuron.json", best_unit),
+    Claim("SST by the unit of largest weight, no labels before",
+          f"neuron/results/{PLAIN}/neuron.json", best_unit),
+    Claim("the tour's reviews, accuracy", "tour/results/transfer.json", tour),
+    Claim("512 units, 44 M characters: SST", "main_job/results/sst.json", tour),
+    Claim("128 GPUs, times one: 4,096 units by Ethernet, by InfiniBand, 8,192; fitted",
+          "scaling/results/published.json", performance_model),
+    Claim(f"{LARGEST} GPUs by Ethernet, times one: a scale model, nothing fitted",
+          "scaling/results/emulated.json", scale_model),
+    Claim("fp16 less fp32, bits per character", "scaling/results/precision.json",
+          mixed_precision),
+    Claim("two replicas, times one: threads of one process, processes",
+          "scaling/results/interpreter.json", two_replicas),
+    Claim("64 times the lanes, rate raised linearly, by the root: bits per character",
+          "scaling/results/convergence.json", largest_rate),
+    Claim("step time regressed on a few features: mean error, per cent",
+          "scaling/results/regressed.json", regressed),
+    Claim("exposed exchange predicted: worst error, per cent of the step",
+          "scaling/results/replayed.json", replayed),
+    Claim("performance model fitted to this machine: worst error, per cent",
+          "scaling/results/measured_gloo.json", fitted),
+    Claim("speed of the recurrence to the loop of 2018, fp32, 1,024 units",
+          "recurrence/results/training_fp32_1024.json", ratio("to_loop_2018")),
+    Claim("speed of the recurrence to its products alone, fp32, 1,024 units",
+          "recurrence/results/training_fp32_1024.json", ratio("to_gemm_floor")),
+    Claim("seconds to the bits that the published recipe has after 12 M characters",
+          "time_to_target/results/published_12000000.json", race),
+    Claim("bits per character of 512 units after 6 M characters",
+          "recipe/results/muon_1e-2.json", recipe),
+    Claim("reading JSON lines, speed to pandas", "data/results/speed.json", pandas),
+    Claim("waiting for data, per cent of the time", "data/results/stream.json", waited),
+    Claim("featurizing IMDB, speed to padded batches sorted by length",
+          "featurizing/results/imdb.json", padding),
+    Claim("seconds of an exchange that compute does not hide: at once in the end, as it comes",
+          "exchange/results/replay.json", exposed),
+    Claim("faults of machines and links that a run survives", "elastic/results/faults.json",
+          faults),
+)  # fmt: skip

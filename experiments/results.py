@@ -1,0 +1,203 @@
+"""Every result that is kept, and the command that makes it again.
+
+Words in capitals are a user's own: DATA, a folder of the published sets; AMAZON, one of reviews;
+CORPUS, what scripts/prepare_corpus.py made of reviews; RUN, a run of main.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from data_utils.published_sets.registry import SETS
+from experiments.recurrence.run import measurements
+from experiments.tables import DIRTY
+from model.files.storage import read_json
+
+HERE = Path(__file__).resolve().parent
+MODULE = "python -m experiments."
+
+
+@dataclass(frozen=True)
+class Result:
+    """Files that one command makes."""
+
+    files: str  # a pattern below experiments/; a file is the first result's whose pattern it fits
+    command: str
+
+    @property
+    def contents(self) -> list[Mapping[str, Any]]:
+        """What its files hold."""
+        return [read_json(path) for path in files_of(self)]
+
+    @property
+    def revisions(self) -> list[str]:
+        """The revisions its files were made at, each once."""
+        origins = [found["origin"] for found in self.contents if "origin" in found]
+        return sorted({origin["git_revision"] for origin in origins})
+
+    @property
+    def state(self) -> str:
+        """Whether it is there: `present`, `absent`, `dirty`, `unknown`: of no known revision."""
+        if not files_of(self):
+            return "absent"
+        if not self.revisions:
+            return "unknown"
+        return "dirty" if any(name.endswith(DIRTY) for name in self.revisions) else "present"
+
+    @property
+    def minutes(self) -> float | None:
+        """How long its command took, where its files say so."""
+        seconds = [seconds_of(found) for found in self.contents]
+        known = [value for value in seconds if value is not None]
+        return sum(known) / 60 if known and len(known) == len(seconds) else None
+
+
+def seconds_of(found: Mapping[str, Any]) -> float | None:
+    """Return the seconds that a result says it took; of several runs those of all."""
+    if isinstance(found.get("runs"), list):
+        runs = [run.get("training_seconds") for run in found["runs"]]
+        return None if not runs or None in runs else float(sum(runs))
+    own = found.get("training_seconds", found.get("seconds"))
+    return float(own) if isinstance(own, int | float) else None
+
+
+@cache
+def _owners() -> dict[Path, Result]:
+    """Return which result each file is of."""
+    owners: dict[Path, Result] = {}
+    for result in RESULTS:
+        for path in sorted(HERE.glob(result.files)):
+            owners.setdefault(path, result)
+    return owners
+
+
+def files_of(result: Result) -> list[Path]:
+    """Return the files of a result that are there."""
+    return [path for path, owner in _owners().items() if owner == result]
+
+
+def result_of(file: str) -> Result:
+    """Return the result that a file below experiments/ is of, there or not."""
+    return next(result for result in RESULTS if Path(file).match(result.files))
+
+
+def _measured(folder: str, name: str, words: str = "") -> Result:
+    """Return a result whose command writes one file under its own name."""
+    file = f"{folder}/results/{name}.json"
+    return Result(file, f"{MODULE}{folder}.{words} --output experiments/{file}")
+
+
+def _scaling(name: str, words: str = "", figure: bool = False) -> Result:
+    figures = f" --figure experiments/scaling/{name}.png" * figure
+    return _measured("scaling", name, f"{words}{figures}")
+
+
+def _plan(cluster: str, words: str) -> Result:
+    file = f"scaling/results/plan_{cluster}.json"
+    cluster_file = f"configs/clusters/{cluster}.toml"
+    command = f"python scripts/plan.py --model 4096 --cluster {cluster_file} {words}"
+    return Result(file, f"{command} --output experiments/{file}")
+
+
+def _reproductions() -> Iterator[Result]:
+    """Yield the published sets, as the plain model and as the shipped ones know them."""
+    module = f"{MODULE}reproduction.run --data DATA --work runs/reproduction"
+    for model in ("amazon_1024", "sentiment_1024"):
+        for name in SETS if model == "amazon_1024" else ("sst",):
+            file = f"reproduction/results/{model}/{name}.json"
+            yield Result(file, f"{module} --model {model} --tasks {name}")
+        file = f"reproduction/results/{model}_full/sst.json"
+        yield Result(file, f"{module} --model RUN --name {model}_full --tasks sst")
+
+
+RUN_FINETUNING = f"{MODULE}finetuning.run --model amazon_1024 --data DATA --work runs/finetuning"
+SWEEP = (
+    "--worlds 1,2 --hidden 64,128 --exchanges fp32,fp16,flat,powersgd,adasum --buckets 0.1,25 "
+    "--windows 1,4 --lanes-per-rank 16 --window 32 --blocks 3 --steps 5 --repeats 3"
+)
+SKIPPED = (
+    '--skip "gzip alone, zlib" "gzip alone, isal" "pandas read_json" 2018 '
+    '"ours, plain, 1 process" "ours, plain, 2 processes"'
+)
+EVALUATE = "python scripts/evaluate.py --data CORPUS"
+
+RESULTS: tuple[Result, ...] = (
+    *_reproductions(),
+    *(
+        Result(f"neuron/results/{model}/neuron.json",
+               f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron")
+        for model in ("amazon_1024", "sentiment_1024")
+    ),
+    *(
+        result
+        for task in ("sst", "semeval")
+        for result in (
+            Result(f"finetuning/results/amazon_1024/{task}_*_[12].json",
+                   f"{RUN_FINETUNING} --tasks {task} --variants frozen frozen_hidden --seeds 3"),
+            Result(f"finetuning/results/amazon_1024/{task}_[bc]*.json",  # the baselines
+                   f"{RUN_FINETUNING} --tasks {task}"),
+            Result(f"finetuning/results/amazon_1024/{task}_*.json",
+                   f"{RUN_FINETUNING} --tasks {task}"),
+        )
+    ),
+    *(
+        Result(f"shipped/results/bits_{name}.json",
+               f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
+        for name, model in (
+            ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"),
+            ("sentiment_1024", "sentiment_1024"),
+        )
+    ),
+    *(
+        _measured("shipped", f"memorization_{model}",
+                  f"memorization --model {model} --corpus CORPUS")
+        for model in ("amazon_1024", "sentiment_1024")
+    ),
+    _measured("shipped", "curve",
+              "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000"),
+    Result("shipped/results/selection.json",
+           f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
+           "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),
+    Result("main_job/results/[!c]*.json", "bash experiments/main_job/run.sh DATA WORK"),
+    Result("tour/results/transfer.json", "bash scripts/quickstart.sh"),
+    Result("recipe/results/thin_windows/*.json",
+           f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe epochs_4"),
+    Result("recipe/results/first_corpus/*.json",
+           f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe"),
+    Result("recipe/results/*.json", f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe"),
+    Result("time_to_target/results/*_[0-9]*.json",
+           f"{MODULE}time_to_target.run --corpus CORPUS --work runs/time_to_target "
+           "--characters 12000000"),
+    *(
+        Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
+        for name in measurements()
+    ),
+    _measured("featurizing", "imdb",
+              "run --model amazon_1024 --input DATA/imdb/imdb_test.jsonl.gz --texts 256 "
+              "--rounds 2"),
+    _measured("data", "speed", "benchmark large.jsonl.gz"),
+    _measured("data", "memory_4gb", f"benchmark large4.jsonl.gz --rounds 1 {SKIPPED}"),
+    _measured("data", "stream", "stream CORPUS"),
+    _measured("exchange", "readiness", "readiness"),
+    _measured("exchange", "replay",
+              "replay --profiles experiments/exchange/results/readiness.json"),
+    _measured("elastic", "faults", "run"),
+    Result("scaling/results/published.json",
+           "python experiments/scaling/published.py --output "
+           "experiments/scaling/results/published.json --figure experiments/scaling/published.png"),
+    _scaling("replayed", "replayed"),
+    _scaling("regressed", "regressed"),
+    _plan("dgx1v_ethernet", "--characters 38.3e9"),
+    _plan("dgx1v_infiniband", "--characters 38.3e9"),
+    _plan("h200", "--characters 38.3e9"),
+    _plan("mixed_lab", "--lanes-per-gpu 128 --exchange overlapped"),
+    Result("scaling/results/sweep_gloo/*.json",
+           f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
+    _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
+    _scaling("emulated", "emulated --figures experiments/scaling"),
+    _scaling("convergence", "convergence --corpus CORPUS --work runs/convergence", True),
+    _scaling("interpreter", "interpreter", True),
+    _scaling("precision", "precision --corpus CORPUS --work runs/precision", True),
+)  # fmt: skip
