@@ -1,4 +1,7 @@
-"""Colour texts by what a unit holds after every character: a page, JSON, or in the terminal.
+"""Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
+
+The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
+model's own values, and poles, which say what its low and its high ones mean.
 
 python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
 python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html

@@ -42,6 +42,7 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/fused/cuda/triton_kernels.py": {"triton"},
     "model/files/hub.py": {"huggingface_hub"},
+    "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/inputs.py": {"isal"},

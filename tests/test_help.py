@@ -30,8 +30,8 @@ ELSEWHERE = "torch.distributed.run"  # run by the tests of the README and of the
 
 
 def examples_of(script):
-    """Return the commands below the first paragraph of a script's docstring."""
-    text = ast.get_docstring(ast.parse((ROOT / script).read_text())).partition("\n\n")[2]
+    """Return the commands in the last paragraph of a script's docstring."""
+    text = ast.get_docstring(ast.parse((ROOT / script).read_text())).rpartition("\n\n")[2]
     return [line.split("  #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
 
 

@@ -68,6 +68,13 @@ def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
     assert own.stdout == named.stdout
 
 
+def test_generate_holds_the_sentiment_whatever_its_sign(folder):
+    give_classifier(folder)  # of polarity -1
+    held = generate(folder, "--length", "50", "--sentiment", "3")
+    assert held.returncode == 0, held.stderr
+    assert held.stdout == generate(folder, "--length", "50", "--value", "-3").stdout
+
+
 def test_a_reader_that_leaves_early_is_no_error(folder):
     command = f"{sys.executable} scripts/generate.py --model {folder} --length 2000"
     process = run_shell(f"set -o pipefail; {command} | head -c 3 > /dev/null", cwd=ROOT)
@@ -97,8 +104,11 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     assert content["units"] == [4]
     assert content["poles"] == ["label yes", "label no"]  # of polarity -1
     assert len(content["texts"]) == 2
-    printed = heatmap(folder, "--text", "good")
-    assert "unit 4, cell" in printed.stdout
+    printed = heatmap(folder, "--text", "good", "--top", "2")
+    assert "unit 4, cell, sign turned: label no" in printed.stdout
+    assert printed.stdout.count("unit ") == 3  # the sentiment unit comes first
+    named = heatmap(folder, "--text", "good", "--neuron", "5")
+    assert "unit 5, cell: -" in named.stdout
 
 
 @pytest.mark.parametrize(
@@ -106,12 +116,14 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     [
         (generate, ["--value", "1"], ["no classifier/", "--neuron"]),
         (generate, ["--neuron", "1"], ["--value"]),
+        (generate, ["--sentiment", "1"], ["no classifier/"]),
+        (generate, ["--sentiment", "1", "--value", "1"], ["--sentiment holds", "--value"]),
         (generate, ["--temperature", "-1"], ["temperature is -1"]),
         (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
         (heatmap, ["--neuron", "1"], ["give a --text or an --input"]),
         (heatmap, ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
         (heatmap, ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
-        (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.png"], ["x.png", ".json"]),
+        (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.gif"], ["x.gif", ".json"]),
     ],
 )
 def test_refusals_are_one_line(folder, script, options, words):

@@ -20,6 +20,7 @@ COMMANDS = {
     "featurize": "write the features of texts, for a classifier of your own",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",
+    "serve": "show that page from a server of this machine",
     "models": "list the models that are installed",
 }
 
@@ -60,10 +61,10 @@ def call(
 ) -> None:
     """Read a command's options and run it.
 
-    doc: its first paragraph says what the command does; the examples in the rest end its --help.
+    doc: its last paragraph is examples, which end the --help; the rest says what the command does.
     words: absent, those that Python was started with.
     """
-    about, _, examples = cleandoc(doc).partition("\n\n")
+    about, _, examples = cleandoc(doc).rpartition("\n\n")
     parser = Parser(prog=program, description=about, epilog=f"examples:\n{indent(examples, '  ')}")
     add_options(parser)
     command(parser.parse_args(words))

@@ -1,7 +1,8 @@
 """Let a model write on from a prompt; a unit may be held at a value: sentiment switches.
 
-mlstm-sentiment generate --prompt "I thought this"
-mlstm-sentiment generate --prompt "I thought this" --value -2 --temperature 0.7
+mlstm-sentiment generate --prompt "I thought this" --temperature 0.4
+mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment 2
+mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment -2
 mlstm-sentiment generate --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
@@ -27,6 +28,12 @@ def add_options(parser: Parser) -> None:
         "--neuron",
         type=int,
         help="the unit to hold; absent, the unit with the largest weight in the model's classifier",
+    )
+    parser.add_argument(
+        "--sentiment",
+        type=float,
+        help="what to hold the cell state of the sentiment unit at, above 0 positive and below "
+        "negative, whatever its sign in the model",
     )
     parser.add_argument(
         "--value",
@@ -140,6 +147,15 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
     from ..classifiers.fitted import own_classifier
     from ..sampling import Clamp
 
+    if options.sentiment is not None:
+        if any(
+            given is not None for given in (options.neuron, options.value, options.hidden_value)
+        ):
+            raise InputError(
+                "--sentiment holds the sentiment unit; give it or --neuron and --value"
+            )
+        own = own_classifier(loaded, options.layer)
+        return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     if options.value is None and options.hidden_value is None:
         if options.neuron is not None:
             raise InputError("--neuron needs --value or --hidden-value: what to hold the unit at")

@@ -1,6 +1,10 @@
-"""Colour texts by what a unit holds after every character: a page, JSON, or in the terminal.
+"""Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
+
+The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
+model's own values, and poles, which say what its low and its high ones mean.
 
 mlstm-sentiment heatmap --text "I loved it, until it broke."
+mlstm-sentiment heatmap --text "I loved it, until it broke." --output heatmap.png
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
 mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
     --output heatmap.html --output heatmap.json
@@ -9,12 +13,18 @@ mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
 import logging
 from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..reading.texts import read_plain_texts
 from .command_line import Parser
 from .options import add_input, add_model, add_text_key
 from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..classifiers.classifier import Classifier
+    from ..classifiers.stars import StarsClassifier
+    from ..files.weights import LoadedModel
 
 
 def add_options(parser: Parser) -> None:
@@ -33,8 +43,8 @@ def add_options(parser: Parser) -> None:
         type=int,
         action="append",
         default=[],
-        help="a unit; also several times. Absent, unless there is --top, the unit with the largest "
-        "weight in the model's classifier",
+        help="a unit; also several times. Absent, the sentiment unit: that of largest weight in "
+        "the model's classifier",
     )
     parser.add_argument(
         "--top", type=int, default=0, help="so many units more: those that vary most over the texts"
@@ -50,7 +60,14 @@ def add_options(parser: Parser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a file to write, .html or .json; also several times. Absent, colours in the terminal",
+        help="a file to write, .html, .json, .svg or .png; also several times. Absent, colours in "
+        "the terminal",
+    )
+    parser.add_argument(
+        "--palette",
+        choices=("green-red", "blue-orange"),
+        default="green-red",
+        help="colours of high and low; the second for eyes that do not tell green from red",
     )
     parser.add_argument(
         "--ansi",
@@ -74,26 +91,44 @@ def run(options: Namespace) -> None:
 
     import torch
 
-    from ..classifiers.fitted import own_classifier
     from ..files.weights import load_model
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
-    named = options.neuron or options.top
-    classifier = None if named else own_classifier(loaded, options.layer)
+    classifier = sentiment_of(loaded, options)
     traces = read_texts(
         loaded,
         texts,
-        options.neuron if classifier is None else [classifier.neuron],
+        options.neuron or ([] if classifier is None else [classifier.neuron]),
         top=options.top,
         state=options.state,
         layer=options.layer,
         poles=None if classifier is None else poles_of(classifier),
+        polarity=1 if classifier is None else classifier.polarity,
     )
     for path in options.output:
-        write(traces, path)
+        write(traces, path, options.palette)
         print(f"{path}: {len(texts)} texts, units {', '.join(map(str, traces.units))}")
     if options.ansi or not options.output:
-        print(as_ansi(traces), end="")
+        print(as_ansi(traces, options.palette), end="")
+
+
+def sentiment_of(
+    loaded: "LoadedModel", options: Namespace
+) -> "Classifier | StarsClassifier | None":
+    """Return the classifier whose unit comes first: it says which sign is positive.
+
+    None where another unit was asked for first. InputError where no unit was named and there is no
+    classifier to name one.
+    """
+    from ..classifiers.fitted import own_classifier
+
+    try:
+        found = own_classifier(loaded, options.layer)
+    except InputError:
+        if options.neuron or options.top:
+            return None
+        raise
+    return None if options.neuron and options.neuron[0] != found.neuron else found
 
 
 def texts_of(file: str | None, text_key: str | None) -> list[str]:

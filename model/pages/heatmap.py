@@ -16,11 +16,13 @@ from ..errors import InputError
 from ..files.storage import write_atomically, write_json
 from ..units.unit_traces import UnitTrace, UnitTraces
 from .glyphs import glyph
-from .page import background, fill, page_style, shade
+from .page import PALETTES, Palette, background, fill, page_style, shade
+from .picture import PICTURES, check_picture, write_picture
 
 FORMAT_VERSION = 1
 TEMPLATE = Path(__file__).with_name("heatmap.html")
 LARGEST_PAGE = 100_000  # characters, each an element of its own; browsers grow slow beyond
+PAGES = (".html", ".htm")
 DIGITS = 6  # significant ones: what fp32 has
 RESET = "\x1b[0m"
 
@@ -53,12 +55,15 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
 
 
-def as_html(traces: UnitTraces) -> str:
+def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
     """Return one page that needs nothing else: no network, no other file."""
+    traces = traces.oriented()
     template = TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
     content = {
         "style": page_style(),
+        "palette": palette,
+        "other": next(name for name in PALETTES if name != palette),
         "script_digest": _script_digest(template),
         "about": html.escape(_about(traces)),
         "units": "".join(
@@ -82,8 +87,13 @@ def _about(traces: UnitTraces) -> str:
     digest = str(model.get("digest", ""))[:12]
     return (
         f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
-        f"text profile {model.get('text_profile', 'unknown')}"
+        f"text profile {model.get('text_profile', 'unknown')}{_turned(traces)}"
     )
+
+
+def _turned(traces: UnitTraces) -> str:
+    """Say that a sign is not the model's own."""
+    return f"; unit {traces.units[0]} with its sign turned" if traces.turned else ""
 
 
 def _text(trace: UnitTrace, number: int, limit: float) -> str:
@@ -145,28 +155,30 @@ def _script_digest(template: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def as_ansi(traces: UnitTraces) -> str:
-    """Return every text in 24-bit colours, one block per unit, with the scale above it."""
+def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
+    """Return every text in 24-bit colours, one block per unit, with its legend above it."""
+    traces = traces.oriented()
     blocks = []
-    for index, (unit, limit) in enumerate(zip(traces.units, traces.ranges(), strict=True)):
-        bar = "".join(_painted(" ", step / 10 * limit, limit) for step in range(-10, 11))
-        blocks.append(f"unit {unit}, {traces.state}: {-limit:.3g} {bar}{RESET} {limit:.3g}")
+    for index, limit in enumerate(traces.ranges()):
+        bar = "".join(_painted(" ", step / 10, 1.0, palette) for step in range(-10, 11))
+        low, high = traces.legend(index)
+        blocks.append(f"{low} {bar}{RESET} {high}")
         for trace in traces.traces:
-            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit))
+            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit, palette))
     return "\n".join(blocks) + "\n"
 
 
-def _ansi_text(trace: UnitTrace, values: list[float], limit: float) -> str:
+def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
     painted = (
         # A colour that is still on at a line's end would fill the rest of the line.
-        f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit)
+        f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
         for character, value in zip(trace.text, values, strict=True)
     )
     return "".join(painted) + RESET
 
 
-def _painted(shown: str, value: float, limit: float) -> str:
-    red, green, blue = background(value, limit)
+def _painted(shown: str, value: float, limit: float, palette: Palette) -> str:
+    red, green, blue = background(value, limit, palette)
     return f"\x1b[38;2;255;255;255;48;2;{red};{green};{blue}m{shown}"
 
 
@@ -174,8 +186,10 @@ def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
     """Raise InputError for a suffix that does not say what to write, a page too large to show."""
     size = sum(map(len, texts))
     for path in paths:
-        if path.suffix.lower() not in (".html", ".htm", ".json"):
-            raise InputError(f"{path}: the name must end in .html or .json")
+        if path.suffix.lower() not in (*PAGES, *PICTURES, ".json"):
+            raise InputError(f"{path}: the name must end in .html, .json, .svg or .png")
+        if path.suffix.lower() in PICTURES:
+            check_picture(path, texts)
         if path.suffix.lower() != ".json" and size > LARGEST_PAGE:
             raise InputError(
                 f"{path}: {size:,} characters are more than a page can show ({LARGEST_PAGE:,}); "
@@ -183,11 +197,13 @@ def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
             )
 
 
-def write(traces: UnitTraces, path: Path) -> None:
-    """Write a page or JSON, as the suffix says; whole or not at all."""
+def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> None:
+    """Write a page, a picture or JSON, as the suffix says; whole or not at all."""
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, as_json(traces))
-    page = as_html(traces)
+    if path.suffix.lower() in PICTURES:
+        return write_picture(traces, path, palette)
+    page = as_html(traces, palette)
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))

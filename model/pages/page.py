@@ -3,16 +3,23 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-
-LOW, HIGH = (31, 95, 168), (178, 84, 0)  # backgrounds on which white letters have contrast 5 : 1
-MIDDLE = (38, 38, 38)
+from typing import Literal
 
 Color = tuple[int, int, int]
+Palette = Literal["green-red", "blue-orange"]
+
+MIDDLE = (38, 38, 38)
+# The colours of low and of high values: backgrounds on which white letters have contrast 5 : 1.
+# The second are told apart by eyes that do not tell green from red.
+PALETTES: dict[Palette, tuple[Color, Color]] = {
+    "green-red": ((176, 32, 44), (14, 112, 56)),
+    "blue-orange": ((31, 95, 168), (178, 84, 0)),
+}
 
 
-def background(value: float, limit: float) -> Color:
+def background(value: float, limit: float, palette: Palette = "green-red") -> Color:
     """Return the colour of a value on a scale from -limit to limit; values beyond are cut."""
-    pole = HIGH if value > 0 else LOW
+    pole = PALETTES[palette][value > 0]
     share = min(abs(value) / limit, 1.0)
     red, green, blue = (
         round(middle + (end - middle) * share) for middle, end in zip(MIDDLE, pole, strict=True)

@@ -3,7 +3,7 @@
 A character has the values after the symbol that covers its last byte."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..classifiers.stars import StarsClassifier
 from ..errors import InputError, is_whole
 from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
+from ..pages.glyphs import visible
 from ..reading.progress import Progress
 from ..text.profiles import TextProfile
 from .trace import liveliest_units, trace
@@ -38,6 +39,29 @@ class UnitTraces:
     layer: int  # from 0
     model: dict[str, Any] = field(default_factory=dict)
     poles: tuple[str, str] | None = None  # what the first unit says when it is low, when high
+    polarity: int = 1  # -1 where the first unit is low for what is positive
+    turned: bool = False  # whether the first unit's values have the other sign than the model's
+
+    def legend(self, index: int) -> tuple[str, str]:
+        """Return what stands at the ends of a unit's scale: its name, values, and meanings."""
+        limit, unit = self.ranges()[index], self.units[index]
+        low, high = self.poles if self.poles is not None and index == 0 else ("", "")
+        sign = ", sign turned" if self.turned and index == 0 else ""
+        left = f"unit {unit}, {self.state}{sign}: {visible(low)}"
+        return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
+
+    def oriented(self) -> "UnitTraces":
+        """Return the traces as they are shown: the first unit is high for what is positive."""
+        if self.polarity > 0 or self.turned:
+            return self
+        signs = np.ones(len(self.units), np.float32)
+        signs[0] = -1
+        traces = [
+            replace(trace, values=trace.values * signs, before=trace.before * signs)
+            for trace in self.traces
+        ]
+        poles = None if self.poles is None else (self.poles[1], self.poles[0])
+        return replace(self, traces=traces, poles=poles, turned=True)
 
     def ranges(self) -> list[float]:
         """Return each unit's largest absolute value over all texts; 1 where it is always 0."""
@@ -54,8 +78,11 @@ def read_texts(
     state: StateName = "cell",
     layer: int = -1,
     poles: tuple[str, str] | None = None,
+    polarity: int = 1,
 ) -> UnitTraces:
     """Read texts and keep the values of `units`, then of the `top` units of largest variance.
+
+    poles, polarity: what is known of the first of `units`.
 
     The frame of the model's text profile is read too, and left out of what is returned. Raises
     InputError for a text of which nothing is left, or a unit or layer that the model lacks.
@@ -88,7 +115,7 @@ def read_texts(
     ]
     layers = loaded.model.config.layers
     numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
-    return UnitTraces(traces, numbers, state, layer % layers, _origin(loaded), poles)
+    return UnitTraces(traces, numbers, state, layer % layers, _origin(loaded), poles, polarity)
 
 
 def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:

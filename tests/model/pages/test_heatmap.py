@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from model.errors import InputError
 from model.files.weights import load_model
 from model.pages.glyphs import visible
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
-from model.pages.page import HIGH, LOW, MIDDLE, background
+from model.pages.page import MIDDLE, PALETTES, background
+from model.pages.picture import _lines, _painted
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
@@ -171,15 +173,24 @@ def test_what_is_shown_has_a_character_for_each(text):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", visible(text))
 
 
-def test_the_scale_is_blue_below_and_orange_above():
-    assert background(0.0, 2.0) == MIDDLE
-    assert background(-5.0, 2.0) == LOW
-    assert background(2.0, 2.0) == HIGH
-    half = [(middle + end) / 2 for middle, end in zip(MIDDLE, HIGH, strict=True)]
-    np.testing.assert_allclose(background(1.0, 2.0), half, atol=1)
+@pytest.mark.parametrize("palette", PALETTES)
+def test_the_scale_runs_from_one_colour_to_the_other(palette):
+    low, high = PALETTES[palette]
+    assert background(0.0, 2.0, palette) == MIDDLE
+    assert background(-5.0, 2.0, palette) == low
+    assert background(2.0, 2.0, palette) == high
+    half = [(middle + end) / 2 for middle, end in zip(MIDDLE, high, strict=True)]
+    np.testing.assert_allclose(background(1.0, 2.0, palette), half, atol=1)
 
 
-@pytest.mark.parametrize("color", [LOW, HIGH, MIDDLE])
+def test_green_is_high_and_red_is_low():
+    red, green, _ = background(1.0, 1.0)
+    assert green > 2 * red
+    red, green, _ = background(-1.0, 1.0)
+    assert red > 2 * green
+
+
+@pytest.mark.parametrize("color", [MIDDLE, *chain.from_iterable(PALETTES.values())])
 def test_white_letters_can_be_read_on_every_colour(color):
     shares = [part / 255 for part in color]
     linear = [((part + 0.055) / 1.055) ** 2.4 for part in shares]
@@ -238,8 +249,50 @@ def test_damaged_weights_are_named(loaded):
 
 
 def test_only_known_suffixes_are_written(loaded, tmp_path):
-    with pytest.raises(InputError, match=r"\.html or \.json"):
-        write(read_texts(loaded, ["text"], [0]), tmp_path / "h.png")
+    with pytest.raises(InputError, match=r"\.html, \.json, \.svg or \.png"):
+        write(read_texts(loaded, ["text"], [0]), tmp_path / "h.gif")
+
+
+def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
+    poles = ("label good", "label bad")  # of polarity -1
+    result = read_texts(loaded, ["good"], [3, 1], poles=poles, polarity=-1)
+    shown = result.oriented()
+    assert shown.poles == poles[::-1]
+    for own, turned in zip(result.traces, shown.traces, strict=True):
+        np.testing.assert_array_equal(turned.values, own.values * np.float32([-1, 1]))
+    assert as_json(result)["poles"] == list(poles)  # the model's own
+    assert as_json(result)["texts"][0]["characters"][0]["values"][0] == pytest.approx(
+        result.traces[0].values[0, 0], rel=1e-5
+    )
+    value = shown.traces[0].values[0, 0]
+    assert f'data-value="{float(f"{value:.6g}")}"' in as_html(result)
+    assert "unit 3 with its sign turned" in as_html(result)
+    head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
+    assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
+    same = read_texts(loaded, ["good"], [3], poles=poles, polarity=1)
+    assert same.oriented() is same
+
+
+@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
+def test_a_picture_is_drawn(loaded, tmp_path, suffix, head):
+    result = read_texts(loaded, ["good", "two\nlines \U0001f600 " + "漢" * 50], [3, 1])
+    write(result, tmp_path / f"h{suffix}")
+    assert (tmp_path / f"h{suffix}").read_bytes().startswith(head)
+
+
+def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
+    result = read_texts(loaded, ["x" * 79 + "漢y\nz"], [3])
+    values = result.traces[0].values[:, 0].tolist()
+    first, second, third = _lines(_painted(result.traces[0], values, 2.0, "green-red"))
+    assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * 79, "漢", "y", "z"]
+    assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
+    colors = [cell.color for cell in (*first, *second)]
+    assert colors == [background(value, 2.0, "green-red") for value in values[:81]]
+
+
+def test_a_picture_of_a_book_is_refused():
+    with pytest.raises(InputError, match=r"more than a picture can show.*\.html"):
+        check_outputs([Path("a.png")], ["x" * 6000])
 
 
 def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subword_model, subwords):
