@@ -45,7 +45,11 @@ class Shipped:
     def __init__(self, name: str, texts: Path | None):
         self.classifier = SentimentClassifier.from_pretrained(name)
         self.megabytes = folder_megabytes(find_model(name))
-        self.settings = {"folder": find_model(name).name, "unsure": list(self.classifier.unsure_)}
+        self.settings = {
+            "folder": find_model(name).name,
+            "model_digest": self.classifier.fitted_.model_digest,
+            "unsure": list(self.classifier.unsure_),
+        }
 
     def tell(self, texts: Sequence[str]) -> Told:
         found = self.classifier.read(texts)

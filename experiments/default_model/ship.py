@@ -4,6 +4,7 @@ python -m experiments.default_model.ship runs/default/step-00002251 --texts data
     --name stars_1024
 """
 
+import hashlib
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -71,10 +72,18 @@ def main() -> None:
         readings = read_in_order(shipped.model, sequences, kind=FEATURES)
         plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
         known, report = settled(plain, readings, np.array(list(map(len, sequences))), val)
-        save_stars(folder / FOLDER, known, {**describe_origin(), "val": report})
+        data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
+        origin = {**describe_origin(), "data": data, "val_accuracy": report}
+        save_stars(folder / FOLDER, known, origin)
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
     print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}, {report}")
+
+
+def described(path: Path) -> dict[str, Any]:
+    """Return by what a file of texts is known again."""
+    content = path.read_bytes()
+    return {"examples": content.count(b"\n"), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
@@ -93,8 +102,11 @@ def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
 
 def settled(
     plain: StarsClassifier, readings: Readings, lengths: np.ndarray, val: list[Example]
-) -> tuple[StarsClassifier, dict[str, Any]]:
-    """Return the head with calibration and limits from texts that it has not learned from."""
+) -> tuple[StarsClassifier, dict[str, float]]:
+    """Return the head with calibration and limits from texts that it has not learned from.
+
+    And its accuracy on them, by source.
+    """
     sources = np.array([example.source for example in val])
     labels = np.array([SIDES.get(example.label, -1) for example in val])
     rows = (labels >= 0) & np.isin(sources, CALIBRATED_ON)
@@ -111,7 +123,7 @@ def settled(
     sided = labels >= 0
     names = sorted({example.source for example in val})
     accuracies = {name: float(right[sided & (sources == name)].mean()) for name in names}
-    return known, {"accuracy": accuracies, "texts": len(val)}
+    return known, accuracies
 
 
 def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:

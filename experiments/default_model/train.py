@@ -53,7 +53,8 @@ class Options:
     """Fine-tune, evaluate on val now and then, and keep the last step."""
 
     model: str
-    """What to begin from: a model directory, a run directory, or the name of a shipped model."""
+    """What to begin from: a model directory, a run directory, or the name of a shipped model; with
+    its head, if it is a step's folder of an earlier training."""
     texts: Path
     """The folder that experiments.default_model.texts wrote."""
     output: Path
@@ -103,6 +104,8 @@ def main() -> None:
     learner = Learner(loaded, examples, options)
     if options.resume:
         learner.restore()
+    elif (Path(options.model) / HEADS_FILE).is_file():
+        learner.heads.load_state_dict(load_tensors(Path(options.model) / HEADS_FILE))
     else:
         learner.standardize()
     with StopRequest() as stop:

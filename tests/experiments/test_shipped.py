@@ -197,10 +197,10 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path, m
     assert [part["sha256"] for part in origin["data"].values()] == [s.digest for s in sets[:2]]
     results = run_transfer(shipped.loaded, sets, tmp_path / "transfer")
     own, transferred = (
-        shipped.classifier,
+        shipped.fitted_,
         SentimentClassifier.from_pretrained(
             tmp_path / "pretrained" / "small", tmp_path / "transfer"
-        ).classifier,
+        ).fitted_,
     )
     np.testing.assert_array_equal(own.coefficients, transferred.coefficients)
     assert own.threshold == transferred.threshold == results["threshold"]["value"]

@@ -99,15 +99,16 @@ def test_a_card_names_licence_sources_and_numbers(model):
     assert entry["name"] == model
     assert all(row["metrics"] and row["dataset"]["split"] == "test" for row in entry["results"])
     assert "(../SOURCES.md)" in text
-    assert "-m experiments.shipped.ship" in text
+    assert re.search(r"-m experiments\.(shipped|default_model)\.ship", text)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_classifier_says_from_what_it_was_fitted(model):
     origin = read_json(SHIPPED_MODELS / model / "classifier" / "classifier.json")["origin"]
-    assert origin["data"]["train"]["examples"] == 6920  # SST's
-    assert len(origin["data"]["val"]["sha256"]) == 64
-    assert "--train train.csv" in origin["command"]
+    if model != "stars_1024":
+        assert origin["data"]["train"]["examples"] == 6920  # SST's
+    assert all(len(part["sha256"]) == 64 for part in origin["data"].values())
+    assert re.search("--train train.csv|--texts ", origin["command"])
 
 
 WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}

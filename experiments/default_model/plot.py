@@ -1,0 +1,60 @@
+"""Draw calibration.png: how often each method is right, by how sure it says it is.
+
+python -m experiments.default_model.plot
+"""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from configs import command
+from experiments.default_model.tables import HERE, NAMES, SETS, results
+
+COLOURS = dict(zip(NAMES, ("#b2182b", "#ef8a62", "#2166ac", "#999999", "#4d4d4d"), strict=True))
+SHOWN = ("stars_1024", "sentiment_1024", "tfidf")  # the others give no probabilities
+FEWEST = 0.005  # share of the texts that a point stands for
+
+
+def main() -> None:
+    draw(results(), HERE / "calibration.png")
+
+
+def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw a reliability diagram for each test set, side by side."""
+    figure, row = plt.subplots(1, len(SETS), figsize=(9.6, 3.6), layout="constrained", sharey=True)
+    for axes, (name, title) in zip(row, SETS.items(), strict=True):
+        draw_set(axes, measured, name)
+        axes.set(title=title, xlabel="probability of the label told")
+    row[0].set_ylabel("share that is right")
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None:
+    """Draw the lines of one test set; on the diagonal a probability holds."""
+    axes.plot((0.5, 1), (0.5, 1), color="#cccccc", linewidth=1)
+    for method in SHOWN:
+        if method not in measured:
+            continue
+        found = measured[method]["sets"][name]
+        bins = [row for row in found["reliability"] if row["share"] >= FEWEST]
+        axes.plot(
+            [row["confidence"] for row in bins],
+            [row["right"] for row in bins],
+            color=COLOURS[method],
+            marker=".",
+            label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
+        )
+    axes.legend(fontsize=7, loc="lower right")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set(xlim=(0.48, 1.02), ylim=(0.1, 1.02))
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,70 @@
+"""Texts for a second, short training: some of the first one's, and many new everyday sentences.
+
+python -m experiments.default_model.second_texts data/default --output data/second
+"""
+
+import random
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.default_model.grammar import draw
+from experiments.default_model.texts import Example, counted, read_examples, write_examples
+from model.files.storage import write_json
+
+KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # texts, at most
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write train.jsonl and a report; val.jsonl is the first training's."""
+
+    texts: Annotated[Path, tyro.conf.Positional]
+    """What experiments.default_model.texts wrote."""
+    output: Path
+    """The folder to write."""
+    sentences: int = 30_000
+    """New sentences of the grammar."""
+    seed: int = 1
+    """Seeds what is drawn; other sentences than the first training's."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    chooser = random.Random(options.seed)
+    known = {example.text for example in read_examples(options.texts / "val.jsonl")}
+    by_source: dict[str, dict[str, Example]] = defaultdict(dict)  # by text: none twice
+    for example in read_examples(options.texts / "train.jsonl"):
+        by_source[example.source][example.text] = example
+    train = []
+    for source, count in KEPT.items():
+        examples = list(by_source[source].values())
+        train += chooser.sample(examples, min(count, len(examples)))
+    train += new_sentences(options.sentences, known, chooser)
+    chooser.shuffle(train)
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_examples(options.output / "train.jsonl", train)
+    shutil.copy(options.texts / "val.jsonl", options.output)
+    report = {"train": counted(train), "origin": describe_origin()}
+    write_json(options.output / "report.json", report)
+    print(f"{options.output}: {len(train):,} texts")
+
+
+def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
+    """Return different sentences of the grammar, none of them known."""
+    drawn: dict[str, Example] = {}
+    while len(drawn) < count:
+        sentence = draw(chooser)
+        if sentence.text not in known:
+            drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
+    return list(drawn.values())
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,141 @@
+"""The tables of README.md and of the model's card, from results/."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from experiments.shipped.tables import task
+from experiments.tables import markdown, origins, percent
+from model.files.storage import read_json
+from training.metrics import read_rows
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+NAMES = {
+    "stars_1024": "`stars_1024` (`default`)",
+    "sentiment_1024": "`sentiment_1024` (`default` before)",
+    "tfidf": "TF-IDF, same texts",
+    "vader": "VADER",
+    "textblob": "TextBlob",
+}
+SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
+VAL = ("sst", "imdb", "amazon", "titles", "grammar")  # sources, in the order shown
+SECONDS = "processor's seconds, 1,000 texts"
+SHOWN = 40  # failures that the page lists; the file has all
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Return what was measured, by method, in the order of the table."""
+    paths = {name: RESULTS / f"{name}.json" for name in NAMES}
+    return {name: read_json(path) for name, path in paths.items() if path.exists()}
+
+
+def comparison() -> str:
+    """Return accuracies with intervals, seconds and megabytes of every method."""
+    measured = results()
+    rows = [
+        [
+            NAMES[name],
+            *(percent(r["sets"][s]["accuracy"], r["sets"][s]["accuracy_interval"]) for s in SETS),
+            percent(r["everyday"]["accuracy"], r["everyday"]["accuracy_interval"]),
+            percent(r["everyday"]["sided_accuracy"]),
+            f"{r['processor_seconds_per_thousand']:.1f}",
+            f"{r['megabytes']:.1f}",
+        ]
+        for name, r in measured.items()
+    ]
+    heads = [*SETS.values(), "everyday", "without the neutral", SECONDS, "MB"]
+    counts = next(iter(measured.values()))["sets"]
+    texts = ", ".join(f"{title} {counts[name]['texts']:,}" for name, title in SETS.items())
+    files = {f"{name}.json": result for name, result in measured.items()}
+    return f"{markdown(['per cent', *heads], rows)}\n\nTexts: {texts}. {origins(files)}"
+
+
+def accuracy(method: str, name: str) -> str:
+    """Return a method's accuracy on a test set, with its interval."""
+    found = read_json(RESULTS / f"{method}.json")["sets"][name]
+    return percent(found["accuracy"], found["accuracy_interval"])
+
+
+def front_matter(method: str) -> str:
+    """Return the model-index of a card: JSON, which YAML holds."""
+    measured = read_json(RESULTS / f"{method}.json")["sets"]
+    found = [
+        task(
+            "text-classification",
+            SETS[name],
+            name,
+            [{"type": "accuracy", "value": round(measured[name]["accuracy"], 4)}],
+        )
+        for name in ("sst", "imdb")
+    ]
+    return f"model-index: {json.dumps([{'name': method, 'results': found}])}"
+
+
+def calibration() -> str:
+    """Return expected calibration errors, and what being unsure is worth."""
+    rows = []
+    for name, result in results().items():
+        cells = [f"{result['sets'][s]['calibration_error']:.3f}" for s in SETS]
+        sure = [result["sets"][s] for s in ("sst", "imdb")]
+        cells += [
+            f"{percent(s['unsure'])}, {percent(s['accuracy_where_sure'])}" if "unsure" in s else ""
+            for s in sure
+        ]
+        rows.append([NAMES[name], *cells])
+    heads = [f"calibration error, {title}" for title in SETS.values()]
+    heads += ["SST: unsure, right of the rest", "IMDB: unsure, right of the rest"]
+    return markdown(["", *heads], rows)
+
+
+def kinds() -> str:
+    """Return the share of everyday sentences that is right, by kind."""
+    measured = results()
+    first = next(iter(measured.values()))["everyday"]["kinds"]
+    rows = [
+        [
+            f"{kind} ({row['texts']})",
+            *(
+                percent(result["everyday"]["kinds"][kind]["accuracy"])
+                for result in measured.values()
+            ),
+        ]
+        for kind, row in first.items()
+    ]
+    return markdown(["kind (sentences)", *(NAMES[name] for name in measured)], rows)
+
+
+def failures(method: str) -> str:
+    """Return everyday sentences that a method has wrong, with the probability of positive."""
+    found = read_json(RESULTS / f"{method}.json")["everyday"]["failures"]
+    rows = [
+        [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
+        for row in found[:SHOWN]
+    ]
+    more = f"\n\nAnd {len(found) - SHOWN} more, in the file." if len(found) > SHOWN else ""
+    return markdown(["kind", "label", "text", "positive"], rows) + more
+
+
+def texts() -> str:
+    """Return how many texts of each source were learned from and chosen by."""
+    report = read_json(RESULTS / "texts.json")
+    rows = [
+        [
+            source,
+            f"{row['texts']:,}",
+            f"{row['characters']:,}",
+            f"{report['val'][source]['texts']:,}",
+        ]
+        for source, row in report["train"].items()
+    ]
+    return markdown(["source", "texts", "characters", "texts in val"], rows)
+
+
+def learning() -> str:
+    """Return accuracy on val while the model learned."""
+    rows = [
+        [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in VAL)]
+        for row in read_rows(RESULTS / "metrics.jsonl")
+        if "sst" in row
+    ]
+    return markdown(["step", *VAL], rows)
