@@ -17,6 +17,7 @@ from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 MODULE = "python -m experiments."
+AND = " && "  # between two commands that make one result
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Result:
     """Files that one command makes."""
 
     files: str  # a pattern below experiments/; a file is the first result's whose pattern it fits
-    command: str
+    command: str  # several with AND between them
 
     @property
     def contents(self) -> list[Mapping[str, Any]]:
@@ -90,8 +91,16 @@ def _measured(folder: str, name: str, words: str = "") -> Result:
 
 
 def _scaling(name: str, words: str = "", figure: bool = False) -> Result:
-    figures = f" --figure experiments/scaling/{name}.png" * figure
-    return _measured("scaling", name, f"{words}{figures}")
+    made = _measured("scaling", name, words)
+    return Result(made.files, made.command + f" --figure experiments/scaling/{name}.png" * figure)
+
+
+def _emulated() -> Result:
+    """Return the scale model: its exchanges, then its training, which takes longer pauses."""
+    file, words = "scaling/results/emulated.json", f"{MODULE}scaling.emulated --output experiments"
+    command = f"{words}/{file} --figures experiments/scaling --only"
+    kinds = ("allreduce,buckets,skipped", "ethernet,today --stretch 3")
+    return Result(file, AND.join(f"{command} {kind}" for kind in kinds))
 
 
 def _plan(cluster: str, words: str) -> Result:
@@ -196,7 +205,7 @@ RESULTS: tuple[Result, ...] = (
     Result("scaling/results/sweep_gloo/*.json",
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
     _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
-    _scaling("emulated", "emulated --figures experiments/scaling"),
+    _emulated(),
     _scaling("convergence", "convergence --corpus CORPUS --work runs/convergence", True),
     _scaling("interpreter", "interpreter", True),
     _scaling("precision", "precision --corpus CORPUS --work runs/precision", True),

@@ -12,13 +12,13 @@ import pytest
 from configs import command
 from experiments import all as every
 from experiments import claims, results
-from experiments.results import HERE, RESULTS, Result, files_of, result_of
+from experiments.results import AND, HERE, RESULTS, Result, files_of, result_of
 from model.commands.command_line import Parser
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from tests.runs import ROOT
 
-COMMANDS = sorted({result.command for result in RESULTS})
+COMMANDS = sorted({line for result in RESULTS for line in result.command.split(AND)})
 
 
 def test_every_kept_result_is_named():
@@ -170,6 +170,6 @@ def test_every_claim_has_its_numbers_and_its_result():
     for row in rows:
         what, published, ours, _, line, _, revision = row.strip("| ").split(" | ")
         assert what
-        assert line.strip("`") in COMMANDS
+        assert set(line.strip("`").split(AND)) <= set(COMMANDS)
         assert (ours == "-") == (revision == "absent")
         assert published != "-" or ours != "-"
