@@ -113,6 +113,7 @@ def test_reading_text_needs_no_torch():
         ["heatmap", "--input", "nowhere.csv"],
         ["featurize", "--input", "nowhere.csv", "--output", "/tmp/features.npy"],
         ["evaluate", "--data", "nowhere.csv"],
+        ["generate", "--model", "nowhere"],
         ["models"],
         ["--help"],
     ],

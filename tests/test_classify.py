@@ -93,6 +93,12 @@ def test_one_text(work):
     }
 
 
+def test_several_texts(classify):
+    process = classify("--text", "I like it.", "--text", "bad")
+    assert process.returncode == 0, process.stderr
+    assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
+
+
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]

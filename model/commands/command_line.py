@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import InputError, meant
+from ..files.shipped import find_model
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
@@ -67,7 +68,10 @@ def call(
     about, _, examples = cleandoc(doc).rpartition("\n\n")
     parser = Parser(prog=program, description=about, epilog=f"examples:\n{indent(examples, '  ')}")
     add_options(parser)
-    command(parser.parse_args(words))
+    options = parser.parse_args(words)
+    if hasattr(options, "model"):
+        find_model(options.model)  # refused at once where there is none, before torch is waited for
+    command(options)
 
 
 class Parser(argparse.ArgumentParser):

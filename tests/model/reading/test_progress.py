@@ -1,0 +1,53 @@
+"""What a command tells of how far it is, and how that is known of a file."""
+
+import io
+import sys
+import time
+
+from model.reading import progress
+from model.reading.inputs import Position
+from model.reading.progress import Progress
+from model.reading.records import read_records
+
+
+def test_where_there_is_no_terminal_it_is_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
+    with Progress("classify", 1000) as told:
+        for _ in range(3):
+            time.sleep(0.06)
+            told.note("7 rows/s")
+            told.advance(250)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 3
+    assert lines[0].startswith("classify:  25% 250/1.00k [")
+    assert "7 rows/s" in lines[1]
+    assert not any("\r" in line for line in lines)
+
+
+def test_a_short_job_leaves_its_log_empty(capsys):
+    with Progress("classify", 1000) as told:
+        told.advance(1000)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_has_a_bar_unless_it_is_not_wanted(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for shown in (True, False):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        with Progress("classify", 1000, shown=shown) as told:
+            told.advance(1000)
+        assert ("100%|" in sys.stderr.getvalue()) == shown
+
+
+def test_the_share_of_a_file_is_where_its_reader_is(tmp_path):
+    (tmp_path / "texts.txt").write_text("good\n" * 100_000)
+    position = Position()
+    records = read_records(tmp_path / "texts.txt", strict=True, position=position)
+    assert position.share is None
+    next(records)
+    assert 0 < position.share < 0.9
+    assert len(list(records)) == 99_999
+    assert position.share == 1
