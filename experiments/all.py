@@ -17,8 +17,8 @@ class Options:
     """Print every kept result: its state, its minutes, its files, and the command.
 
     Words in capitals in a command are your own: DATA, a folder of the published sets; AMAZON, one
-    of reviews; CORPUS, what scripts/prepare_corpus.py made of them; RUN, a run of main.py; WORK,
-    any folder.
+    of reviews; CORPUS, what scripts/prepare_corpus.py made of them; RUN, a run of main.py;
+    TEXTS, what experiments.default_model.texts wrote; WORK, any folder.
     """
 
     list: bool = False

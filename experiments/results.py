@@ -1,7 +1,8 @@
 """Every result that is kept, and the command that makes it again.
 
 Words in capitals are a user's own: DATA, a folder of the published sets; AMAZON, one of reviews;
-CORPUS, what scripts/prepare_corpus.py made of reviews; RUN, a run of main.py.
+CORPUS, what scripts/prepare_corpus.py made of reviews; RUN, a run of main.py; TEXTS, what
+experiments.default_model.texts wrote.
 """
 
 from collections.abc import Iterator, Mapping
@@ -134,6 +135,19 @@ EVALUATE = "python scripts/evaluate.py --data CORPUS"
 
 RESULTS: tuple[Result, ...] = (
     *_reproductions(),
+    *(
+        Result(f"default_model/results/{method}.json",
+               f"{MODULE}default_model.study --method {method} --data DATA{words}")
+        for method, words in (
+            ("stars_1024", ""), ("sentiment_1024", ""), ("tfidf", " --texts TEXTS"),
+            ("vader", ""), ("textblob", ""),
+        )
+    ),
+    Result("default_model/results/texts.json",
+           f"{MODULE}default_model.texts --amazon AMAZON/reviews.jsonl.gz "
+           "--imdb DATA/imdb/imdb_train.jsonl.gz --sst DATA/sst/train.csv "
+           "--sst-val DATA/sst/val.csv --output TEXTS --held-out DATA/sst/val.csv "
+           "DATA/sst/test.csv DATA/imdb/imdb_test.jsonl.gz"),
     *(
         Result(f"neuron/results/{model}/neuron.json",
                f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron")
