@@ -21,6 +21,7 @@ from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
 MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
+LABEL_WIDTH = 0.0125  # of a size in the figure
 DECIMAL = ("pearson", "spearman", "mse")  # the measures that are not said in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
 
@@ -232,13 +233,21 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.set(xlabel="accuracy; SemEval and MRPC: F1; SICK: correlation", xlim=(0, 1))
-    axes.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
 def name_sizes(axes: Axes, published: list[dict[str, Any]], place: int) -> None:
-    """Write how many units a published value's model has, upright above its mark."""
-    for value, units in {row["value"]: row["units"] for row in published}.items():
+    """Write how many units a published value's model has, upright above its mark.
+
+    Each size once, the last one that is listed, and none where another stands in its place.
+    """
+    named: dict[int, float] = {}
+    for row in reversed(published):
+        apart = min((abs(row["value"] - value) for value in named.values()), default=1.0)
+        if row["units"] not in named and apart > LABEL_WIDTH:
+            named[row["units"]] = row["value"]
+    for units, value in named.items():
         axes.annotate(
             f"{units:,}",
             (value, place),
