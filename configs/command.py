@@ -1,4 +1,4 @@
-"""What the commands of the checkout share: a command line made of a dataclass, by tyro."""
+"""What the scripts share: tyro turns a dataclass of options into a command line."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -27,13 +27,13 @@ REGISTRY = ConstructorRegistry()
 
 @REGISTRY.struct_rule
 def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Describe a dataclass as tyro would, but for two things.
+    """Describe a dataclass as tyro would, with two differences.
 
-    The lines of an option's help are joined: tyro keeps their breaks, whatever the width. Where
-    absence is the default, as the help then says in words, no "(default: None)" follows.
+    The lines of an option's help are joined: tyro keeps their breaks, whatever the width. If the
+    default is None, the help says in words what that means, and "(default: None)" is left out.
     """
     if not is_dataclass(info.type) or info.type.__module__.startswith("tyro"):
-        return None  # of its own it has one, around a union of subcommands
+        return None  # tyro wraps a union of subcommands in a dataclass of its own
     hints = get_type_hints(info.type, include_extras=True)
     help_of = _help_of(info.type)
     options = []
@@ -54,7 +54,7 @@ def _help_of(options: type) -> dict[str, str]:
 
 
 def _default_of(item: Field[Any], instance: object) -> Any:
-    """Return a field's value in the default instance where there is one, else its own default."""
+    """Return a field's value in the default instance, or else the field's own default."""
     if hasattr(instance, item.name):
         return getattr(instance, item.name)
     if item.default_factory is not MISSING:
@@ -70,9 +70,9 @@ def parse(
     config: Sequence[Any] = (tyro.conf.DisallowNone,),
     **extra: Any,
 ) -> Options:
-    """Parse a command line into a dataclass; `-` equals `_` in the names of options.
+    """Parse a command line into a dataclass; names of options may use `-` or `_`.
 
-    doc: a script's docstring; what follows its first paragraph, the examples, ends its --help.
+    doc: a script's docstring; the examples after its first paragraph end its --help.
     """
     try:
         return tyro.cli(options, args=arguments, config=config, registry=REGISTRY, **extra)
@@ -86,5 +86,5 @@ def parse(
 
 
 def run(command: Callable[[], int | None]) -> None:
-    """Run a command as `program.run` does; an error of the user ends a launcher, too."""
+    """Run a command as `program.run` does; an error of the user also ends the launcher."""
     program.run(command, refused=end_launcher)

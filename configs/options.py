@@ -1,4 +1,4 @@
-"""The command line of main.py: a TOML file or an earlier run, and single keys over it."""
+"""The command line of main.py: a TOML file or an earlier run, overridden key by key."""
 
 import argparse
 import sys
@@ -26,27 +26,27 @@ class RunOptions:
     """Pretrain a byte-level multiplicative LSTM on reviews."""
 
     config: Path | None = None
-    """A TOML file from configs/; absent, the tour."""
+    """A TOML file from configs/. Default: the tour."""
     run_dir: Path | None = None
-    """Where the run is written; absent, runs/<name of the config>."""
+    """Where the run is written. Default: runs/<name of the config>."""
     resume: Path | None = None
-    """The directory of a run to go on with; docs/resume.md says what may change."""
+    """The directory of a run to continue; docs/resume.md says what may change."""
     from_checkpoint: Annotated[str | None, tyro.conf.arg(name="from")] = None
-    """With --resume: the checkpoint to go on from, by its name in checkpoint/, with no cooldown
-    unless one is given; absent, the newest. What came after it is moved to DIR/aside-step-N."""
+    """With --resume: continue from the checkpoint of this name in checkpoint/, without a cooldown
+    unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
-    """Where the run directory holds a run already: refuse, or go on with it, which must have been
-    started with the same settings. Absent, resume where torch.distributed.run may restart
-    (--max-restarts above 0), else refuse; resume never makes up another name for the directory."""
+    """If the run directory already holds a run: refuse, or resume it, with the same settings.
+    Default: resume under torch.distributed.run with --max-restarts above 0, else refuse. With
+    resume, the directory always keeps its name."""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
     @classmethod
     def from_command_line(
         cls, arguments: Sequence[str] | None = None, doc: str | None = None
     ) -> "RunOptions":
-        """Parse: the keys on the command line go over those of --config or --resume."""
+        """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
-        # The file must be read before the parser is made: its values are the defaults.
+        # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)
         early.add_argument("--resume", type=Path)
@@ -54,7 +54,7 @@ class RunOptions:
         try:
             known, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
-            return parse(cls, doc, arguments=arguments)  # which says what is wrong
+            return parse(cls, doc, arguments=arguments)  # the full parser names the mistake
         if known.config and known.resume:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
         file = known.config or TOUR
@@ -72,14 +72,14 @@ class RunOptions:
 
     @property
     def may_be_under_way(self) -> bool:
-        """Whether this same command may have been started before, and this is the same run."""
+        """Whether an earlier start of this same command may already have begun the run."""
         if self.if_exists is None:
             return may_restart()
         return self.if_exists == "resume"
 
 
 def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
-    """Clear what the file says where the command line gives the key that excludes it."""
+    """Drop a value of the file if the command line gives the key that excludes it."""
     given = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
     for section, one, other in EXCLUSIVE:
         for mine, excluded in ((one, other), (other, one)):
@@ -90,7 +90,7 @@ def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
 
 
 def without_cooldown(config: RunConfig) -> RunConfig:
-    """Return the config of a run whose rate follows its schedule alone."""
+    """Return the config without its cooldown: the rate follows the schedule alone."""
     optim = replace(config.optim, cooldown_steps=None, cooldown_from=None)
     return replace(config, optim=optim)
 
@@ -101,7 +101,7 @@ def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:
 
 
 def flatten(config: RunConfig) -> dict[str, object]:
-    """Return every key of a config, dotted."""
+    """Return the value of every key of a config, by its dotted name."""
     flat: dict[str, object] = {"seed": config.seed}
     for section in fields(config):
         if section.name != "seed":
@@ -111,5 +111,5 @@ def flatten(config: RunConfig) -> dict[str, object]:
 
 
 def with_lanes(config: RunConfig, lanes: int) -> RunConfig:
-    """Replace both ways to give the global batch by its total."""
+    """Give the global batch as a total number of lanes."""
     return replace(config, data=replace(config.data, lanes=lanes, lanes_per_rank=None))

@@ -38,7 +38,7 @@ from .schema import RunConfig
 from .toml_file import load_config, save_config
 
 MAY_CHANGE_ON_RESUME = {
-    "data.corpus",  # its place; that it is the same corpus is checked by its digests
+    "data.corpus",  # its path; digests check that it is the same corpus
     "data.shuffle",
     "train.steps",
     "train.epochs",
@@ -55,7 +55,7 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.keep",
     "log.every_steps",
     "log.tracker",
-    # how ranks work together, of which there may be another number; windows_per_step may not
+    # How ranks work together, since their number may change; windows_per_step may not.
     "parallel.compression",
     "parallel.bucket_cap_mb",
     "parallel.flat",
@@ -63,16 +63,16 @@ MAY_CHANGE_ON_RESUME = {
     "parallel.shares",
     "parallel.powersgd_rank",
     "parallel.powersgd_start",
-    "parallel.adasum_group",  # where it keeps the number of groups, or no state is theirs
+    "parallel.adasum_group",  # if the number of groups stays, or the optimiser has no state
 }
 
 
-COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only where none has been asked for
+COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
 
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A config without open questions, and the folder it is written to."""
+    """A config with every value settled, and the folder that the run is written to."""
 
     config: RunConfig
     directory: RunDirectory
@@ -84,28 +84,28 @@ class ResolvedRun:
     begins_cooldown: bool = False
 
     def with_vocabulary(self, size: int) -> "ResolvedRun":
-        """Settle V, by the corpus's tokenizer; InputError where the config has another one."""
+        """Take V from the corpus's tokenizer; InputError if the config has another value."""
         model = self.config.model.for_vocabulary(size)
         return replace(self, config=replace(self.config, model=model))
 
     def with_shuffle(self, train: Split) -> "ResolvedRun":
-        """Settle what later passes shuffle, by the size of the train split."""
+        """Settle what later passes shuffle, from the size of the train split."""
         data = settle_shuffle(self.config.data, train)
         return replace(self, config=replace(self.config, data=data))
 
     def with_corpus(self, corpus: Corpus, world: World) -> "ResolvedRun":
-        """Settle what the corpus decides; every rank then has the same settings and corpus.
+        """Settle what depends on the corpus; check that all ranks have the same settings and text.
 
-        Raises InputError, on every rank, where one has others.
+        Raises InputError on every rank if one rank differs.
         """
         run = self.with_vocabulary(corpus.tokenizer.vocabulary_size)
         run = run.with_shuffle(corpus.splits["train"])
-        facts = {**flatten(run.config), "data.corpus": corpus.fingerprint}  # wherever it lies
+        facts = {**flatten(run.config), "data.corpus": corpus.fingerprint}  # paths may differ
         check_same(world, facts)
         return run
 
     def make_trainer(self, world: World, steps: int) -> Trainer:
-        """Build the model, from the seed, and what trains it for so many steps."""
+        """Build the model from the seed, and a trainer for this many steps."""
         config = self.config
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -136,9 +136,9 @@ class ResolvedRun:
         return made
 
     def create_directory(self, world: World) -> None:
-        """Save the config in the folder: once nothing can be refused any more.
+        """Save the config in the folder, once nothing can be refused any more.
 
-        Raises InputError on a rank that will not find it there after a restart.
+        Raises InputError on a rank that would not find it there after a restart.
         """
         if world.is_main:
             if self.from_checkpoint is not None:
@@ -153,7 +153,7 @@ class ResolvedRun:
 
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
-    """Hold the run's folder, and settle what its config leaves open; nothing is written yet."""
+    """Lock the run's folder and settle what its config leaves open; the config is not saved yet."""
     with ExitStack() as held:
 
         def hold() -> str:
@@ -202,7 +202,7 @@ def _resolve(options: RunOptions, world: World, directory: RunDirectory) -> Reso
 
 
 def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Let a run go on as it began; one that does not say how is older than shuffled reviews."""
+    """Keep the shuffling that a run began with; a run that names none predates shuffled reviews."""
     if config.data.shuffle != "auto":
         return config
     shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
@@ -216,7 +216,7 @@ def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:
 def _cooling_down(
     config: RunConfig, directory: RunDirectory, name: str | None, world: World
 ) -> RunConfig:
-    """Let the cooldown begin at the step that the run resumes from, or later where that is said."""
+    """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
     step = int(
         through_main(world, lambda: str(saved_step(find_checkpoint(directory.checkpoints, name))))
     )
@@ -228,7 +228,7 @@ def _cooling_down(
 
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Answer what a config leaves open as the same run did when it first started."""
+    """Fill what a config leaves open with the values of the run's first start."""
     if config.data.lanes_per_rank is not None:
         config = with_lanes(config, saved.data.total_lanes(1))
     train, model = config.train, config.model
@@ -240,10 +240,10 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
 
 
 def _hold_directory(options: RunOptions, patience: float) -> AbstractContextManager[RunDirectory]:
-    """Keep other processes from the run's folder.
+    """Lock the run's folder against other processes.
 
-    patience: seconds to wait where a launcher may have left the process that held it before, on
-    another machine for one, to end by itself. Peers wait twice as long for this one.
+    patience: under a launcher that may restart, seconds to wait until the process that held the
+    folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
         raise InputError("--from goes with --resume, and without a launcher that would repeat it")

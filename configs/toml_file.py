@@ -19,7 +19,7 @@ from model.files.storage import write_atomically
 from .schema import RunConfig
 
 Section = TypeVar("Section")
-MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time and memory by the square of a key's dots
+MOST_BYTES = 1 << 14  # ten times ours; tomllib's time grows with the square of a key's dots
 
 
 def load_config(path: Path) -> RunConfig:
@@ -33,8 +33,8 @@ def load_config(path: Path) -> RunConfig:
 def read_toml(path: Path, kind: type[Section]) -> Section:
     """Read a TOML file into a dataclass of dataclasses.
 
-    Raises InputError for a missing or malformed file, an unknown key (naming the nearest known
-    one), a key that is missing, or a value of the wrong type or range.
+    Raises InputError for a missing or malformed file, an unknown key (and suggests the nearest
+    known one), a missing key, or a value of the wrong type or range.
     """
     try:
         size = path.stat().st_size
@@ -43,14 +43,14 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config") from error
-    # tomllib says ValueError of a number with more digits than Python reads.
+    # tomllib raises ValueError for a number with more digits than Python converts.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
     return _fill(kind, content, str(path), "")
 
 
 def save_config(path: Path, config: RunConfig) -> None:
-    """Write a config with every key that is set; absent ones are None."""
+    """Write every key of a config that is set; a key that is None is left out."""
     content = tomli_w.dumps(_plain(dataclasses.asdict(config)))
     write_atomically(path, lambda temporary: temporary.write_text(content, encoding="utf-8"))
 
@@ -90,7 +90,7 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
     if Path in _options(hint) and isinstance(value, str):
         return Path(os.fsdecode(value.encode()))
     if isinstance(value, list) and any(typing.get_origin(o) is tuple for o in _options(hint)):
-        value = tuple(value)  # TOML has arrays alone
+        value = tuple(value)  # TOML has arrays only
     try:
         # bool is an int to Python, and a float key takes a whole number too.
         if isinstance(value, bool) and bool not in _options(hint):
@@ -105,7 +105,7 @@ def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
 
 
 def _row_of(hint: Any) -> Any:
-    """Return the dataclass of which a tuple of any length is asked for, if it is."""
+    """Return the dataclass D if the hint is tuple[D, ...], else None."""
     row, *rest = typing.get_args(hint) or (None,)
     is_rows = typing.get_origin(hint) is tuple and rest == [...]
     return row if is_rows and dataclasses.is_dataclass(row) else None
@@ -132,7 +132,7 @@ def _plain(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_utf8(path: Path) -> str:
-    """Return a path as TOML can say it, whatever the locale makes of the bytes of its name."""
+    """Return a path as text for TOML, whatever the locale makes of the bytes of its name."""
     try:
         return os.fsencode(path).decode()
     except UnicodeDecodeError as error:

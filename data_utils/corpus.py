@@ -17,7 +17,7 @@ BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the symbols of a vocabulary
 META_FILE = "meta.json"
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
-PARTIAL = ".partial"  # behind the name of that folder
+PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
 
 
@@ -36,7 +36,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this corpus from any other: the digests of its splits and vocabulary."""
+        """Identifies the corpus: the digests of its splits and of its vocabulary."""
         digests = [self.meta["splits"][name]["sha256"] for name in SPLITS]
         digests += filter(None, [self.meta.get("tokenizer_sha256")])
         return " ".join(str(digest)[:16] for digest in digests)
@@ -48,14 +48,14 @@ def is_corpus(folder: Path) -> bool:
 
 
 def is_unfinished_corpus(folder: Path) -> bool:
-    """Return whether a corpus is being prepared in a folder, or its preparation was cut short."""
+    """Return whether the preparation of a corpus in a folder is running or was cut short."""
     return folder.name.endswith(PARTIAL) and (folder / REQUEST_FILE).is_file()
 
 
 def open_corpus(folder: Path) -> Corpus:
     """Map a prepared corpus into memory.
 
-    Raises InputError where a part is missing or has another size than when it was prepared, or
+    Raises InputError if a part is missing or has another size than when it was prepared, or if
     the vocabulary is another one.
     """
     path = folder / META_FILE
@@ -80,7 +80,7 @@ def open_corpus(folder: Path) -> Corpus:
 def map_split(
     folder: Path, name: str, reviews: int, symbols: int, tokenizer: Tokenizer = BYTES
 ) -> Split:
-    """Map one split into memory; InputError where a file has another size."""
+    """Map one split into memory; InputError if a file has another size."""
     return Split(
         _map_file(folder / tokens_file(name), tokenizer.dtype, symbols),
         _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
@@ -89,12 +89,12 @@ def map_split(
 
 
 def tokens_file(split: str) -> str:
-    """Return the name of a split's symbols."""
+    """Return the name of the file of a split's symbols."""
     return f"{split}.bin"
 
 
 def offsets_file(split: str) -> str:
-    """Return the name of a split's offsets: little-endian int64."""
+    """Return the name of the file of a split's offsets, little-endian int64."""
     return f"{split}.offsets"
 
 

@@ -1,4 +1,4 @@
-"""Labelled sets: texts of two or more classes, of which each has one."""
+"""Labelled sets: texts, each of which has one of two or more classes."""
 
 import hashlib
 import json
@@ -22,8 +22,8 @@ class LabelledSet:
     """Texts and their classes."""
 
     texts: list[str]
-    labels: np.ndarray  # int64 [N], indices into classes; of several labels each [N, C], 0 or 1
-    classes: tuple[str, ...]  # of two: the negative one, the positive one
+    labels: np.ndarray  # int64 [N], indices into classes; multilabel: [N, C] of 0 and 1
+    classes: tuple[str, ...]  # if two: the negative one, the positive one
 
     @property
     def is_multilabel(self) -> bool:
@@ -32,13 +32,13 @@ class LabelledSet:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the texts with their classes: what a result is of."""
+        """Identifies the set in a result: the SHA-256 of the texts with their classes."""
         named = zip(self.texts, self.labels.tolist(), strict=True)
         lines = (json.dumps([text, label]) for text, label in named)
         return hashlib.sha256("\n".join([json.dumps(self.classes), *lines]).encode()).hexdigest()
 
     def subset(self, rows: np.ndarray) -> "LabelledSet":
-        """Return the examples of these indices."""
+        """Return the examples at these indices."""
         return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
 
@@ -58,9 +58,9 @@ def read_labelled_sets(
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
 
-    The classes are ordered as numbers where they are numbers, else as words; of two, the second
-    is the positive one. Raises InputError where a label is missing or there are not two classes,
-    or more than 100; and, unless `blank` ones may be, where a text is missing or empty.
+    Classes are sorted as numbers if all are numbers, else as words; of two classes, the second
+    is the positive one. Raises InputError if a label is missing, if there are fewer than two
+    classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
     told: set[str] = set()
     rows = [_read_rows(path, text_key, label_key, blank, told) for path in paths]
@@ -105,7 +105,7 @@ def _number(label: str) -> float | None:
 def held_out_rows(
     count: int, share: float, seed: int, *, shuffled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows int64 to learn from and those to choose on, in order unless `shuffled`."""
+    """Return the rows to learn from and the rows held out, int64, in order unless `shuffled`."""
     if not 0 < share < 1:
         raise InputError(f"the share held out is {share}; it must be between 0 and 1")
     held = max(round(count * share), 1)
@@ -115,9 +115,9 @@ def held_out_rows(
 
 
 def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:
-    """Return the sets with two classes: one of theirs, the positive one, and all the others.
+    """Return the sets with two classes: the class `positive`, and all others together.
 
-    Raises InputError for a class that they do not have.
+    Raises InputError if the sets do not have this class.
     """
     classes = sets[0].classes
     if positive not in classes:

@@ -1,10 +1,10 @@
 """A split as lanes: contiguous streams whose state is carried from window to window.
 
-`shards` equal spans of the split, snapped to review starts, are dealt to the lanes; a lane reads
-whole shards, one after the other. A turn, one shard for every lane, lasts as long as its longest
-shard, so that all lanes begin a shard together; a shard that is shorter ends in padding.
+The split is cut into equal spans, the shards, which begin where a review begins. A lane reads
+whole shards, one after the other. In a turn every lane reads one shard; the turn lasts as long as
+its longest shard, so that all lanes begin the next one together, and shorter shards end in padding.
 What a lane reads depends on the corpus, the lanes, the window and the seed, never on the number
-of ranks, and follows from the window's index alone: the cursor of a run is one integer.
+of ranks, and follows from the window's index alone, so the cursor of a run is one integer.
 """
 
 from bisect import bisect_right
@@ -27,23 +27,24 @@ class DataConfig:
     """What is read, and in how many lanes."""
 
     corpus: Path | None = None
-    """A folder made by scripts/prepare_corpus.py; absent, the embedded synthetic reviews."""
+    """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
     lanes: int | None = None
-    """The global batch: lanes of all ranks together (64 unless lanes_per_rank is given)."""
+    """The global batch: the lanes of all ranks together. Default: 64, or by lanes_per_rank."""
     lanes_per_rank: int | None = None
-    """Instead of lanes: lanes of each rank at the first start."""
+    """The global batch, given as lanes of each rank at the first start instead of as a total."""
     window: int = 128
-    """T, symbols per step and lane, bytes unless the corpus has a vocabulary; gradients do not
-    reach further back."""
+    """T, symbols per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
+    further back."""
     shards: int | None = None
-    """Equal spans that the lanes read one after the other; absent, as many as lanes."""
+    """Equal spans of the split that the lanes read one after the other. Default: as many as
+    lanes."""
     persist: Persist = "shard"
-    """How long a lane's state is carried: through a shard, through a review (each begins a window
-    of its own, padded at its end), or never, from zero in every window."""
+    """How long a lane's state is carried: through a shard; through a review (each review then
+    begins a window, and its last window is padded); or never: every window starts from zero."""
 
     shuffle: Literal["auto", "reviews", "shards"] = "auto"
-    """What passes after the first shuffle: reviews, dealt to the lanes anew, or shards, in which
-    reviews keep their order. auto takes reviews where the split has at most 4 GiB."""
+    """What every pass after the first shuffles: reviews, or shards, within which reviews keep their
+    order. auto takes reviews if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         for name in ("lanes", "lanes_per_rank", "window", "shards"):
@@ -66,9 +67,9 @@ class Window(NamedTuple):
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], transitions that count; the rest of a row is padding
     reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
-    transitions: int  # that count, in all lanes of all ranks
+    transitions: int  # that count, over the lanes of all ranks
     characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # the part of all lanes that read; the others have ended
+    active_fraction: float = 1.0  # of all lanes: those that still read, the others have ended
 
 
 class _Epoch(NamedTuple):
@@ -80,7 +81,7 @@ class _Epoch(NamedTuple):
 
 
 class Lanes:
-    """The windows of a split, for the lanes `own` of `lanes`."""
+    """The windows of a split, of which this process reads the lanes `own`."""
 
     def __init__(
         self,
@@ -154,13 +155,13 @@ class Lanes:
     def _text_bytes(self, spans: np.ndarray) -> int:
         """Count the bytes of text that are predicted in spans [lanes, 2], of all ranks.
 
-        Exact, and the same on every rank without asking the others, which keeps the count of a
-        run independent of their number; for it each rank reads what all lanes read.
+        The count is exact and the same on every rank without communication, so that it does not
+        depend on their number. Each rank reads the text of all lanes for it.
         """
         return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 
     def spans(self, shards: np.ndarray, step: int) -> np.ndarray:
-        """Return the bytes of window `step` of each shard: int64 [shards, 2], from and to."""
+        """Return where window `step` of each shard starts and ends: int64 [shards, 2], symbols."""
         if self.persist == "review":
             return np.array([self._span_in_review(int(shard), step) for shard in shards])
         starts = np.minimum(self.bounds[shards] + step * self.window, self.bounds[shards + 1])
@@ -182,7 +183,7 @@ class Lanes:
         """Return a shard's first review, and the windows before each of its reviews and in all."""
         first, last = np.searchsorted(self.offsets, self.bounds[shard : shard + 2])
         if shard not in self._review_windows:
-            if len(self._review_windows) >= 2 * self.lanes:  # those of turns gone by
+            if len(self._review_windows) >= 2 * self.lanes:  # those of earlier turns
                 self._review_windows.clear()
             windows = self._windows_of_reviews(int(first), int(last))
             self._review_windows[shard] = np.concatenate([[0], windows.cumsum()])
@@ -193,7 +194,7 @@ class Lanes:
         return -(-np.maximum(sizes - 1, 0) // self.window)
 
     def _windows_of(self, start: int, end: int) -> int:
-        """Return the windows that the span of a shard takes."""
+        """Return how many windows the span of a shard takes."""
         if self.persist != "review":
             return -(-max(end - start - 1, 0) // self.window)
         first, last = np.searchsorted(self.offsets, [start, end])

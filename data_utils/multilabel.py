@@ -1,7 +1,7 @@
-"""Labelled sets of which a text may have any number of the classes.
+"""Labelled sets in which a text may have any number of the classes.
 
-Two ways to say them: a column of 0 and 1 for every class, or one column that lists the classes a
-text has.
+There are two formats: a column of 0 and 1 for every class, or one column that lists the classes
+of a text.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 def read_label_columns(
     paths: Sequence[Path], text_key: str | None, label_keys: Sequence[str]
 ) -> list[LabelledSet]:
-    """Read sets with a column of 0 and 1 for each class, which the column's name is.
+    """Read sets with a column of 0 and 1 for each class; the column's name is the class.
 
-    Raises InputError where a column or a text is missing, or a value is neither 0 nor 1.
+    Raises InputError if a column or a text is missing, or if a value is neither 0 nor 1.
     """
     classes = tuple(label_keys)
     if len(set(classes)) < len(classes):
@@ -50,8 +50,9 @@ def read_label_lists(
 ) -> list[LabelledSet]:
     """Read sets with one column of labels: a list, or text with a delimiter between the labels.
 
-    Empty, a text has none of the classes. The first set, train, defines them, in alphabetical
-    order. Raises InputError where a text or a label is missing, or a class is new to train.
+    An empty list or text means none of the classes. The first set, train, defines the classes, in
+    alphabetical order. Raises InputError if a text or its labels are missing, or if a class does
+    not occur in train.
     """
     if not delimiter:
         raise InputError("the label delimiter is empty; name what stands between two labels")

@@ -1,7 +1,7 @@
-"""Lanes whose reviews are dealt anew in every pass over the split but the first.
+"""Lanes that read the reviews in a new order in every pass over the split except the first.
 
-A later pass is a first pass over the reviews in another order, drawn from the seed and its number:
-what a window holds follows from its index alone, whatever the number of ranks.
+A later pass is a first pass over the reviews in another order, drawn from the seed and the pass's
+number. So what a window holds follows from its index alone, whatever the number of ranks.
 """
 
 from dataclasses import replace
@@ -12,11 +12,11 @@ from model.text.split import Split
 
 from .lanes import DataConfig, Lanes, Window
 
-MOST_BYTES = 4 << 30  # of a split that is dealt; a copy of it is in the memory of every rank
+MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 
 
 class Passes:
-    """The windows of pass after pass, for the lanes `own` of `lanes`."""
+    """The windows of pass after pass, of which this process reads the lanes `own`."""
 
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.total, self.seed, self.own = split, config, lanes, seed, own
@@ -53,7 +53,7 @@ def deal(split: Split, seed: int, number: int) -> Split:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Answer `data.shuffle auto`: reviews where a copy of the split fits in memory."""
+    """Settle `data.shuffle auto`: reviews if a copy of the split fits in memory, else shards."""
     if config.shuffle != "auto":
         return config
     fits = split.tokens.nbytes <= MOST_BYTES
@@ -61,7 +61,7 @@ def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
 
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Passes:
-    """Return the lanes of a run whose global batch and whose way to shuffle are settled."""
+    """Return the lanes of a run whose global batch and `data.shuffle` are settled."""
     if config.shuffle == "reviews":
         return Passes(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)

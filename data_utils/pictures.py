@@ -1,4 +1,4 @@
-"""Pictures of results: whatever a label holds, and whatever fails, results are kept."""
+"""Figures of results: any label can be drawn, and a figure that fails costs no result."""
 
 import logging
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def drawing(path: Path) -> Iterator[None]:
-    """Let what fails in drawing a file be one line of warning: the results are written already."""
+    """Turn an error in drawing a file into one line of warning: the results are already written."""
     try:
         yield
-    except Exception as error:  # matplotlib has many kinds of them, none of its own
+    except Exception as error:  # matplotlib raises many kinds, with no base class of its own
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         log.warning("warning: %s could not be drawn (%s); the results are whole", path, reason)
 
 
 def literal(text: str) -> str:
-    """Return a label that matplotlib shows as it stands: no formula, and none left out."""
+    """Return a label that matplotlib shows literally: never as a formula, never hidden."""
     escaped = text.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped

@@ -34,7 +34,7 @@ def _program() -> str:
 
 
 def _without_folders(word: str) -> str:
-    """Keep where somebody's files lie out of what is published, behind an option's = too."""
+    """Drop the folders of a path, also after an option's =: results do not publish them."""
     if word.startswith(("/", "../")):
         return Path(word).name
     option, sign, value = word.partition("=")
@@ -42,9 +42,9 @@ def _without_folders(word: str) -> str:
 
 
 def git_revision() -> str:
-    """Return the checkout's commit, with -dirty where files differ; `unknown` outside of git.
+    """Return the checkout's commit, with -dirty if files differ; `unknown` outside of git.
 
-    Kept results may differ: they are what a measurement writes, and it must not mark itself.
+    Changed result files do not count: a measurement writes them, and must not mark itself dirty.
     """
     commit = _git("rev-parse", "--short=12", "HEAD")
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{RESULTS}")
@@ -52,7 +52,7 @@ def git_revision() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git prints of this checkout, nothing where there is no git or none of it."""
+    """Return what git prints about this checkout; nothing without git or outside a repository."""
     try:
         process = subprocess.run(
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10

@@ -19,9 +19,9 @@ def load_corpus(folder: Path | None) -> Corpus:
 def corpus_split(
     corpus: Corpus, path: Path, name: str, profile: TextProfile, tokenizer: Tokenizer
 ) -> Split:
-    """Return a split of the corpus at a path for a model that reads with a profile and tokenizer.
+    """Return a split of the corpus at a path, for a model of this profile and tokenizer.
 
-    Raises InputError where the corpus has another profile or tokenizer, or the split is empty.
+    Raises InputError if the corpus has another profile or tokenizer, or if the split is empty.
     """
     if corpus.text_profile != profile.name:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What of a set is fitted, chosen and tested on: one split, or ten folds."""
+"""Which texts of a set are for fitting, choosing and testing: one split, or ten folds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def given_split(counts: Sequence[int]) -> list[Fold]:
 
 
 def val_of_train(share: float, *, shuffled: bool = False) -> Split:
-    """Draw val from train, of parts train and test; both `shuffled`, or in their own order."""
+    """Draw val from train, in a set of train and test; both are `shuffled` or keep their order."""
 
     def split(counts: Sequence[int]) -> list[Fold]:
         train, val = held_out_rows(counts[0], share, SEED, shuffled=shuffled)
@@ -40,7 +40,7 @@ def val_of_train(share: float, *, shuffled: bool = False) -> Split:
 
 
 def ten_folds(counts: Sequence[int]) -> list[Fold]:
-    """Cut all texts, shuffled, in ten; a ninth of what is not tested is val."""
+    """Shuffle all texts and cut them into ten folds; a ninth of what is not tested is val."""
     parts = np.array_split(np.random.default_rng(SEED).permutation(sum(counts)), FOLDS)
     folds = []
     for index, test in enumerate(parts):
