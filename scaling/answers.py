@@ -14,10 +14,10 @@ NINETY = 0.9
 def answers(
     plan: Plan, *, bound: float, headroom: float, preemptions_per_day: float | None
 ) -> dict[str, Any]:
-    """Return what there is to say about a job on a cluster, before anything is bought.
+    """Return the planner's answers about a job on a cluster.
 
-    bound: an efficiency. headroom: part of a GPU's memory to leave free. preemptions_per_day: of a
-    node at the spot price, in place of the cluster's.
+    bound: an efficiency. headroom: fraction of a GPU's memory to leave free. preemptions_per_day:
+    of a node at the spot price, overriding the cluster's.
     """
     job, timing, step = plan.job, plan.timing, plan.timing.step
     node_hours = 24 / preemptions_per_day if preemptions_per_day else None
@@ -49,7 +49,7 @@ def answers(
 
 
 def group_answers(plan: Plan, group: Group, headroom: float) -> dict[str, Any]:
-    """Return what GPUs of one kind compute and hold."""
+    """Return the lanes and the memory of GPUs of one kind."""
     lanes, node = plan.lanes_of(group), group.node
     needed = plan.memory.needed(lanes)
     return {
@@ -78,7 +78,7 @@ def lemma(plan: Plan) -> float | None:
 
 
 def offer_answers(offer: Offer | None) -> dict[str, Any] | None:
-    """Return an offer's numbers; None for those of a job that never ends."""
+    """Return an offer's numbers; those of a job that never ends are None."""
     if offer is None:
         return None
     stops = offer.interruptions
@@ -130,7 +130,7 @@ def parts(window: dict[str, float]) -> str:
 
 
 def group_line(group: dict[str, Any]) -> str:
-    """Return what a kind of GPU holds, and whether it can."""
+    """Return the lanes and memory of a kind of GPU, and whether they fit."""
     fits = "" if group["fits"] else ": TOO MANY"
     return (
         f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "
@@ -139,10 +139,10 @@ def group_line(group: dict[str, Any]) -> str:
 
 
 def tokens_line(result: dict[str, Any]) -> str:
-    """Return the tokens that 90 % take, beside those that there are."""
+    """Return the tokens that 90 % efficiency takes, beside those of the job."""
     needed, given = result["tokens_per_gpu_for_90_percent"], result["tokens_per_gpu"]
     if needed is None:
-        return "no number of them is enough"
+        return "no number is enough"
     return f"{needed:,.0f} per GPU and window; here {given:,.0f}"
 
 
@@ -160,13 +160,13 @@ def offer_line(offer: dict[str, Any] | None) -> str:
 
 
 def regression_lines(regression: dict[str, Any] | None) -> list[str]:
-    """Return what measured runs say."""
+    """Return the predictions from measured runs."""
     if regression is None:
         return []
     said = [
         row(
             f"measured, {kind}",
-            f"{facts['step_seconds']:.3f} s a window; left out, a run is foretold to "
+            f"{facts['step_seconds']:.3f} s a window; leave-one-out error "
             f"{facts['mean_absolute_percentage_error']:.0%}",
         )
         for kind, facts in regression["kinds"].items()
@@ -177,6 +177,6 @@ def regression_lines(regression: dict[str, Any] | None) -> list[str]:
 
 
 def count(result: dict[str, Any], what: str) -> str:
-    """Return a number of GPUs; where a search has found no end, where it stopped looking."""
+    """Return a number of GPUs, or the number at which the search stopped without finding it."""
     gpus = result[f"most_gpus_with_{what}"]
     return f"at least {result['most_gpus_looked_at']}" if gpus is None else str(gpus)

@@ -1,4 +1,4 @@
-"""Bandwidths by the size of what travels: small messages do not reach what large ones do."""
+"""Bandwidths by message size: small messages do not reach the bandwidth of large ones."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class BandwidthTable:
     bytes_per_second: tuple[float, ...]
 
     def at(self, size: float) -> float:
-        """Return B for `size` bytes: straight in logarithms from one measured size to the next.
+        """Return B for `size` bytes, interpolated in logarithms between measured sizes.
 
-        What is smaller than all of them takes as long as the smallest; what is larger than all is
-        as fast as the largest.
+        A message below the smallest size takes as long as that size; one above the largest size
+        is as fast as that size.
         """
         least, slowest = self.sizes[0], self.bytes_per_second[0]
         if size < least:
@@ -30,10 +30,10 @@ Bandwidth = float | BandwidthTable
 
 
 def bandwidth_at(bandwidth: Bandwidth, size: float) -> float:
-    """Return the bytes per second that `size` bytes travel at."""
+    """Return the bandwidth for a message of `size` bytes."""
     return bandwidth.at(size) if isinstance(bandwidth, BandwidthTable) else bandwidth
 
 
 def slowest(*bandwidths: Bandwidth) -> Bandwidth:
-    """Return the one that is slowest for large sizes."""
+    """Return the bandwidth that is lowest for large messages."""
     return min(bandwidths, key=lambda bandwidth: bandwidth_at(bandwidth, float("inf")))

@@ -1,4 +1,4 @@
-"""The largest number of lanes that fits into a device's memory, found by training on some."""
+"""The largest number of lanes that fits into a device's memory, found by training."""
 
 import multiprocessing
 import os
@@ -33,7 +33,7 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Job:
-    """What is trained, but for the number of lanes."""
+    """What is trained, except for the number of lanes."""
 
     model: ModelConfig
     optim: OptimConfig
@@ -53,7 +53,7 @@ class Fit:
 
     @property
     def headroom(self) -> float:
-        """The part of the memory that stays free at the peak."""
+        """The fraction of the memory that stays free at the peak."""
         return 1 - self.peak_bytes / self.available_bytes
 
 
@@ -62,9 +62,9 @@ def largest_batch(
 ) -> Fit:
     """Return the most lanes, up to `limit`, whose peak leaves `headroom` of `available` bytes.
 
-    peak_of: lanes to the peak in bytes, None where they do not fit at all. Lanes are doubled until
-    memory, which grows by as much with each of them, can be foretold; what follows is tried.
-    Raises InputError where not even the first few fit.
+    peak_of: lanes to the peak in bytes, None if they do not fit at all. Memory grows linearly with
+    lanes: they are doubled until a line through two measurements predicts the answer, which is
+    then tried. Raises InputError if not even the first few fit.
     """
     budget = int(available * (1 - headroom))
     measured: dict[int, int] = {}
@@ -99,7 +99,7 @@ def _foretold(measured: dict[int, int], budget: int) -> int:
 
 
 def measured_peak(job: Job, lanes: int) -> int | None:
-    """Train some steps in a process of its own; return its peak, None where memory ran out."""
+    """Train some steps in a process of its own; return its peak, None if memory ran out."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         try:
@@ -125,7 +125,7 @@ def _peak(job: Job, lanes: int) -> int | None:
 
 def _peak_of_process() -> int:
     """Return the largest resident memory so far, in bytes."""
-    if STATUS.exists():  # getrusage's would be at least that of the process which started this one
+    if STATUS.exists():  # getrusage also counts the peak of the process that started this one
         (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -161,7 +161,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def describe(fit: Fit, optim: OptimConfig, ranks: int) -> dict[str, Any]:
-    """Return the answer with the published rule's rate for a batch of so many ranks."""
+    """Return the answer, with the published rule's rate for the batch of this many ranks."""
     return {
         "lanes_per_rank": fit.lanes,
         "peak_gigabytes": fit.peak_bytes / 1e9,

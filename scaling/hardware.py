@@ -15,7 +15,7 @@ Rate = float | Path  # bytes per second; or the file in which nccl-tests says so
 
 
 def bandwidth_of(rate: Rate) -> Bandwidth:
-    """Return a rate as the model takes it; a file is read, from the folder one is in."""
+    """Return a rate for the model; a path is read as a file, relative to the current folder."""
     return read_bandwidths(rate) if isinstance(rate, Path) else rate
 
 
@@ -24,19 +24,19 @@ class NodeConfig:
     """Nodes of one kind."""
 
     device: str
-    """What its GPUs are called."""
+    """Name of its GPUs."""
     count: int = 1
     gpus: int
     """GPUs of a node."""
     memory_bytes: float
     """Of a GPU."""
     operations_per_second: float
-    """That a GPU sustains in training, multiplications and additions."""
+    """Multiplications and additions that a GPU sustains in training."""
     link_bytes_per_second: Rate
-    """Of an all-reduce between the GPUs of a node; or a file, what nccl-tests' all_reduce_perf
-    printed there."""
+    """Of an all-reduce between the GPUs of a node; or a file with the output of nccl-tests'
+    all_reduce_perf there."""
     dollars_per_gpu_hour: float | None = None
-    """On demand; absent, there is no price."""
+    """On demand. Default: no price."""
     spot_dollars_per_gpu_hour: float | None = None
     """For GPUs that may be taken away at any moment."""
 
@@ -55,8 +55,8 @@ class NetworkConfig:
 
     name: str
     bytes_per_second: Rate
-    """That a node sustains, in each direction; or a file, what all_reduce_perf printed over several
-    nodes."""
+    """Sustained by a node in each direction; or a file with the output of all_reduce_perf over
+    several nodes."""
     latency_seconds: float = 0.0
     """Added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
@@ -79,7 +79,7 @@ class ReliabilityConfig:
     spot_hours_between_preemptions: float = 24.0
     """Of a node at the spot price, on average."""
     restart_seconds: float = 120.0
-    """From an interruption until training goes on, the steps lost not counted."""
+    """From an interruption until training continues, not counting lost steps."""
     checkpoint_bytes_per_second: float = 1e9
     """At which rank 0 writes."""
 
@@ -89,16 +89,16 @@ class ReliabilityConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """Nodes, in the order in which a job takes them, and what is between them."""
+    """Nodes, in the order in which a job takes them, and the network between them."""
 
     name: str
     nodes: tuple[NodeConfig, ...]
     network: NetworkConfig | None = None
-    """Absent where there is a single node."""
+    """Needed for more than one node."""
     reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
     prices_as_of: str = "unknown"
     overhead_seconds: float = 0.0
-    """What several GPUs cost in every window whatever they send."""
+    """Cost of every window on several GPUs, whatever they send."""
     jitter: float = 0.0
     """Relative standard deviation of a GPU's computing from window to window."""
 
@@ -117,7 +117,7 @@ class ClusterConfig:
 
     @property
     def extensible(self) -> bool:
-        """Whether more nodes than there are can be asked about: where they have a network."""
+        """Whether a job may have more nodes than the cluster: only if there is a network."""
         return self.network is not None
 
     def take(self, gpus: int) -> list["Group"]:
@@ -136,7 +136,7 @@ class ClusterConfig:
         return groups
 
     def fabric(self, groups: list["Group"]) -> Fabric:
-        """Return what the GPUs of these groups exchange over, as fast as the slowest part."""
+        """Return the links and network between these groups, as fast as their slowest part."""
         nodes, gpus = (sum(getattr(g, key) for g in groups) for key in ("nodes", "gpus"))
         network = self.network
         return Fabric(
@@ -162,12 +162,12 @@ class Group:
 
     @property
     def nodes(self) -> int:
-        """Nodes that they fill, the last perhaps in part."""
+        """Nodes that the GPUs fill, the last one perhaps in part."""
         return -(-self.gpus // self.node.gpus)
 
 
 def check_above_zero(section: str, config: Any) -> None:
-    """Raise InputError where a number of a section is not above zero."""
+    """Raise InputError if a number of a section is not above zero."""
     for item in fields(config):
         value = getattr(config, item.name)
         if isinstance(value, int | float) and not 0 < value < float("inf"):

@@ -1,7 +1,7 @@
-"""What a GPU must hold to train one mLSTM layer, worked out from the code that trains it.
+"""The memory that training one mLSTM layer takes on a GPU, derived from the training code.
 
-Numbers of bytes per unit, lane and byte of the window are those of model/fused/cuda/graphs.py: a
-graph keeps its memory from window to window, so activations and their gradients are there together.
+The bytes per unit, lane and byte of the window are those of model/fused/cuda/graphs.py: a graph
+keeps its memory from window to window, so activations and their gradients coexist.
 scripts/largest_batch.py measures the same on a device.
 """
 
@@ -43,7 +43,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryModel:
-    """A model in training, as far as its memory goes."""
+    """The memory of a model in training."""
 
     model: ModelConfig
     window: int
@@ -71,7 +71,7 @@ class MemoryModel:
         return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
 
     def needed(self, lanes: int) -> Memory:
-        """Return what so many lanes take at the peak."""
+        """Return the memory at the peak with this many lanes."""
         P, H = Workload.of(self.model).parameters, self.model.hidden_size
         s = PRECISION_BYTES[self.precision]
         normed = FP32 if self.model.weight_norm else 0
@@ -87,6 +87,6 @@ class MemoryModel:
         )
 
     def largest_lanes(self, memory_bytes: float, headroom: float) -> int:
-        """Return the most lanes that leave this part of the memory free; 0 where none fits."""
+        """Return the most lanes that leave this fraction of the memory free; 0 if none fit."""
         left = memory_bytes * (1 - headroom) - self.needed(0).total
         return max(int(left / self.bytes_per_lane) * self.lane_groups, 0)

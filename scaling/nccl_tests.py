@@ -1,8 +1,8 @@
-"""What NVIDIA's nccl-tests measured, as a table of bandwidths.
+"""A table of bandwidths from the output of NVIDIA's nccl-tests.
 
 `all_reduce_perf -b 8 -e 1G -f 2` prints a line for every size; with `-J FILE` it writes JSON, too.
 Its bus bandwidth is B of the performance model, t = 2 (p - 1) / p S / B. It is printed with two
-decimals, so B is taken from the time, and from the largest size the factor 2 (p - 1) / p.
+decimals only, so B is computed from the time, and the factor 2 (p - 1) / p from the largest size.
 """
 
 import json
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 def read_bandwidths(path: Path) -> BandwidthTable:
     """Read what all_reduce_perf printed, or wrote as JSON.
 
-    Raises InputError where it is no such thing, cut off, or measured something else.
+    Raises InputError if the file is something else, cut off, or of another measurement.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def read_bandwidths(path: Path) -> BandwidthTable:
 
 
 def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
-    """Return B by size; of sizes measured several times, by the median."""
+    """Return B by size; the median, if a size was measured several times."""
     if not rows:
         raise InputError(f"{path}: no line of all_reduce_perf's table is in it")
     for row in rows:
@@ -125,7 +125,7 @@ def _of_result(result: dict[str, Any]) -> Row:
 
 
 def _check_collective(words: Sequence[str], before: str, path: Path) -> None:
-    """Raise InputError where the word after `before` is another test's name."""
+    """Raise InputError if the word after `before` is another test's name."""
     if before in words[:-1]:
         name = words[words.index(before) + 1].rpartition("/")[2]
         if COLLECTIVE not in name:

@@ -24,39 +24,39 @@ FLAT = Synchronisation()
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Answer what a training job takes, by the performance model of experiments/scaling."""
+    """Estimate what a training job takes, by the performance model of experiments/scaling."""
 
     model: str
-    """Units of a published model, as 4096; or a run's TOML file, for its model, lanes and window.
-    """
+    """Units of a published model, such as 4096; or a run's TOML file, for its model, lanes and
+    window."""
     cluster: Path
-    """A TOML file, as those in configs/clusters."""
+    """A TOML file like those in configs/clusters."""
     characters: float = 38.3e9
-    """To train on; 38.3e9 is an epoch of the Amazon reviews."""
+    """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
     gpus: int | None = None
-    """Absent, all of the cluster; may be more than it has, where it has a network."""
+    """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: int | None = None
-    """On average; absent, the TOML file's, or 256."""
+    """Lanes of a GPU, on average. Default: the TOML file's, or 256."""
     window: int | None = None
-    """Characters of a lane and window; absent, the TOML file's, or 256."""
+    """Characters of a lane and window. Default: the TOML file's, or 256."""
     precision: Literal["fp16", "bf16", "fp32"] = "fp16"
-    """Of the products, as far as memory goes; the cluster says how fast they are."""
+    """Precision of the products, which decides memory; speed comes from the cluster's file."""
     exchange: Literal["flat", "overlapped"] = "flat"
     """flat: all gradients after backward, as in 2018. overlapped: gate by gate, during it."""
     gradients: Literal["fp16", "bf16", "fp32"] = "fp16"
-    """What gradients travel as."""
+    """Precision in which gradients travel."""
     windows_per_step: int = 1
     """Windows between two exchanges."""
     lane_groups: int = 1
-    """Groups of a GPU's lanes computed one after the other, in less memory."""
+    """Groups of a GPU's lanes that are computed one after the other, to save memory."""
     shares: Literal["speed", "even"] = "speed"
-    """How lanes are dealt to GPUs of unequal speed."""
+    """How lanes are divided among GPUs of unequal speed."""
     efficiency: float = 0.8
-    """The bound below which more GPUs are not worth it."""
+    """Efficiency below which more GPUs are not worth it."""
     headroom: float = 0.1
-    """Part of the memory to leave free."""
+    """Fraction of the memory to leave free."""
     preemptions_per_day: float | None = None
-    """Of a node at the spot price, on average; absent, the cluster's."""
+    """Preemptions of a node at the spot price, on average. Default: the cluster's."""
     measured: tuple[Path, ...] = ()
     """Run directories, or JSON lists of runs, for a regression beside the model."""
     output: Path | None = None
@@ -71,7 +71,7 @@ class Options:
 
 
 def make_plan(options: Options) -> dict[str, Any]:
-    """Return the answers to the options, with their origin."""
+    """Return the answers for these options, with their origin."""
     cluster = read_toml(options.cluster, ClusterConfig)
     gpus = cluster.total_gpus if options.gpus is None else options.gpus
     plan = Plan(cluster, job_of(options, gpus))
@@ -88,7 +88,7 @@ def make_plan(options: Options) -> dict[str, Any]:
 
 
 def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
-    """Return what measured runs say; directories are of the cluster's first kind of GPU."""
+    """Return predictions from measured runs; directories are of the cluster's first kind of GPU."""
     from .fitting.comparison import regression_answers  # with scikit-learn: a second
     from .fitting.regression import read_runs, regress
 

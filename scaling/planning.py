@@ -54,7 +54,7 @@ class Timing:
 
     @property
     def efficiency(self) -> float:
-        """The part of all GPUs' speed that is used."""
+        """The fraction of all GPUs' speed that is used."""
         return self.ideal_seconds / self.step.seconds
 
     @property
@@ -102,7 +102,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole job, without an interruption."""
+        """Seconds of the whole job without interruptions."""
         return self.job.characters / self.timing.characters_per_second
 
     @property
@@ -115,7 +115,7 @@ class Plan:
         return round(self.job.lanes_per_gpu * self.job.gpus * self._share(group))
 
     def _share(self, group: Group) -> float:
-        """Return the part of all lanes that a GPU of a group gets."""
+        """Return the fraction of all lanes that a GPU of a group gets."""
         if not self.job.by_speed:
             return 1 / self.job.gpus
         together = sum(g.node.operations_per_second * g.gpus for g in self.groups)
@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def memory(self) -> MemoryModel:
-        """What a GPU holds."""
+        """The memory of a GPU."""
         return MemoryModel(
             model=self.job.model,
             window=self.job.window,
@@ -133,7 +133,7 @@ class Plan:
         )
 
     def largest_lanes(self, headroom: float) -> int:
-        """Return the most lanes that fit into all GPUs, dealt as the job deals them."""
+        """Return the most lanes that fit into all GPUs, divided as the job divides them."""
         fitting = (
             self.memory.largest_lanes(group.node.memory_bytes, headroom) / self._share(group)
             for group in self.groups
@@ -141,10 +141,10 @@ class Plan:
         return int(min(fitting))
 
     def most_gpus(self, efficiency: float, *, whole_batch: bool) -> int | None:
-        """Return the number of GPUs beyond which efficiency is lower; None if not so far as looked.
+        """Return the number of GPUs beyond which efficiency is lower; None if none was found.
 
-        whole_batch: the lanes of all GPUs stay what they are, not those of each. The operations
-        per second stay the same too, which few lanes may not allow. Of 1, nothing is asked.
+        whole_batch: the total number of lanes stays the same, not that of each GPU. Operations per
+        second stay the same too, which is optimistic for few lanes. A single GPU always counts.
         """
         counts = self._counts()
         enough = [p for p in counts if self._efficiency_of(p, whole_batch) >= efficiency]
@@ -157,11 +157,11 @@ class Plan:
 
     @property
     def most_looked_at(self) -> int:
-        """The GPUs at which a search ends: without a network, those that there are."""
+        """The number of GPUs at which a search ends: without a network, all of the cluster."""
         return MOST_GPUS if self.cluster.extensible else self.cluster.total_gpus
 
     def _counts(self) -> list[int]:
-        """Return the numbers of GPUs to look at: each within a node, then whole nodes."""
+        """Return the numbers of GPUs to try: every number within a node, then whole nodes."""
         cluster, most = self.cluster, self.most_looked_at
         counts = list(range(1, cluster.nodes[0].gpus + 1))
         for node in cluster.nodes:
@@ -173,16 +173,16 @@ class Plan:
         return [count for count in counts if count <= most]
 
     def tokens_for(self, efficiency: float) -> float | None:
-        """Return the tokens per GPU and window that an efficiency takes; None if no number does."""
+        """Return the tokens per GPU and window that an efficiency needs; None if none suffice."""
         return smallest(
             lambda tokens: self.timing_of(self.job.gpus, tokens).efficiency >= efficiency,
             MOST_TOKENS,
         )
 
     def offer(self, *, spot: bool, node_hours: float | None = None) -> Offer | None:
-        """Return what the job takes on demand or at the spot price; None where there is no such.
+        """Return what the job takes on demand or at the spot price; None if there is no spot price.
 
-        node_hours: between interruptions of a node, in place of the cluster's.
+        node_hours: hours between interruptions of a node, overriding the cluster's.
         """
         prices = [price_of(group, spot=spot) for group in self.groups]
         if spot and None in prices:
@@ -217,12 +217,12 @@ class Plan:
 
 
 def price_of(group: Group, *, spot: bool) -> float | None:
-    """Return the dollars of an hour of a group's GPU."""
+    """Return the dollars per hour of a group's GPU."""
     return group.node.spot_dollars_per_gpu_hour if spot else group.node.dollars_per_gpu_hour
 
 
 def smallest(holds: Callable[[float], bool], most: float) -> float | None:
-    """Return the smallest number from 1 from which on something holds; None if not up to `most`."""
+    """Return the smallest number from 1 from which on `holds` is true; None if not up to `most`."""
     if not holds(most):
         return None
     if holds(1.0):

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Interruptions:
-    """A job that is stopped now and then, and goes on from its last checkpoint. Seconds."""
+    """A job that is interrupted now and then, and continues from its last checkpoint. Seconds."""
 
-    between: float  # two interruptions of the job, on average
-    checkpoint: float  # to write one; training waits
-    restart: float  # from an interruption until training goes on
+    between: float  # between two interruptions of the job, on average
+    checkpoint: float  # to write one, while training waits
+    restart: float  # from an interruption until training continues
 
     @property
     def interval(self) -> float:
-        """Seconds between checkpoints that lose least: sqrt(2 t M) (Young 1974)."""
+        """Seconds between checkpoints for the least loss: sqrt(2 t M) (Young 1974)."""
         return math.sqrt(2 * self.checkpoint * self.between)
 
     @property
@@ -24,10 +24,10 @@ class Interruptions:
 
     @property
     def slowdown(self) -> float:
-        """How many times as long the job takes as if nothing were saved and nothing failed.
+        """The job's time, relative to that without any checkpoint or failure.
 
-        M exp(R / M) (exp((tau + t) / M) - 1) / tau (Daly 2006), exact where interruptions come
-        independently of each other, also during restarts. Infinite where it never gets anywhere.
+        M exp(R / M) (exp((tau + t) / M) - 1) / tau (Daly 2006), exact if interruptions are
+        independent of each other, also during restarts. Infinite if the job never progresses.
         """
         M, tau = self.between, self.interval
         try:

@@ -18,7 +18,7 @@ RINGS = ("gpus", "nodes")
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """What gradients travel over. Bandwidths are sustained ones, in one direction."""
+    """The links that gradients travel over. Bandwidths are sustained, in one direction."""
 
     gpus_per_node: int
     link_bytes_per_second: Bandwidth
@@ -31,13 +31,13 @@ class Fabric:
     """gpus: one ring through all GPUs. nodes: first within each node, then one ring of nodes."""
 
     def nodes(self, gpus: int) -> int:
-        """Return how many nodes so many GPUs take."""
+        """Return how many nodes this many GPUs take."""
         return math.ceil(gpus / self.gpus_per_node)
 
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
         """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.
 
-        pieces: equal ones that it travels in, as fast as a table of bandwidths says of their size.
+        pieces: equal parts that it travels in; a table of bandwidths is read at their size.
         """
         link = bandwidth_at(self.link_bytes_per_second, size / pieces)
         network = bandwidth_at(self.network_bytes_per_second, size / pieces)
@@ -57,9 +57,9 @@ class Synchronisation:
 
     bytes_per_parameter: float = 2.0
     chunks: int = 1
-    """m, equal pieces, each of which leaves when it is there."""
+    """m, equal pieces, each of which is sent when it is ready."""
     overlap: float = 0.0
-    """f, the part of the computing over which the pieces become ready, at equal distances."""
+    """f, the last fraction of the computing, over which the pieces become ready at equal steps."""
     windows: int = 1
     """k, windows between two exchanges."""
 
@@ -67,17 +67,17 @@ class Synchronisation:
         if self.chunks < 1 or self.windows < 1:
             raise InputError("chunks and windows of a synchronisation are at least 1")
         if not 0 <= self.overlap <= 1 or self.bytes_per_parameter < 0:
-            raise InputError("overlap is a part, 0 to 1; bytes are not negative")
+            raise InputError("overlap is a fraction, 0 to 1; bytes are not negative")
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of one window, by what they go into."""
+    """Seconds of one window, by what they are spent on."""
 
     computing: float
     straggling: float  # waiting for the slowest GPU
-    overhead: float  # what several GPUs cost beyond that, whatever travels
-    exposed: float  # of the exchange, what computing does not hide
+    overhead: float  # further cost of several GPUs, whatever they send
+    exposed: float  # the part of the exchange that computing does not hide
 
     @property
     def seconds(self) -> float:
@@ -86,7 +86,7 @@ class StepTime:
 
     @property
     def efficiency(self) -> float:
-        """The part of the time that is computing: 1 for a GPU alone."""
+        """The fraction of the time that is computing: 1 for a GPU alone."""
         return self.computing / self.seconds
 
 
@@ -99,7 +99,7 @@ def ring_seconds(size: float, ranks: int, bytes_per_second: float) -> float:
 
 
 def exposed_seconds(communication: float, computing: float, how: Synchronisation) -> float:
-    """Return what of an exchange's seconds computing does not hide, per window.
+    """Return the seconds of an exchange that computing does not hide, per window.
 
     max(C / m, C - f T (1 - 1 / m)): the last of m chunks is ready when backward ends, so at least
     its own seconds remain; the first leaves f T (1 - 1 / m) earlier.
@@ -130,8 +130,8 @@ def step_time(
 ) -> StepTime:
     """Return the seconds of a window, given those of its computing on the slowest GPU.
 
-    overhead: seconds that several GPUs cost in every window whatever they send (flattening,
-    waiting for the device); a GPU alone has none of it.
+    overhead: further seconds per window on several GPUs, whatever they send (flattening, waiting
+    for the device); a GPU alone has none.
     """
     if gpus == 1:
         return StepTime(computing, 0.0, 0.0, 0.0)
@@ -153,7 +153,7 @@ def scaling(gpus: int, step: StepTime) -> float:
 def tokens_for(
     efficiency: float, operations_per_second: float, bytes_per_second: float, bytes_each: float = 2
 ) -> float:
-    """Return the tokens per GPU and step without which an efficiency is out of reach.
+    """Return the fewest tokens per GPU and step that allow an efficiency.
 
     For many GPUs, no overlap and no overhead: n >= b F e / (3 B (1 - e)). With 6 operations and b
     bytes a parameter the number of parameters cancels.

@@ -1,5 +1,5 @@
-"""Measure speed: the recurrence against its peers and the physical floor, a training step, or all
-our work beside busy processes.
+"""Measure speed: the recurrence against its peers and the physical floor, a training step, or
+training and inference beside busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
 python scripts/benchmark.py step --hidden-size 1024 --parts
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def measured(options: Any) -> dict[str, Any]:
-    """Make the measurement that the options are for."""
+    """Make the measurement that the options ask for."""
     if isinstance(options, BusyOptions):
         return measure_busy(options)
     if isinstance(options, StepOptions):

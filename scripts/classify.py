@@ -1,4 +1,4 @@
-"""Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+"""Classify texts by sentiment: every input row comes back with a label and a probability.
 
 python scripts/classify.py --model runs/tour --text "I like it."
 python scripts/classify.py --model runs/tour --input texts.csv --output labelled.csv

@@ -1,4 +1,4 @@
-"""Imported first by every script: puts the repository on the path, offers the command line."""
+"""Every script imports this first: it puts the repository on the path, offers the command line."""
 
 import sys
 from pathlib import Path

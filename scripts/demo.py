@@ -1,4 +1,4 @@
-"""Write the model itself into one web page: it reads as you type, and writes on.
+"""Write a model into one web page, which reads what you type and continues it.
 
 python scripts/demo.py --output page.html
 python scripts/demo.py --model runs/tour --neuron 7 --output page.html

@@ -29,15 +29,15 @@ class Options:
     inputs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")]
     """A prepared corpus, or files of reviews in any format that prepare_corpus reads."""
     text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
     stars_key: str | None = None
-    """Key of the stars; absent, the first present of overall, rating."""
+    """Key of the stars. Default: the first present of overall, rating."""
     strict: bool = False
     """Refuse bytes that are not UTF-8 instead of replacing and counting them."""
     output: Path | None = None
     """JSON file for the statistics."""
     figure: Path | None = None
-    """Picture: .png, .pdf or .svg."""
+    """Figure: .png, .pdf or .svg."""
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def describe(inputs: Sequence[Path], options: Options) -> dict[str, Any]:
-    """Describe one corpus, or files together."""
+    """Describe one corpus, or several files together."""
     folders = [path for path in inputs if path.is_dir()]
     if folders and len(inputs) == 1:
         return describe_corpus(inputs[0])

@@ -1,4 +1,4 @@
-"""Get published data: sst, imdb, or a category of Amazon reviews.
+"""Download published data: sst, imdb, or a category of Amazon reviews.
 
 python scripts/download_data.py sst
 python scripts/download_data.py imdb
@@ -19,20 +19,20 @@ from data_utils.download.downloads import download_dataset
 
 @dataclass(frozen=True)
 class Options:
-    """Get published data: sst, imdb, or a category of Amazon reviews.
+    """Download published data: sst, imdb, or a category of Amazon reviews.
 
-    No other command asks the network. What was cut off goes on where it stopped. A file that was
-    saved by hand under the name that an error message gives is checked and used as it is.
+    A download that was cut off continues where it stopped. A file that you saved by hand, under
+    the name that an error message gives, is checked and used.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """sst, imdb, or amazon:<category>, such as amazon:Books."""
     release: Literal["2014", "2018", "2023"] = "2014"
-    """Release of the Amazon reviews; that of 2014 is what the papers trained on."""
+    """Release of the Amazon reviews; the papers trained on that of 2014."""
     output: Path = Path("data")
-    """Folder in which a folder for the data set is made."""
+    """Folder in which to make the data set's own folder."""
     mirror: str | None = None
-    """Address of another folder that has the same files, for when the known one is dead."""
+    """Address of another folder with the same files, in case the known address is dead."""
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: Parser) -> None:
-    """Add what the installed command takes, and what a prepared corpus needs."""
+    """Add the options of the installed command, and --split for a prepared corpus."""
     evaluate.add_options(parser)
     parser.add_argument(
         "--split",
         choices=("train", "valid", "test"),
         default="test",
-        help="of a prepared corpus, whose folder --data may be, too",
+        help="the split to score, if --data is the folder of a prepared corpus",
     )
 
 

@@ -19,7 +19,7 @@ class Options:
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A model directory, a run directory, or the name of a shipped model."""
     output: Path
-    """The folder to make; it must not exist, or be empty."""
+    """The folder to make; if it exists, it must be empty."""
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     loaded = load_model(options.model)
     write_openai(options.output, loaded.model)
     print(f"{options.output}: 0.npy to 14.npy, {loaded.model.config.hidden_size} units")
-    print(f"the layout says nothing of texts; this model reads profile {loaded.profile.name}")
+    print(f"the files do not record the text profile; this model's is {loaded.profile.name}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fine-tune a model on labelled texts: one label each or several, the model learning too.
+"""Fine-tune a model on labelled texts, with one or several labels each.
 
 python scripts/finetune.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
     --output runs/stars --epochs 3
@@ -27,36 +27,36 @@ METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro
 
 @dataclass(frozen=True, kw_only=True)
 class Options(FinetuningConfig):
-    """Fine-tune a model on labelled texts: one label each or several, the model learning too."""
+    """Fine-tune a model on labelled texts, with one or several labels each."""
 
     model: str = "default"
     """A model directory, a run directory, or the name of a shipped model."""
     train: Path
     """Labelled texts to learn from: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path | None = None
-    """Labelled texts to choose the thresholds and the best epoch on; absent, --val-share of
+    """Labelled texts to choose the thresholds and the best epoch on. Default: --val-share of
     train."""
     test: Path | None = None
-    """Labelled texts to report on; absent, there is a report on val alone."""
+    """Labelled texts to report on. Default: report on val alone."""
     output: Path
     """Folder for model/ with the heads in it, results.json and the checkpoint; classify takes it
     as --model."""
     text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
     label_key: str | None = None
-    """Key of the label; absent, the first present of label, sentiment, overall."""
+    """Key of the label. Default: the first present of label, sentiment, overall."""
     label_keys: tuple[str, ...] = ()
-    """Keys of 0 and 1, a class each, where a text may have several of them."""
+    """For texts with several labels: a key for each class, with values 0 and 1."""
     label_delimiter: str | None = None
-    """What stands between labels where the one key lists several."""
+    """For texts with several labels under one key: the delimiter between them."""
     val_share: float = 0.1
-    """Share of train that is held out where there is no --val, drawn by the seed."""
+    """Without --val: the fraction of train to hold out, drawn by the seed."""
     resume: bool = False
-    """Go on where the same command was interrupted."""
+    """Continue where the same command was interrupted."""
     save_minutes: float = 10.0
-    """Minutes between checkpoints within an epoch; there is one after every epoch as well."""
+    """Minutes between checkpoints within an epoch; every epoch also ends with one."""
     device: str = "auto"
-    """Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest of them that is there."""
+    """Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
 
 
 def main() -> int:
@@ -82,7 +82,7 @@ def main() -> int:
         stop=stop,
     )
     if results is None:
-        print(f"stopped; the same command with --resume goes on in {options.output}")
+        print(f"stopped; the same command with --resume continues in {options.output}")
         return stop.exit_code
     print_tables(results)
     print(f"written to {options.output}")
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def read_sets(options: Options) -> list["LabelledSet"]:
-    """Read train, val, and test if there is one; val is a part of train where no file is named."""
+    """Read train, val and, if given, test; without --val, a part of train becomes val."""
     from data_utils.labelled import read_labelled_sets
     from data_utils.multilabel import read_label_columns, read_label_lists
     from transfer.finetuning.task import hold_out
@@ -113,8 +113,8 @@ def check_keys(options: Options) -> None:
     """Refuse two ways of giving the labels at once."""
     if options.label_keys and (options.label_key or options.label_delimiter):
         raise InputError(
-            "--label-keys are columns of 0 and 1; --label-key and --label-delimiter another way of "
-            "giving labels: give one of the two"
+            "--label-keys (columns of 0 and 1) excludes --label-key and --label-delimiter (one "
+            "column of labels); give one or the other"
         )
 
 

@@ -1,4 +1,4 @@
-"""Let a model write on from a prompt; a unit may be held at a value: sentiment switches.
+"""Continue a prompt with a model; to switch the sentiment, hold a unit at a value.
 
 python scripts/generate.py --model runs/tour --prompt "I thought this"
 python scripts/generate.py --model runs/tour --prompt "I thought this" --value -2 --temperature 0.7

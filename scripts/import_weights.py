@@ -19,16 +19,16 @@ class Options:
     """Turn weights that OpenAI or NVIDIA published into a model directory."""
 
     layout: Annotated[Literal["openai", "nvidia"], tyro.conf.Positional]
-    """Whose layout the source has."""
+    """Layout of the source."""
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
     output: Path
     """The model directory to make; it must not hold a model yet."""
     gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
-    """Order of the gates in the source. auto: as OpenAI's code has it; NVIDIA's files by their
-    number of symbols and by how well they read English."""
+    """Order of the gates in the source. auto: for openai, that of OpenAI's code; for nvidia,
+    decided by the number of symbols and by how well the model reads English."""
     text_profile: str | None = None
-    """How the model's texts are cleaned and framed; absent, as the source's own code did."""
+    """How the model's texts are cleaned and framed. Default: as the source's own code did it."""
 
 
 def main() -> None:

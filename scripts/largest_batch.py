@@ -11,16 +11,16 @@ import command
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train a config's model on more and more lanes of noise, as far as its memory goes."""
+    """Train a config's model on more and more lanes of noise, until memory runs out."""
 
     config: Path
     """A TOML file from configs/."""
     headroom: float = 0.1
-    """Part of the memory to leave free."""
+    """Fraction of the memory to leave free."""
     ranks: int = 1
-    """Processes that the run will have: the published rule goes by the lanes of all."""
+    """Processes of the run: the published rule for the rate counts the lanes of all of them."""
     limit: int = 4096
-    """Most lanes to try, 8 or above; on a CPU a step on many takes long."""
+    """Most lanes to try, 8 or above; on a CPU a step with many lanes takes long."""
     output: Path | None = None
     """JSON file for the result."""
 

@@ -1,4 +1,4 @@
-"""Understand one unit: a page of what it knows, what it answers to, and what it is worth.
+"""Study one unit: a page on what it predicts, what moves it, and what it is worth.
 
 python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
     --output runs/tour/neuron --draws 3
@@ -17,11 +17,11 @@ from transfer.intervals import check_seeds
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Understand one unit on a labelled task: a page, neuron.json and figures.
+    """Study one unit on a labelled task; write a page, neuron.json and figures.
 
-    Units ranked by accuracy, area under the ROC curve and weight; the unit by label; accuracy with
-    few units, without the unit, with few labels; the texts and words that move it most. All that is
-    chosen is chosen on train and val.
+    The page ranks the units by accuracy, area under the ROC curve and weight. For the unit it has
+    the values by label, the accuracy with few units, without the unit and with few labels, and the
+    texts and words that move it most. Every choice is made on train and val.
     """
 
     model: str = "default"
@@ -33,26 +33,26 @@ class Options:
     test: Path
     """Labelled texts to report on, and to show."""
     output: Path
-    """Folder for neuron.html, neuron.json, figures/ and the feature cache; that of a transfer of
-    the same texts has the features already."""
+    """Folder for neuron.html, neuron.json, figures/ and the feature cache. The output folder of a
+    transfer with the same texts already has the features."""
     text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
     label_key: str | None = None
-    """Key of the label; absent, the first present of label, sentiment, overall."""
+    """Key of the label. Default: the first present of label, sentiment, overall."""
     positive: str | None = None
-    """Of more than two classes, the one to tell from the rest."""
+    """With more than two classes: the one to separate from all others."""
     neuron: int | None = None
-    """The unit; absent, that of largest weight in the regression on all."""
+    """The unit. Default: the one of largest weight in the regression on all units."""
     labels: tuple[int, ...] = ()
-    """Numbers of labels to learn from; absent 10, 20, 50, 100, ... and all."""
+    """Numbers of labels to learn from. Default: 10, 20, 50, 100, ... and all."""
     draws: int = 10
-    """How often labels are drawn for each number."""
+    """Random draws for each number of labels."""
     untrained: int = 3
-    """Seeds of the untrained baseline; each reads all the texts once more."""
+    """Seeds of the untrained baseline; each reads all texts again."""
     seed: int = 0
     """Seeds the regressions, the draws and the untrained baseline."""
     device: str = "auto"
-    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest of them that is there."""
+    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
 
 
 def main() -> None:

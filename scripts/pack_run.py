@@ -1,4 +1,4 @@
-"""Pack a run into one compressed file that goes on elsewhere, or unpack one.
+"""Pack a run into one compressed file, to resume it elsewhere, or unpack such a file.
 
 python scripts/pack_run.py runs/tour --output tour.tar.zst
 python scripts/pack_run.py tour.tar.zst --output runs/elsewhere
@@ -12,23 +12,23 @@ import tyro
 
 import command
 
-LOST = "not in it: model/ (the next evaluation makes one), TensorBoard's events, other checkpoints"
+LOST = "left out: model/ (the next evaluation makes one), TensorBoard's events, other checkpoints"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Pack a run into one compressed file that goes on elsewhere, or unpack one."""
+    """Pack a run into one compressed file, to resume it elsewhere, or unpack such a file."""
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory to pack, or a file to unpack."""
     output: Path
     """The file to write, or the run directory to make."""
     checkpoint: str | None = None
-    """The checkpoint to pack, by its name in checkpoint/; absent, the newest."""
+    """The checkpoint to pack, by its name in checkpoint/. Default: the newest."""
     weights: Literal["fp32", "bf16"] = "fp32"
-    """bf16 halves them; training goes on from the rounded ones."""
+    """Precision of the weights; bf16 halves them, and training continues from the rounded ones."""
     moments: Literal["bf16", "fp32"] = "bf16"
-    """What optimisers remember; with both in fp32 nothing is lost, and a resume is exact."""
+    """Precision of the optimiser state; with both in fp32, a resume is exact."""
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def unpack(options: Options) -> None:
     from training.runs.packing import unpack_run
 
     unpack_run(options.run, options.output)
-    print(f"{options.output}: go on with python main.py --resume {options.output}")
+    print(f"{options.output}: continue with python main.py --resume {options.output}")
 
 
 if __name__ == "__main__":

@@ -34,35 +34,35 @@ class Options:
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None
-    """Instead: a corpus folder whose files are held against what was prepared."""
+    """Do not prepare; check the files of this corpus folder against its description."""
     text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
     split: str = "1000,1,1"
-    """Parts of train, valid and test."""
+    """Proportions of train, valid and test."""
     seed: int = 0
-    """Seeds the order of the reviews."""
+    """Seed of the reviews' order."""
     text_profile: str = "openai"
-    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which tweet leaves
-    nothing, such as one in Chinese, is kept as an empty review."""
+    """How a text is cleaned and framed: openai, nvidia, tweet or raw. If tweet leaves nothing of a
+    text, such as one in Chinese, it is kept as an empty review."""
     strict: bool = False
     """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
-    instead of replacing or keeping and counting."""
+    instead of replacing or keeping and counting them."""
     documents: bool = False
-    """A text file is one review; without this, every line of it is."""
+    """Take each text file as one review, not each of its lines."""
     deduplicate: bool = False
-    """Keep only the first of reviews that are equal byte for byte."""
+    """Of reviews that are equal byte for byte, keep only the first."""
     keep_order: bool = False
-    """Leave the reviews in the order of the input, as Puri et al.'s code did before it split."""
+    """Keep the reviews in the order of the input, as Puri et al.'s code did before it split."""
     tokenizer: str = "bytes"
     """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
-    or a model, whose vocabulary is taken."""
+    or a model whose vocabulary to use."""
     vocabulary_size: int = VocabularyConfig.size
-    """Symbols of a vocabulary that is trained, 258 to 65536."""
+    """Symbols of a trained vocabulary, 258 to 65536."""
     tokenizer_sample: int = VocabularyConfig.sample_bytes
-    """Bytes of text that a vocabulary is trained on, at most: whole reviews from all over the
-    train split, drawn by the seed."""
+    """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
+    drawn by the seed."""
     workers: int = 0
-    """Processes that encode; 0 is one for each core."""
+    """Processes that encode; 0 means one per core."""
 
 
 def main() -> None:
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def prepare(options: Options, output: Path) -> None:
-    """Make the corpus and say what is in it."""
+    """Make the corpus and print the sizes of its splits."""
     preparation = Preparation(
         text_key=options.text_key,
         split=parse_split(options.split),
@@ -101,13 +101,13 @@ def prepare(options: Options, output: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Hold a corpus against its description."""
+    """Check a corpus against its description."""
     for name, size in check_corpus(folder).items():
         print(f"{size_line(name, size)}  as prepared")
 
 
 def size_line(name: str, size: Mapping[str, Any]) -> str:
-    """Say how large a split is."""
+    """Return a line with the size of a split."""
     symbols = f" {size['tokens']:>14,} symbols" if "tokens" in size else ""
     return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{symbols}"
 

@@ -19,7 +19,7 @@ class Options:
     """Write labelled synthetic reviews as train.csv, val.csv and test.csv."""
 
     output: Path
-    """Folder of the three files."""
+    """Folder for the three files."""
 
 
 def main() -> None:

@@ -24,25 +24,25 @@ class Options:
     train: Path
     """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path
-    """Labelled texts to choose C and, of two classes, the threshold on."""
+    """Labelled texts to choose C and, with two classes, the threshold on."""
     test: Path
     """Labelled texts to report on."""
     output: Path
-    """Folder for results.json, figures, the classifier and the feature cache. In transfer/ of a run
-    the other commands find the classifier by themselves."""
+    """Folder for results.json, figures, the classifier and the feature cache. In a run's folder
+    transfer/ the other commands find the classifier by themselves."""
     text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
     label_key: str | None = None
-    """Key of the label; absent, the first present of label, sentiment, overall."""
+    """Key of the label. Default: the first present of label, sentiment, overall."""
     pooling: tuple[Pooling, ...] = ("last",)
-    """How the cell states become features: last (published), mean, max, min; several side by side.
-    The mean tells more of a young model."""
+    """How the cell states become features: last (as published), mean, max, min, or several side by
+    side. For a briefly trained model, mean is better than last."""
     seed: int = 0
     """Seeds the regressions and the untrained baseline."""
     untrained: int = 1
-    """Seeds of the untrained baseline; each reads all the texts once more."""
+    """Seeds of the untrained baseline; each reads all texts again."""
     device: str = "auto"
-    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest of them that is there."""
+    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
 
 
 def main() -> None:

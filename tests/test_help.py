@@ -112,7 +112,7 @@ def test_help_says_it_in_words_and_ends_with_examples(script):
 
 def test_help_joins_the_lines_of_an_option():
     process = run("scripts/transfer.py", "--help", env={"COLUMNS": "400"})
-    words = "transfer/ of a run the other commands find the classifier by themselves."
+    words = "In a run's folder transfer/ the other commands find the classifier by themselves."
     assert words in process.stdout
 
 

@@ -1,4 +1,4 @@
-"""Our work beside busy processes, against the share of the cores that is ours by right."""
+"""The speed of our work beside busy processes, relative to a fair share of the cores."""
 
 import multiprocessing
 import statistics
@@ -38,20 +38,20 @@ Piece = Callable[[], int]  # does some work, returns its characters
 
 @dataclass(frozen=True, kw_only=True)
 class BusyOptions:
-    """main.py's, classify's and featurize's work, alone and beside busy processes, in turns.
+    """Train, classify and featurize, alone and beside busy processes, in turns.
 
     1 is the share of the cores that a fair scheduler gives as many threads as there are cores. Each
-    is measured with and without what is done when other programs are noticed.
+    kind of work is measured with and without our adaptation to other programs.
     """
 
     others: int = 4
     """Busy processes beside ours."""
     rounds: int = 3
-    """Rounds, in each of which everything has a turn alone and one beside them."""
+    """Rounds; in each, everything has a turn alone and a turn beside the others."""
     seconds: float = 5.0
-    """Length of a turn, at least."""
+    """Least length of a turn."""
     work: tuple[str, ...] = ("train", "classify", "featurize")
-    """What is measured."""
+    """Kinds of work to measure."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -64,7 +64,7 @@ class BusyOptions:
 
 
 def measure_busy(options: BusyOptions) -> dict[str, Any]:
-    """Return characters per second, and as `ratios` the part of the fair share that was had."""
+    """Return characters per second and, as `ratios`, the speed relative to the fair share."""
     with _workers(options.work) as workers:
         speeds = _take_turns(workers, options)
     fair = usable_cores() / (usable_cores() + options.others)
@@ -110,7 +110,7 @@ def _take_turns(
 
 @contextmanager
 def _workers(work: tuple[str, ...]) -> Iterator[dict[str, Connection]]:
-    """Start a process for each kind of work, with and without what a crowd makes us do."""
+    """Start a process for each kind of work, with and without our adaptation to others."""
     context = multiprocessing.get_context("spawn")
     workers, processes = {}, []
     for kind, adapting in product(work, (True, False)):
@@ -129,7 +129,7 @@ def _workers(work: tuple[str, ...]) -> Iterator[dict[str, Connection]]:
 
 @contextmanager
 def _busy_processes(count: int) -> Iterator[None]:
-    """Keep so many processes busy, in our own session: Linux may share cores out by session."""
+    """Keep this many processes busy, in our own session: Linux may divide cores by session."""
     command = [sys.executable, "-c", "while True: pass"]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:

@@ -1,4 +1,4 @@
-"""The implementations that are timed: ours, and those that people would use instead."""
+"""The implementations that are timed: ours, and those that others would use instead."""
 
 from collections.abc import Callable
 

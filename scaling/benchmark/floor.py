@@ -1,8 +1,8 @@
-"""The physical floor: the products that a window cannot do without, and nothing else.
+"""The physical floor: the products that a window needs, and nothing else.
 
-Sequential, per byte: h W_mh and m W_h, and back through both. Batched over the window: the input
-projections, their gradients, and the weight gradients. Each is given its best layout for nothing
-and takes the fastest routine found here, weights packed once per window where that helps.
+Sequential, per byte: h W_mh and m W_h, and their gradients. Batched over the window: the input
+projections, their gradients, and the weight gradients. Each product gets its best layout at no cost
+and uses the fastest routine found here, with weights packed once per window if that helps.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ def gemm_floor(
 ) -> Work:
     """Return the work of one window.
 
-    inputs: how many inputs are projected; absent, one for every byte and lane. ours: our products
-    on matrix units are tried beside the libraries', where they run.
+    inputs: how many inputs are projected; None: one for every byte and lane. ours: also try our
+    products on matrix units, where there are some.
     """
     s, fastest = problem.shape, Fastest(ours)
     rows, H, E = s.T * s.B, s.H, s.E
@@ -56,7 +56,7 @@ def gemm_floor(
 
 
 class Fastest:
-    """Finds the fastest routine for a product; all write to memory that is there already."""
+    """Finds the fastest routine for a product; all write to memory that is already allocated."""
 
     def __init__(self, ours: bool):
         self.ours = ours
