@@ -114,7 +114,7 @@ def check_keys(options: Options) -> None:
     if options.label_keys and (options.label_key or options.label_delimiter):
         raise InputError(
             "--label-keys (columns of 0 and 1) excludes --label-key and --label-delimiter (one "
-            "column of labels); give one or the other"
+            "column of labels); give one of the two"
         )
 
 

@@ -1,1 +1,1 @@
-"""Published data sets, fetched and checked."""
+"""Published data sets, downloaded and checked."""

@@ -1,4 +1,4 @@
-"""Where data to download lies: the published sets and McAuley's Amazon reviews."""
+"""Where to download data: the published sets and McAuley's Amazon reviews."""
 
 import difflib
 from dataclasses import dataclass, replace
@@ -77,9 +77,9 @@ AMAZON = {
 def find_dataset(name: str, release: str = "2014", mirror: str | None = None) -> Dataset:
     """Look up a published set or `amazon:<category>`; asks no server.
 
-    `mirror` is the address of a folder that has the same files, to be used instead of the known
-    one. Raises InputError for a name that is not known, with the one that is nearest, and for a set
-    that has to be fetched by hand.
+    `mirror` is the address of a folder with the same files, to use instead of the known one.
+    Raises InputError for an unknown name, with known ones, and for a set that a person has to
+    fetch by hand.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":

@@ -1,4 +1,4 @@
-"""Files of a published set: where they lie, and on what terms."""
+"""Files of a published set: their addresses and the terms of use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ class RemoteFile:
 
     name: str  # on the disk
     url: str
-    sha256: str | None = None  # of the published file; None where nobody published it
+    sha256: str | None = None  # of the published file; None if nobody published one
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Dataset:
     """Files that belong together."""
 
     name: str  # a folder
-    files: tuple[RemoteFile, ...]  # none where a person has to fetch them
-    page: str  # for people: what it is, and where to look once an address is dead
+    files: tuple[RemoteFile, ...]  # none if a person has to fetch them
+    page: str  # for people: about the set, and where to look if an address is dead
     terms: str  # of use, in a sentence or two
-    # Makes of a downloaded file, in a folder, what transfer reads: the files and their rows.
+    # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
     convert: Callable[[Path, Path], dict[Path, int]] | None = None

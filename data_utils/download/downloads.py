@@ -1,7 +1,7 @@
-"""Files from the network: resumed, checked, and either whole or not there.
+"""Files from the network: resumed, checked, and either complete or absent.
 
-While a file `x` is on its way its bytes are in `x.part`, and what the server said of its version
-in `x.part.json`. `x` appears once it is complete and checked, with `x.source.json` beside it.
+While a file `x` is being downloaded, its bytes are in `x.part`, and its version, as the server
+named it, in `x.part.json`. `x` appears once it is complete and checked, with `x.source.json`.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from model.files.storage import flush_to_disk, write_json
 from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing
 
-# Answers of a server that may be another in a minute; every other one from 400 on is final.
+# Errors of a server that may pass in a minute; every other status from 400 on is final.
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long to wait for a server, and how often to come back."""
+    """How long to wait for a server, and how often to try again."""
 
     timeout_seconds: float = 30.0  # without a byte
     attempts: int = 5  # in a row that bring nothing new
@@ -41,10 +41,10 @@ class Patience:
 def download_dataset(
     dataset: Dataset, folder: Path, patience: Patience | None = None
 ) -> list[Path]:
-    """Get the files of a data set that `folder` does not have yet; return all their paths.
+    """Download the files of a data set that `folder` lacks; return the paths of all.
 
-    Raises InputError where a server does not give a file, where it is not the published one, and
-    where the disk is full. What came of a file is kept, and the next call goes on from there.
+    Raises InputError if a server does not deliver a file, if it is not the published one, and if
+    the disk is full. A part of a file is kept, and the next call continues from there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     return [
@@ -77,24 +77,24 @@ def _check_present(file: RemoteFile, path: Path) -> None:
             f"{path}: not the published file (sha256 {found}, expected {file.sha256}); remove it "
             "and run the command again"
         )
-    log.info("%s: is there already", path)
+    log.info("%s: already downloaded", path)
 
 
 def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience: Patience) -> None:
-    """Fill the part, in as many attempts as bring it forward."""
+    """Complete the part, with further attempts as long as they bring new bytes."""
     failures, furthest = 0, part.size
     while True:
         try:
             return append_missing(file, part, patience.timeout_seconds)
         except KeyboardInterrupt:
-            log.info("%s: %s bytes kept; run it again to go on", part.path, f"{part.size:,}")
+            log.info("%s: %s bytes kept; run it again to continue", part.path, f"{part.size:,}")
             raise
         except urllib.error.HTTPError as error:
             error.close()
             final = error.code not in PASSING
             reason = f"the server answers {error.code} ({error.reason})"
         except (OSError, http.client.HTTPException) as error:
-            cause = getattr(error, "reason", error)  # what urllib has wrapped
+            cause = getattr(error, "reason", error)  # the error that urllib has wrapped
             final = isinstance(cause, ssl.SSLCertVerificationError | NotTheFile)
             reason = str(cause) or type(cause).__name__
         failures = 1 if part.size > furthest else failures + 1
@@ -115,7 +115,7 @@ def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: 
 
 
 def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
-    """Check the whole file, record what it is, and give it its name."""
+    """Check the whole file, record its origin, and give it its name."""
     found = _sha256(part.path)
     if file.sha256 not in (None, found):
         size = part.size

@@ -1,6 +1,6 @@
-"""The archive of IMDB's film reviews (Maas et al. 2011) to JSON lines.
+"""Convert the archive of IMDB's film reviews (Maas et al. 2011) to JSON lines.
 
-Nothing is unpacked: members are read in place, so no path in an archive can reach the disk.
+Members are read in place, without unpacking, so no path in an archive can reach the disk.
 """
 
 import gzip
@@ -49,12 +49,12 @@ class _Review:
 def convert_movie_reviews(
     archive: Path, folder: Path, parts: dict[tuple[str, str], int] = PARTS
 ) -> dict[Path, int]:
-    """Write what transfer reads; return the number of reviews in each file.
+    """Write files that transfer reads; return the number of reviews in each.
 
     `train.jsonl`, `test.jsonl` and `unlabelled.jsonl` are the published parts. The set has no
     validation part: `fit.jsonl` and `val.jsonl` are train cut in two, by number, which keeps most
     films on one side. Both labels alternate. Takes a few hundred megabytes of memory.
-    Raises InputError where the archive is damaged or does not hold `parts`.
+    Raises InputError if the archive is damaged or does not hold `parts`.
     """
     reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.part))
     found = {part: sum(review.part == part for review in reviews) for part in parts}

@@ -1,4 +1,4 @@
-"""One file on its way from a server: what is here already, and an attempt to get the rest."""
+"""A file that is being downloaded: the bytes that are here, and one attempt to get the rest."""
 
 import http
 import http.client
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class NotTheFile(OSError):
-    """The server answers, with something else; another attempt would not change that."""
+    """The server sends something else than the file; another attempt would not help."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PartialFile:
         return self.path.with_name(f"{self.path.name}.json")
 
     def version(self) -> dict[str, Any]:
-        """Return what the server said of the file's version when these bytes came."""
+        """Return the file's version, as the server named it when it sent these bytes."""
         return read_json(self.notes) if self.notes.exists() else {}
 
     def drop(self) -> None:
@@ -96,7 +96,7 @@ def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
     # A weak ETag promises the same meaning, not the same bytes (RFC 9110, 13.1.5).
     etag = version.get("etag")
     validator = etag if etag and not etag.startswith("W/") else version.get("last_modified")
-    # Without either, only a digest can tell that the rest belongs to what is here.
+    # Without either, only a digest can show that the rest belongs to the bytes that are here.
     if part.size and (validator or file.sha256):
         headers["Range"] = f"bytes={part.size}-"
         if validator:
@@ -133,7 +133,7 @@ def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int 
 
 
 def _version(headers: Message, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells one version of the file from another; `known` stands in for what is not said."""
+    """Return what identifies the file's version; `known` fills in what the server does not say."""
     return {
         key: headers.get(name, known.get(key))
         for key, name in (("etag", "ETag"), ("last_modified", "Last-Modified"))
@@ -143,7 +143,7 @@ def _version(headers: Message, known: Mapping[str, Any]) -> dict[str, Any]:
 def _append(
     response: http.client.HTTPResponse, part: PartialFile, total: int | None
 ) -> Iterator[int]:
-    """Append what comes, as it comes, so that nothing is lost when it ends; yield the counts."""
+    """Append bytes as they arrive, so that an interruption loses none; yield the counts."""
     with _appending(part.path) as file:
         while total is None or part.size < total:
             block = memoryview(response.read1(BLOCK_BYTES))
@@ -175,7 +175,7 @@ def _check_room(part: PartialFile, total: int | None) -> None:
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[None]:
-    """Keep errors of the disk, which no second attempt mends, apart from those of the network."""
+    """Separate errors of the disk, which no second attempt cures, from those of the network."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Texts to a shuffled, split corpus, in bounded memory."""
+"""From texts to a shuffled, split corpus, in bounded memory."""

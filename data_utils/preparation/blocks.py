@@ -1,7 +1,7 @@
-"""Inputs cut into blocks: pieces of a fixed size that processes encode side by side.
+"""Inputs cut into blocks: pieces of a fixed size that processes encode in parallel.
 
-A block's bounds follow from its input alone, and so does the place of each of its reviews. What
-comes out is therefore the same for any number of processes.
+A block's bounds follow from its input alone, and so does the place of each of its reviews. So the
+corpus is the same for any number of processes.
 """
 
 import gc
@@ -42,18 +42,18 @@ class Request:
     profile: str
     strict: bool
     documents: bool  # a text file is one review, not a review a line
-    digests: bool  # what tells duplicates is wanted
+    digests: bool  # compute them, to find duplicates
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines of an input, or all records of one that cannot be cut by lines."""
+    """Some lines of an input, or all records of an input that cannot be cut by lines."""
 
     source: int  # number of the input
     index: int  # of the block in it
     given: Input
-    lines: bytes | None = None  # where the input is a stream
-    span: tuple[int, int] | None = None  # where it is a plain file: bytes in which lines begin
+    lines: bytes | None = None  # if the input is a stream
+    span: tuple[int, int] | None = None  # if it is a plain file: the bytes in which lines begin
     first_line: int = 1  # number of the first of `lines`
 
 
@@ -109,7 +109,7 @@ def _cut_stream(source: int, given: Input, file: IO[bytes]) -> Iterator[Block]:
 
 
 def _read_fully(file: IO[bytes], size: int) -> bytes:
-    """Return so many bytes unless the stream ends: decompressors return fewer at a time."""
+    """Return `size` bytes unless the stream ends: decompressors return fewer at a time."""
     parts: list[bytes] = []
     while size > 0 and (part := file.read(min(size, READ_BYTES))):
         parts.append(part)
@@ -118,7 +118,7 @@ def _read_fully(file: IO[bytes], size: int) -> bytes:
 
 
 def read_block(block: Block, request: Request) -> Iterator[Reviews]:
-    """Encode a block; of an input that is not cut by lines, in parts of about a block's size."""
+    """Encode a block; an input that is not cut by lines comes in parts of about a block's size."""
     if block.lines is None and block.span is None:
         yield from _encode_records(block, request)
     else:
@@ -138,7 +138,7 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep the garbage collector from looking through a block's records: a seventh of the time."""
+    """Switch the garbage collector off: searching a block's records takes a seventh of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -176,7 +176,7 @@ def _lines_of_span(block: Block) -> bytes:
 
 
 def _with_place(message: str, block: Block) -> str:
-    """Put the number of the line where the message has a sign for its place in the block."""
+    """Replace the mark for a row of the block in the message by the number of its line."""
     before, sign, after = message.partition(PLACE)
     if not sign:
         return message
@@ -186,7 +186,7 @@ def _with_place(message: str, block: Block) -> str:
 
 
 def _newlines(block: Block) -> int:
-    """Return the lines that begin before the span."""
+    """Return how many lines begin before the span."""
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
     with open(block.given.location, "rb") as file:
@@ -198,8 +198,8 @@ def _newlines(block: Block) -> int:
 def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     """Encode numbered raw rows.
 
-    `loads` makes a dictionary of a row, quickly, or fails; what it does not make one of is parsed
-    by `slow`, given the sign for its place: None for a blank row.
+    `loads` parses a row quickly into a dictionary, or fails. `slow` then parses the row, given the
+    mark for its place; it returns None for a blank row.
     """
     encode = _profile(request.profile).encode
     wanted = TEXT_KEYS if request.text_key is None else (request.text_key,)
@@ -208,7 +208,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     for row, raw in rows:
         try:
             record = loads(raw)
-        except ValueError:  # NaN, lone surrogates, broken bytes, single quotes may yet be read
+        except ValueError:  # slow may still read NaN, lone surrogates, broken bytes, single quotes
             record = None
         if type(record) is not dict and (record := slow(raw, f"{PLACE}{row} ", strict)) is None:
             continue
@@ -243,11 +243,11 @@ def _profile(name: str) -> TextProfile:
 
 
 def _never(raw: Any) -> None:
-    """Stand in for a quick parser where there is none."""
+    """Replace a quick parser if there is none."""
 
 
 def _json_loads() -> Any:
-    """Return orjson's parser where it is installed."""
+    """Return orjson's parser if it is installed."""
     try:
         from orjson import loads
     except ImportError:
@@ -288,11 +288,11 @@ def block_file(folder: Path, source: int, index: int) -> Path:
 
 
 def blocks_of(folder: Path, source: int) -> Iterator[Path]:
-    """Return the files of the blocks of one source that are written."""
+    """Return the files of one source's blocks that have been written."""
     return folder.glob(f"block-{source:05d}-*")
 
 
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:
-    """Return the reviews' places among all, uint64: they grow in the order of the input."""
+    """Return the reviews' places among all, uint64, rising in the order of the input."""
     high = (block.source << 44) | (index << 24)
     return np.uint64(high) + np.array(rows, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""A corpus held against its description, byte by byte."""
+"""A corpus checked against its description, byte by byte."""
 
 import hashlib
 from pathlib import Path
@@ -16,12 +16,12 @@ PIECE = 1 << 22  # symbols, and offsets, in memory at a time
 
 
 def check_corpus(folder: Path) -> dict[str, Any]:
-    """Return what meta.json says of the splits, once every byte has been held against it.
+    """Check every byte of the splits against meta.json; return what it says about them.
 
-    Raises InputError where a file is missing or cut short, a checksum differs, the offsets do not
-    rise from zero to the end, or a review does not begin as its text profile has it.
+    Raises InputError if a file is missing or cut short, if a checksum differs, if the offsets do
+    not rise from zero to the end, or if a review does not begin as its text profile demands.
     """
-    corpus = open_corpus(folder)  # which holds the vocabulary against its digest
+    corpus = open_corpus(folder)  # which checks the vocabulary against its digest
     prefix = text_profile(corpus.text_profile).prefix.encode()
     for name in SPLITS:
         size = corpus.meta["splits"][name]
@@ -53,7 +53,7 @@ def _check_offsets(split: Split, prefix: bytes, path: Path) -> None:
         piece = np.asarray(offsets[start : start + PIECE + 1])
         if (np.diff(piece) < min(len(prefix), 1)).any():
             raise InputError(f"{path}: does not rise by whole reviews; prepare the corpus again")
-        # As many symbols as it has bytes are enough to say it.
+        # The prefix takes at most as many symbols as it has bytes.
         begins = split.tokens[np.minimum(piece[:-1, None] + np.arange(len(prefix)), last)]
         different = np.unique(begins, axis=0) if len(prefix) else begins[:0]
         if not all(split.tokenizer.decode(row).startswith(prefix) for row in different):
@@ -61,7 +61,7 @@ def _check_offsets(split: Split, prefix: bytes, path: Path) -> None:
 
 
 def _check_symbols(split: Split, text_bytes: int, path: Path) -> None:
-    """Hold the symbols against the vocabulary and the bytes of text that were prepared."""
+    """Check the symbols against the vocabulary, and their text against the number of bytes."""
     found = 0
     for start in range(0, len(split.tokens), PIECE):
         piece = np.asarray(split.tokens[start : start + PIECE])

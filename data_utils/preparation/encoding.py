@@ -1,4 +1,4 @@
-"""Blocks encoded by several processes, each written as it is done."""
+"""Blocks encoded by several processes; each is written as soon as it is done."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,8 +22,8 @@ def encode(
 ) -> list[SortedRun]:
     """Encode every block of every input; return the runs in the order of the input.
 
-    seed: of the order of the corpus; None keeps the input's. A block that is written already is
-    not encoded again, unless its input has changed or is to be read in another way.
+    seed: of the order of the corpus; None keeps the input's order. A block that was written before
+    is not encoded again, unless its input has changed or is now read in another way.
     """
     folder.mkdir(exist_ok=True)
     for number, given in enumerate(inputs):
@@ -43,10 +43,10 @@ def encode(
 
 
 def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
-    """Remove the blocks of a source that were not made as `wanted`; note what they are made of."""
+    """Remove the blocks of a source that were not made as `wanted`; record what is wanted."""
     notes = folder / f"source-{source:05d}.json"
     known = read_json(notes) if notes.is_file() else None
-    # What was read strictly holds nothing that a reading which is not would have replaced.
+    # Text that was read strictly holds nothing that a lenient reading would have replaced.
     if known not in (wanted, {**wanted, "strict": True}):
         for path in blocks_of(folder, source):
             path.unlink()
@@ -54,7 +54,7 @@ def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> 
 
 
 def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[SortedRun]:
-    """Encode a block and write its runs, one unless its input cannot be cut by lines."""
+    """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
     first = SortedRun(block_file(folder, block.source, block.index), block.source)
     whole = block.lines is None and block.span is None
     if first.finished and not whole:
@@ -70,7 +70,7 @@ def encode_block(block: Block, folder: Path, request: Request, seed: int | None)
 
 
 def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
-    """Return what the corpus is sorted by, uint64 [n]: a bijection of the places, or they.
+    """Return the keys that order the corpus, uint64 [n]: the places, or a bijection of them.
 
     The finaliser of SplitMix64 (Steele, Lea and Flood 2014) of the place plus a seeded offset.
     """

@@ -1,4 +1,4 @@
-"""What a user names as inputs: files, folders, patterns and addresses, one after the other."""
+"""The inputs that a user names: files, folders, patterns and addresses, in order."""
 
 import glob
 import logging
@@ -51,7 +51,7 @@ def _of_folder(folder: Path) -> list[Input]:
 
 
 def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:
-    """Return the files but those that this project made; say how many these are."""
+    """Return the files except those that this project made; log how many these are."""
     kept = [path for path in files if not _is_ours(path)]
     if ours := len(files) - len(kept):
         log.info("%s: %d files that this project made are left out", argument, ours)

@@ -17,7 +17,7 @@ STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as m
 
 
 def merge(runs: Sequence[SortedRun], folder: Path, counts: Sequence[int]) -> dict[str, Any]:
-    """Write the splits, so many reviews each, from the runs in the order of the keys."""
+    """Write the splits, of `counts` reviews each, from the runs in the order of the keys."""
     total = sum(run.report()["bytes"] for run in runs)
     with ExitStack() as stack:
         writers = [
@@ -65,7 +65,7 @@ def _stretches(runs: Sequence[SortedRun], count: int) -> Iterator[list[memoryvie
 
 
 def _edges(runs: Sequence[SortedRun], count: int) -> np.ndarray:
-    """Return keys that cut what there is into stretches of about the same number of reviews."""
+    """Return keys that cut the reviews into stretches of about the same number."""
     sample = np.concatenate([run.entries()["key"][::64] for run in runs])
     sample.sort()
     if not len(sample):
@@ -101,7 +101,7 @@ def _sorted(entries: list[np.ndarray], content: bytes) -> list[memoryview]:
 
 
 class SplitWriter:
-    """The two files of a split, filled up to a number of reviews."""
+    """The two files of a split, to be filled with a number of reviews."""
 
     def __init__(self, folder: Path, name: str, reviews: int):
         self.left, self.reviews, self.position = reviews, reviews, 0
@@ -139,7 +139,7 @@ class SplitWriter:
         self.offsets_digest.update(packed)
 
     def size(self) -> dict[str, Any]:
-        """Return what meta.json says of the split."""
+        """Return the description of the split for meta.json."""
         return {
             "reviews": self.reviews,
             "bytes": self.position,

@@ -1,10 +1,10 @@
-"""Reviews to a shuffled, split corpus: side by side, in bounded memory, resumable.
+"""From reviews to a shuffled, split corpus: in parallel, in bounded memory, resumable.
 
 Every review gets a 64-bit key, a seeded bijection of its place in the input. The corpus is the
-reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded and
-written, each sorted; then stretches of keys are gathered from all runs, one at a time. Neither
-the number of processes nor the size of the stretches changes what comes out. That is a corpus of
-bytes; for one of a vocabulary's symbols it is text, which is then encoded.
+reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded,
+sorted and written as runs; then the runs are merged, one stretch of keys at a time. Neither the
+number of processes nor the size of the stretches changes the result, a corpus of bytes. For a
+corpus of a vocabulary's symbols, this text is then encoded.
 """
 
 import logging
@@ -34,8 +34,8 @@ from .tokenization import DESCRIPTION_FILE, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
 BLOCK_FOLDER = "blocks"
-TEXT_FOLDER = "text"  # of a corpus that is to be encoded with a vocabulary
-TEXT_FILE = "text.json"  # in it, where it is whole
+TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
+TEXT_FILE = "text.json"  # in it, once it is complete
 TOKENS_FOLDER = "tokens"
 DUPLICATES_AT_ONCE = 4_000_000  # reviews whose digests are in memory together
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What a corpus is made of, and how."""
+    """How a corpus is made from its inputs."""
 
     text_key: str | None = None
     split: tuple[float, ...] = (1000, 1, 1)
@@ -83,9 +83,9 @@ def prepare_corpus(
     """Write the corpus folder `output` and return its `meta.json`.
 
     Nothing that looks finished exists before the end: the work happens in `output` + ".partial".
-    Whatever ended a call, the next one for the same output goes on with the blocks that it left
-    there, of inputs that are still the same. Raises InputError for inputs that cannot be read, and
-    where `output` exists.
+    After an interruption, the next call for the same output reuses the blocks that it finds there,
+    if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
+    `output` exists.
     """
     found = expand(inputs)
     if output.exists():
@@ -96,7 +96,7 @@ def prepare_corpus(
         text = _prepare_text(found, partial, preparation, workers)
     except InputError:
         if holds_reviews(partial / BLOCK_FOLDER):
-            log.info("%s: kept; once that is mended, the same --output goes on with it", partial)
+            log.info("%s: kept; after the repair, the same --output continues with it", partial)
         else:
             shutil.rmtree(partial)
         raise
@@ -113,7 +113,7 @@ def prepare_corpus(
 def _prepare_text(
     found: Sequence[Input], partial: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
-    """Write the splits as bytes; return their sizes and what was met on the way."""
+    """Write the splits as bytes; return their sizes and a report on the reading."""
     if preparation.vocabulary.is_bytes:
         return _sort(found, partial, partial, preparation, workers)
     text = partial / TEXT_FOLDER
@@ -127,7 +127,7 @@ def _prepare_text(
 def _encode(
     sizes: dict[str, Any], partial: Path, preparation: Preparation, workers: int
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """Encode the text that was prepared, where it is not the corpus already."""
+    """Encode the prepared text with the vocabulary; a corpus of bytes is already finished."""
     vocabulary = preparation.vocabulary
     if vocabulary.is_bytes:
         return BYTES, sizes
@@ -169,7 +169,7 @@ def _sort(
 
 
 def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
-    """Return what the text of a corpus depends on; not its vocabulary, which comes after it."""
+    """Return everything that the text of a corpus depends on; the vocabulary comes later."""
     wanted = asdict(preparation)
     del wanted["vocabulary"]
     given = [each.identity for each in inputs]
@@ -177,18 +177,18 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
 
 
 def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
-    """Make a folder to work in, emptied unless the same work was begun there.
+    """Make a folder to work in, and empty it unless the same work was begun there.
 
-    keep: what stays in it for other work too.
+    keep: a folder in it that stays for other work too.
     """
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
-        log.info("going on with %s", folder)
+        log.info("continuing with %s", folder)
         return
     if folder.exists() and not _is_ours(folder):
         raise InputError(f"{folder}: is to be worked in, but holds something else; move it away")
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, {})  # no request, until nothing is left of another
+    write_json(path, {})  # no request, until everything of the old one is gone
     for left in folder.iterdir():
         if left.is_dir() and left.name != keep:
             shutil.rmtree(left)
@@ -198,7 +198,7 @@ def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether what a folder holds is left from preparing a corpus, by any version."""
+    """Return whether a folder holds only what preparing a corpus, in any version, leaves there."""
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
@@ -223,7 +223,7 @@ def _refuse_inputs_without_text(
 
 
 def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
-    """Share reviews out in proportion, at least one for every part that is not zero."""
+    """Divide reviews in proportion, with at least one for every part that is not zero."""
     wanted = sum(part > 0 for part in parts)
     if reviews < wanted:
         raise InputError(

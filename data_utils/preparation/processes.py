@@ -1,4 +1,4 @@
-"""Work shared out among processes, its results in the order of the work."""
+"""Work divided among processes, with its results in the order of the work."""
 
 import multiprocessing
 import signal
@@ -11,13 +11,13 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-AHEAD = 2  # pieces made ready for each process beyond the one it works on
-# Spawned, since a fork of a process with threads may find their locks taken.
+AHEAD = 2  # pieces that wait for each process beyond the one it works on
+# Spawned: in the fork of a process with threads, their locks may stay taken for ever.
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the process that waits."""
+    """Ignore Ctrl-C, which reaches every process of a terminal; the waiting process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -26,7 +26,7 @@ def spread(
 ) -> Iterator[Result]:
     """Yield the result of each piece in turn, with a few of them under way in each process.
 
-    With one worker all is done in this process. Raises ChildProcessError where one was killed.
+    With one worker, this process does everything. Raises ChildProcessError if one was killed.
     """
     if workers == 1:
         yield from map(work, pieces)

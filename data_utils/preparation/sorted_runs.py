@@ -31,7 +31,7 @@ class SortedRun:
     source: int  # number of its input
 
     def path(self, suffix: str) -> Path:
-        """Return one of the files."""
+        """Return the path of one of the files."""
         return self.base.with_name(self.base.name + suffix)
 
     @property
@@ -40,7 +40,7 @@ class SortedRun:
         return self.path(REPORT).is_file()
 
     def report(self) -> dict[str, Any]:
-        """Return what was met in the block."""
+        """Return the block's report."""
         return read_json(self.path(REPORT))
 
     def entries(self) -> np.ndarray:
@@ -52,7 +52,7 @@ class SortedRun:
         return _mapped(self.path(DIGEST), DIGESTS)
 
     def kept(self) -> np.ndarray | None:
-        """Return which reviews are no duplicates, bool [reviews]; None where all are kept."""
+        """Return which reviews are no duplicates, bool [reviews]; None if all are kept."""
         path = self.path(DROPPED)
         return ~_mapped(path, np.dtype(bool)) if path.is_file() else None
 
@@ -90,13 +90,13 @@ def write_run(
 
 
 def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
-    """Return 128 bits for each review that tell it from any other, DIGESTS [n]."""
+    """Return 128 bits that identify each review, DIGESTS [n]."""
     joined = b"".join(hashlib.blake2b(review, digest_size=16).digest() for review in encoded)
     return np.frombuffer(joined, DIGESTS)
 
 
 def total_report(runs: Sequence[SortedRun]) -> ReadingReport:
-    """Add the reports of all blocks up."""
+    """Return the sum of the reports of all blocks."""
     total = ReadingReport()
     for run in runs:
         total += ReadingReport(**run.report()["reading"])
@@ -104,10 +104,10 @@ def total_report(runs: Sequence[SortedRun]) -> ReadingReport:
 
 
 def mark_duplicates(runs: Sequence[SortedRun], partitions: int) -> int:
-    """Mark all but the first of equal reviews, first in the order of the input; return how many.
+    """Of equal reviews, mark all but the first in the order of the input; return how many.
 
-    Equal digests fall in the same of `partitions` parts, and one part is in memory at a time:
-    24 bytes for each review in it.
+    Digests are divided into `partitions` parts, equal ones into the same part. One part is in
+    memory at a time, 24 bytes for each of its reviews.
     """
     dropped = [np.zeros(len(run.entries()), bool) for run in runs]
     count = 0

@@ -1,7 +1,7 @@
-"""A corpus's text, prepared as bytes, as the symbols of a vocabulary: side by side, resumable.
+"""Encoding a corpus's text with the symbols of a vocabulary: in parallel, resumable.
 
-Stretches of whole reviews are encoded each into a part, and the parts written end to end. Every
-review is encoded by itself, so neither the stretches nor the processes change what comes out.
+Each stretch of whole reviews is encoded into a part, and the parts are joined. Every review is
+encoded by itself, so neither the stretches nor the number of processes changes the result.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,8 +39,8 @@ def tokenize(
 ) -> dict[str, Any]:
     """Write the splits as symbols to `output`; return what meta.json says of them.
 
-    text: a folder of splits in bytes; sizes: what `merge` said of them. parts: a folder with the
-    vocabulary; what is encoded there already is not encoded again.
+    text: a folder of splits in bytes; sizes: their description by `merge`. parts: a folder with
+    the vocabulary; parts that are already in it are not encoded again.
     """
     splits = {name: _text_split(text, name, sizes) for name in SPLITS}
     stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name])]
@@ -78,7 +78,7 @@ def _cut(name: str, split: Split) -> Iterator[Stretch]:
 
 
 def encode_stretch(stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], parts: Path) -> Path:
-    """Encode a stretch unless that was done; return its symbols' file."""
+    """Encode a stretch unless that was done before; return the file of its symbols."""
     part = parts / f"{stretch.split}-{stretch.first:012d}-{stretch.last:012d}.bin"
     if not _lengths_file(part).is_file():
         split = _text_split(text, stretch.split, sizes)
@@ -101,7 +101,7 @@ def _write_part(part: Path, content: bytes, reviews: list[bytes]) -> None:
 
 
 def _lengths_file(part: Path) -> Path:
-    """Return the file of the symbols in each review, written last: with it, a part is finished."""
+    """Return the file of the reviews' lengths in symbols; it is written last and ends a part."""
     return part.with_suffix(".lengths")
 
 

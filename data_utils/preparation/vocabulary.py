@@ -29,12 +29,11 @@ class VocabularyConfig:
     """Which symbols a corpus is made of."""
 
     tokenizer: str = BYTES.kind
-    """bytes; bpe or unigram, trained; or the folder of a corpus or a model: its vocabulary."""
+    """bytes; bpe or unigram, to be trained; or the folder of a corpus or model to take it from."""
     size: int = 8192
-    """V, where it is trained."""
+    """V of a trained vocabulary."""
     sample_bytes: int = 50_000_000
-    """Bytes of the train split that it is trained on, at most; unigram takes about 25 times as much
-    memory."""
+    """Most bytes of the train split to train on; unigram takes about 25 times as much memory."""
 
     def __post_init__(self) -> None:
         if self.is_bytes:
@@ -45,12 +44,13 @@ class VocabularyConfig:
         sentencepiece()
         if not FEWEST_SYMBOLS <= self.size <= MOST_SYMBOLS:
             raise InputError(
-                f"--vocabulary-size {self.size}: between {FEWEST_SYMBOLS}, since every byte has a "
-                f"symbol, and {MOST_SYMBOLS}"
+                f"--vocabulary-size {self.size}: it must be between {FEWEST_SYMBOLS}, since every "
+                f"byte has a symbol, and {MOST_SYMBOLS}"
             )
         if not 0 < self.sample_bytes <= LARGEST_SAMPLE:
             raise InputError(
-                f"--tokenizer-sample {self.sample_bytes}: between 1 and {LARGEST_SAMPLE} bytes"
+                f"--tokenizer-sample {self.sample_bytes}: it must be between 1 and "
+                f"{LARGEST_SAMPLE} bytes"
             )
 
     @property
@@ -66,7 +66,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class TrainText:
-    """The train split as bytes, by its place: a process cannot be handed what is mapped."""
+    """The train split as bytes, by its path: a mapped split cannot be passed to a process."""
 
     folder: Path
     reviews: int
@@ -80,7 +80,7 @@ class TrainText:
 def make_tokenizer(
     config: VocabularyConfig, text: TrainText, seed: int, log_file: Path
 ) -> Tokenizer:
-    """Train or take the vocabulary; log_file is for what the trainer says."""
+    """Train or load the vocabulary; log_file is for the trainer's output."""
     if not config.is_trained:
         return borrowed_tokenizer(Path(config.tokenizer))
     reviews = sample_reviews(text.map(), config.sample_bytes, seed)
@@ -94,7 +94,7 @@ def make_tokenizer(
 
 
 def borrowed_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a corpus, a model or a run; InputError where there is none."""
+    """Return the tokenizer of a corpus, a model or a run; InputError if there is none."""
     for path in (folder / META_FILE, folder / MODEL_CONFIG, folder / "model" / MODEL_CONFIG):
         if path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
@@ -108,9 +108,10 @@ def borrowed_tokenizer(folder: Path) -> Tokenizer:
 
 
 def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
-    """Choose reviews from all over a split: int64, rising, of at most so many bytes together.
+    """Choose reviews from all over a split: int64, rising, at most `most_bytes` in total.
 
-    One from each of so many equal stretches as may fit; memory grows with the sample alone.
+    The split is cut into as many equal stretches as reviews are likely to fit, and one is drawn
+    from each. Memory grows with the sample only.
     """
     if len(split.tokens) <= most_bytes:
         return np.arange(split.reviews)
@@ -132,7 +133,7 @@ def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
 def _train_apart(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
-    """Train in a process of its own: it can be stopped at any time, and says how far it is."""
+    """Train in a process of its own, which can be stopped at any time and shows its progress."""
     receiver, sender = CONTEXT.Pipe(duplex=False)
     arguments = (config, text, reviews, log_file, sender)
     process = CONTEXT.Process(target=_train, args=arguments, daemon=True)
@@ -146,7 +147,7 @@ def _train_apart(
     except EOFError as error:
         raise ChildProcessError(
             "the process that trained the vocabulary was killed, perhaps for its memory; run the "
-            "same command with a smaller --tokenizer-sample: it goes on"
+            "same command with a smaller --tokenizer-sample: it continues"
         ) from error
     finally:
         process.terminate()
@@ -175,6 +176,6 @@ def _train(
 
 
 def _last_line(log_file: Path) -> str:
-    """Return what the trainer said last, without its place in the source."""
+    """Return the trainer's last line of output, without its place in the source code."""
     lines = log_file.read_bytes().splitlines() if log_file.is_file() else []
     return lines[-1].decode("utf-8", "replace").rpartition("] ")[2][:70] if lines else ""

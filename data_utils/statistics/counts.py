@@ -1,8 +1,8 @@
-"""What a corpus is made of: counts, lengths, bytes, stars, duplicates.
+"""Statistics of a corpus: counts, lengths, bytes, stars, duplicates.
 
-Everything but the digests takes the same memory for any size of corpus: blocks of BLOCK_BYTES, or
-the longest review. A digest takes 8 bytes a review, about 10 megabytes per million reviews while
-duplicates are counted.
+Everything except the digests takes the same memory for any size of corpus: blocks of BLOCK_BYTES,
+or the longest review. A digest takes 8 bytes per review, about 10 megabytes per million reviews
+while duplicates are counted.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Duplicates:
         self._part_start = 0
 
     def add(self, block: Split) -> None:
-        """Take the reviews of a block in."""
+        """Add the reviews of a block."""
         content = block.tokens.tobytes()
         self._digests.frombytes(
             b"".join(
@@ -54,13 +54,13 @@ class Duplicates:
         )
 
     def end_part(self) -> int:
-        """Return the duplicates within what was added since the last call."""
+        """Return the duplicates within the reviews added since the last call."""
         count = self._count(self._part_start)
         self._part_start = len(self._digests)
         return count
 
     def count(self) -> int:
-        """Return the duplicates within everything, also from part to part."""
+        """Return the duplicates within all reviews, also across parts."""
         return self._count(0)
 
     def _count(self, start: int) -> int:
@@ -70,7 +70,7 @@ class Duplicates:
 
 
 class Tally:
-    """Counts over the reviews of one part; parts can be added up."""
+    """Counts over the reviews of one part; the counts of parts can be added."""
 
     def __init__(self) -> None:
         self.bytes = np.zeros(256, dtype=np.int64)
@@ -107,12 +107,12 @@ class Tally:
     def quantile(self, share: float) -> int:
         """Return the shortest length that `share` of the reviews do not exceed, in bytes.
 
-        Beyond EXACT_LENGTHS, where lengths are not told apart, it is EXACT_LENGTHS.
+        Lengths beyond EXACT_LENGTHS are counted together; the quantile is then EXACT_LENGTHS.
         """
         return int(np.searchsorted(np.cumsum(self.lengths), share * self.lengths.sum()))
 
     def describe(self, duplicates: int) -> dict[str, Any]:
-        """Return everything as JSON can say it; lengths in bytes."""
+        """Return everything in the form of JSON; lengths in bytes."""
         reviews, size = int(self.lengths.sum()), int(self.bytes.sum())
         outside = int(self.bytes[128:].sum())
         used = np.flatnonzero(self.histogram)
@@ -137,9 +137,9 @@ class Tally:
 
 
 def describe_corpus(folder: Path) -> dict[str, Any]:
-    """Describe the splits of a prepared corpus; lengths count the frame of its text profile.
+    """Describe the splits of a prepared corpus; lengths include the frame of its text profile.
 
-    Raises InputError where a part is missing or damaged.
+    Raises InputError if a part is missing or damaged.
     """
     corpus = open_corpus(folder)
     tallies, duplicates, within = {}, Duplicates(), {}
@@ -153,7 +153,7 @@ def describe_corpus(folder: Path) -> dict[str, Any]:
 
 
 def _read_split(folder: Path, name: str, split: Split) -> Iterator[Split]:
-    """Yield a split in blocks; read, because the pages of a map would count as memory in use."""
+    """Yield a split in blocks, read from the files: mapped pages would count as memory in use."""
     position = 0
     with tqdm(desc=name, total=split.reviews, unit=" reviews", disable=None) as progress:
         while position < split.reviews:
@@ -174,7 +174,7 @@ def _read_split(folder: Path, name: str, split: Split) -> Iterator[Split]:
 
 
 def _as_text(block: Split) -> Split:
-    """Return a block of symbols as the bytes that they stand for."""
+    """Return a block of symbols as the bytes that they represent."""
     if block.tokenizer.kind == BYTES.kind:
         return block
     ends = np.zeros(len(block.tokens) + 1, np.int64)
@@ -231,7 +231,7 @@ def _blocks(
 
 
 def _stars(value: object) -> str:
-    """Name a rating: whole and half stars up to 10 by their number, whatever else is `other`."""
+    """Name a rating: whole and half stars up to 10 by their number, everything else `other`."""
     if value is None or value == "":
         return NO_STARS
     try:

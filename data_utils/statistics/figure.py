@@ -1,4 +1,4 @@
-"""The statistics of a corpus as a picture."""
+"""The statistics of a corpus as a figure."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ COLORS = {"ASCII": "#2166ac", "outside ASCII": "#b2182b"}
 
 
 def draw_statistics(statistics: dict[str, Any], path: Path) -> None:
-    """Draw lengths, bytes and, where there are any, stars."""
+    """Draw lengths, bytes and, if there are any, stars."""
     stars = statistics["all"]["stars"]
     columns = 3 if stars else 2
     figure, axes = plt.subplots(1, columns, figsize=(4.6 * columns, 3.8), layout="constrained")
@@ -38,7 +38,7 @@ def _draw_lengths(axes: plt.Axes, parts: dict[str, Any]) -> None:
     for name, part in parts.items():
         edges = part["length_histogram"]["lower_edges"]
         counts = np.array(part["length_histogram"]["reviews"][1:], dtype=float)
-        if counts.sum():  # a logarithm has no place for the empty ones
+        if counts.sum():  # empty reviews have no place on a logarithmic axis
             upper = [*edges[1:], edges[-1] * 2**0.5]
             axes.stairs(counts / part["reviews"], upper, label=literal(name), alpha=0.8)
     axes.set(xscale="log", xlabel="bytes in a review", ylabel="share of reviews", title="Length")

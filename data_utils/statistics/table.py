@@ -19,7 +19,7 @@ BAR_WIDTH = 40  # characters
 
 
 def statistics_table(statistics: dict[str, Any]) -> str:
-    """Return the counts of every part, then stars and lengths of all together."""
+    """Return the counts of every part, then stars and lengths of all parts together."""
     parts = dict(statistics["parts"])
     if len(parts) > 1:
         parts["all"] = statistics["all"]

@@ -162,7 +162,7 @@ def test_a_killed_trainer_is_told_and_the_text_stays(tmp_path, source, monkeypat
         os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(vocabulary.CONTEXT.Process, "start", start)
-    with pytest.raises(ChildProcessError, match="a smaller --tokenizer-sample: it goes on"):
+    with pytest.raises(ChildProcessError, match="a smaller --tokenizer-sample: it continues"):
         prepare_corpus([source], tmp_path / "out")
     assert len(processes) == 1
     assert (tmp_path / "out.partial" / "text" / "text.json").is_file()
