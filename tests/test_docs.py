@@ -1,5 +1,6 @@
 """The pages of docs/: what they link to exists, and the ways through the code are those taken."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from tests.runs import ROOT
+from tests.checkouts import make_checkout
+from tests.runs import ROOT, run_shell
 from tests.training.test_trainer import CPU, make_trainer
 from training.feeding import as_batch
 
@@ -62,6 +64,20 @@ def test_a_text_takes_the_described_way():
     way = described("classifying")
     assert len(way) == 9
     assert [name for name in files if name in way] == way
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
+def test_every_cell_of_a_notebook_runs(name, tmp_path):
+    cells = json.loads((ROOT / f"docs/notebooks/{name}.ipynb").read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert "".join(cells[0]["source"]).startswith("# ")
+    assert not any(cell.get("outputs") for cell in cells)
+    code = code.replace("mlstm_sentiment", "model").replace("STEPS = 800", "STEPS = 5")
+    code = code.replace('("--draws", 2, ', '("--labels", 10, "--draws", 1, ')
+    (make_checkout(tmp_path) / "cells.py").write_text(code)
+    process = run_shell("python cells.py", cwd=tmp_path, timeout=800)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.slow
