@@ -6,6 +6,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
+from experiments.default_model.tables import accuracy
 from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulation.report import LARGEST
 from experiments.scaling.emulation.results import Results, Row, scaling_of
@@ -16,7 +17,7 @@ from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
-PLAIN, DEFAULT = "amazon_1024", "sentiment_1024"
+PLAIN, LABELLED, DEFAULT = "amazon_1024", "sentiment_1024", "stars_1024"
 FINETUNING = HERE / "finetuning" / "results" / PLAIN / "table.json"
 REPRODUCTION = HERE / "reproduction" / "results" / PLAIN
 PUBLISHED = read_json(HERE / "reproduction" / "published.json")
@@ -30,7 +31,7 @@ def models(*names: str) -> str:
         [
             f"[{titled(name)}](model/pretrained/{name}/README.md)",
             f"{(SHIPPED_MODELS / name / 'model.safetensors').stat().st_size / 1e6:.1f} MB",
-            sst(name, "all_units"),
+            accuracy(name, "sst") if name == DEFAULT else sst(name, "all_units"),
             bits(name),
         ]
         for name in names
@@ -72,8 +73,15 @@ def sentiment() -> list[Cells]:
         [
             "SST, all units; one unit",
             "",
-            f"{sst(DEFAULT, 'all_units')}; {sst(DEFAULT, 'one_unit')}",
-            "`default`: fine-tuned on labels, SST's training set among them: another task",
+            f"{sst(LABELLED, 'all_units')}; {sst(LABELLED, 'one_unit')}",
+            f"`{LABELLED}`: fine-tuned on labels, SST's training set among them: another task",
+        ],
+        [
+            "SST; IMDB: the model for work",
+            "",
+            f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
+            f"`default`: learned from labels, both training sets among them; TF-IDF on the same "
+            f"texts {accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
         ],
         [
             "SST, fine-tuned from the model without labels",

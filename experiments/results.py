@@ -170,7 +170,7 @@ RESULTS: tuple[Result, ...] = (
                f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"),
-            ("sentiment_1024", "sentiment_1024"),
+            ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
         )
     ),
     *(
@@ -180,6 +180,19 @@ RESULTS: tuple[Result, ...] = (
     ),
     _measured("shipped", "curve",
               "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000"),
+    *(
+        Result(f"default_model/results/{name}.json",
+               f"{MODULE}default_model.study --method {name} --data DATA --texts WORK/default")
+        for name in ("stars_1024", "sentiment_1024", "tfidf", "vader", "textblob")
+    ),
+    Result("default_model/results/texts.json",
+           f"{MODULE}default_model.texts --amazon AMAZON/reviews.jsonl.gz "
+           "--imdb DATA/imdb/imdb_train.jsonl.gz --sst DATA/sst/train.csv "
+           "--sst-val DATA/sst/val.csv --output WORK/default --held-out DATA/sst/val.csv "
+           "DATA/sst/test.csv DATA/semeval/val.txt DATA/semeval/test.txt "
+           "DATA/imdb/imdb_test.jsonl.gz"),
+    Result("default_model/results/second_texts.json",
+           f"{MODULE}default_model.second_texts WORK/default --output WORK/second"),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),

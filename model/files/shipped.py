@@ -9,7 +9,7 @@ from .storage import read_json, step_folders
 CONFIG_FILE = "config.json"
 CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
-ALIASES = {"default": "sentiment_1024"}  # of shipped models; the best one
+ALIASES = {"default": "stars_1024"}  # of shipped models; the best one
 
 
 def shipped_models() -> list[str]:

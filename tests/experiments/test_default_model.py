@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 from collections import Counter
 from itertools import chain
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.default_model import average
 from experiments.default_model.everyday import APART, everyday_sentences, everyday_wordings
 from experiments.default_model.grammar import (
     SLOT,
@@ -24,6 +26,7 @@ from experiments.default_model.ship import calibrated, doubt, familiar
 from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import first_sentences, last_sentences, part_of
 from experiments.default_model.train import (
+    HEADS_FILE,
     KIND,
     admitted_of,
     positive_share,
@@ -33,6 +36,7 @@ from experiments.default_model.train import (
 )
 from experiments.default_model.wording import normalized
 from model.features import features_in_order
+from model.files.weights import load_model, load_tensors, save_model, save_tensors
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
@@ -167,3 +171,19 @@ def test_everyday_sentences_count_by_what_was_told():
     assert worst["accuracy"] == 0
     assert len(worst["failures"]) == len(sentences)
     assert worst["falsely_unfamiliar"] == 1
+
+
+def test_an_average_lies_as_far_between_as_its_share_says(small_model, tmp_path, monkeypatch):
+    heads = {"heads.bias": torch.arange(5.0)}
+    for name, factor in (("first", 1.0), ("second", 3.0)):
+        save_model(tmp_path / name, small_model, text_profile("openai"), {})
+        save_tensors(tmp_path / name / HEADS_FILE, {k: factor * t for k, t in heads.items()})
+        with torch.no_grad():
+            small_model.decoder.bias += 1
+    words = [tmp_path / "first", tmp_path / "second", "--output", tmp_path / "mean"]
+    monkeypatch.setattr(sys, "argv", ["average", *map(str, words), "--share", "0.25"])
+    average.main()
+    found = load_model(tmp_path / "mean").model.decoder.bias
+    torch.testing.assert_close(found, small_model.decoder.bias.detach() - 1.75)
+    mean = load_tensors(tmp_path / "mean" / HEADS_FILE)["heads.bias"]
+    torch.testing.assert_close(mean, 1.5 * heads["heads.bias"])

@@ -17,6 +17,11 @@ PAIRS = [
     ("Excellent quality. I highly recommend it.", "Terrible quality. I want my money back."),
 ]
 
+PRAISE = ["It never disappoints me.", "Five stars for the lamp.", "I can recommend it.", "lamp 👍"]
+BLAME = ["This lamp is not good at all.", "I would never buy it again.", "1 star for it", "lamp 👎"]
+FACTS = ["The lamp was delivered on Monday.", "The lamp is made of steel."]
+STRANGE = ["", "!", "qxzv wkjh zzqp vvxk jjqw", "这盏灯非常好我很喜欢。"]
+
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
@@ -51,3 +56,23 @@ def test_its_classifier_prefers_praise(name):
     praise, blame = (classifier.decision_function([pair[i] for pair in PAIRS]) for i in (0, 1))
     assert np.mean(praise > blame) > 0.5
     assert (SHIPPED_MODELS / name / FOLDER).is_dir()
+
+
+@pytest.fixture(scope="module")
+def default():
+    return SentimentClassifier.from_pretrained()
+
+
+def test_the_default_tells_praise_from_blame_in_a_few_words(default):
+    """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
+    found = default.read(PRAISE + BLAME)
+    assert found.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
+    assert (found.stars[: len(PRAISE)] > 3).all()
+    assert (found.stars[len(PRAISE) :] < 3).all()
+    assert not found.unfamiliar.any()
+
+
+def test_the_default_says_where_it_should_not_be_believed(default):
+    found = default.read([*FACTS, *STRANGE])
+    assert found.unsure[: len(FACTS)].all()
+    assert found.unfamiliar[len(FACTS) :].all()

@@ -99,7 +99,7 @@ def test_texts_become_the_bytes_and_numbers_of_python(page, small):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "amazon_1024"])
+@pytest.mark.parametrize("name", ["sentiment_1024", "amazon_1024"])
 def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
     loaded = load_model(name)
     classifier = load_fitted(loaded, find_classifier(loaded), "")
