@@ -54,12 +54,12 @@ ANEW = (
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
-    """When the run is saved, and how many of the savings are kept."""
+    """When the run is saved, and how many checkpoints are kept."""
 
     every_steps: int = 400
-    """Steps between checkpoints; there is one at the end and one on SIGINT or SIGTERM as well."""
+    """Steps between checkpoints; the end of the run, SIGINT and SIGTERM also save one."""
     keep: int = 2
-    """Newest checkpoints to keep; the best model by the valid split is kept apart, in model/."""
+    """Newest checkpoints to keep. The best model on the valid split is kept apart, in model/."""
 
     def __post_init__(self) -> None:
         for name in ("every_steps", "keep"):

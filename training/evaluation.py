@@ -20,16 +20,16 @@ class EvaluateConfig:
     """When and how the valid split is scored during training."""
 
     every_steps: int = 200
-    """Steps between evaluations; there is one at the end as well."""
+    """Steps between evaluations; the run also ends with one."""
     lanes: int = 64
     """Strips of the split that are read side by side, each from the zero state."""
     probe_train: Path | None = None
-    """Labelled texts of two classes. At every evaluation a regression is fitted on the model's
-    features of them, and the unit that tells most is found."""
+    """Labelled texts of two classes. Every evaluation fits a regression on the model's features of
+    these texts, and finds the unit that predicts the classes best."""
     probe_val: Path | None = None
-    """Labelled texts on which both are scored."""
+    """Labelled texts on which to score the regression and the unit."""
     probe_texts: int = 1000
-    """Texts of each file that the probe reads, at most."""
+    """Most texts of each file that the probe reads."""
 
     def __post_init__(self) -> None:
         for name in ("every_steps", "lanes", "probe_texts"):

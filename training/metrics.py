@@ -27,9 +27,9 @@ class LogConfig:
     """How often a row of metrics is written."""
 
     every_steps: int = 20
-    """Steps between rows; evaluations and the end write one as well."""
+    """Steps between rows; evaluations and the end of the run write one as well."""
     tracker: str | None = None
-    """A package with the interface of wandb, such as trackio or wandb, that gets the rows too."""
+    """A package with wandb's interface, such as trackio or wandb, to which rows are sent too."""
 
     def __post_init__(self) -> None:
         if self.every_steps < 1:

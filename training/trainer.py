@@ -48,30 +48,30 @@ def draw_dropout_mask(
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How long, and in which precision."""
+    """How long the model is trained, and in which precision."""
 
     steps: int | None = None
-    """Windows to train on (1,000 unless epochs is given)."""
+    """Windows to train on. Default: 1,000, unless epochs is given."""
     epochs: float | None = None
-    """Instead of steps: passes over the train split."""
+    """Passes over the train split, instead of steps."""
     precision: Precision = "auto"
-    """auto is bf16 where the hardware has matrix units for it, else fp32."""
+    """auto takes bf16 if the hardware has matrix units for it, else fp32."""
     loss_scale: float = FIRST_SCALE
-    """What fp16's loss is multiplied by at the start; it then halves where a gradient overflows and
-    doubles after 1,000 clean steps. Puri et al. began at 2^32. Other precisions scale nothing."""
+    """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
+    clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""
     device: Device = "auto"
-    """auto takes a GPU where there is one."""
+    """auto takes a GPU if there is one."""
     timeout_seconds: float = 300.0
-    """Longest that a rank waits for its peers: one lost without a word ends the step then. More
-    than the main rank ever needs to save a checkpoint."""
+    """Longest time that a rank waits for its peers before it takes them for lost. It must be longer
+    than the main rank needs to save a checkpoint."""
     start_from: str | None = None
     """A model (directory, run or shipped name) whose weights the run begins from."""
     ema_decay: float = 0.0
-    """Above 0, an exponential moving average of the weights is kept beside them, in fp32: what
-    stays of it at each step. It changes nothing of the training; evaluations score it as well."""
+    """Decay of an exponential moving average of the weights, kept beside them in fp32; 0: none.
+    The average does not change the training; evaluations score it as well."""
     dropout: float = 0.0
-    """Part of the last layer's units that the decoder does not see, drawn anew for each window and
-    lane; the recurrence itself always sees all."""
+    """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
+    and lane; the recurrence itself always sees all."""
 
     def __post_init__(self) -> None:
         check_finite(self, "train.")

@@ -24,15 +24,15 @@ class OptimConfig:
 
     name: Literal["adam", "adamw", "sgd", "muon", "lamb"] = "adam"
     """The papers use Adam. muon is Muon on the layers' matrices and AdamW on everything else; lamb
-    is LAMB (You et al. 2020), whose lr is a part of each tensor's norm."""
+    is LAMB (You et al. 2020), whose lr is relative to each tensor's norm."""
     fused: Literal["auto", "torch", "apex"] = "auto"
-    """Whose kernels update: torch's, also by auto, or FusedAdam and FusedLAMB of NVIDIA's apex, on
-    a GPU, where that is installed."""
+    """Kernels of the update: torch's (auto, torch), or FusedAdam and FusedLAMB of NVIDIA's apex, on
+    a GPU, if it is installed."""
     lr: float | None = None
-    """Peak learning rate; absent, the papers' rule: 5e-4 x lanes/128, at most 3e-3. Where
-    lanes have ended, a step takes the part of it that still reads."""
+    """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
+    have ended, the rate of a step is scaled by the fraction that still reads."""
     decay: Literal["linear", "cosine", "constant"] = "linear"
-    """How the rate falls, to zero at the end of the run unless decay_steps says otherwise."""
+    """How the rate falls to zero: at the end of the run, unless decay_steps is given."""
     decay_steps: int | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
     warmup: float = 0.0
@@ -40,20 +40,20 @@ class OptimConfig:
     hold: float = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     cooldown_steps: int | None = None
-    """Steps in which the rate falls in a straight line from where the schedule has it to zero; the
-    run ends there. On a resume: from here on. Absent, only the schedule."""
+    """Steps over which the rate falls in a straight line to zero, where the run ends. A resume that
+    asks for it begins it at once. Default: no cooldown, only the schedule."""
     cooldown_from: int | None = None
-    """The step after which the cooldown begins; absent, it takes the last steps of the run. Where a
-    resume asks for a cooldown, it begins there."""
+    """Step after which the cooldown begins. Default: it takes the last steps of a new run, or
+    begins where the run resumes."""
     clip_norm: float | None = None
-    """Largest norm of the gradient, after unscaling; absent, no clipping."""
+    """Largest norm of the gradient, after unscaling. Default: no clipping."""
     beta1: float = 0.9
     beta2: float = 0.999
     """Adam's and LAMB's decay rates; sgd takes beta1 as its momentum."""
     momentum: float = 0.95
-    """Muon's, on the matrices."""
+    """Momentum of Muon, on the matrices."""
     rest_factor: float = 1.0
-    """AdamW's rate on what Muon does not take, as a multiple of lr."""
+    """AdamW's rate on everything else under muon, as a multiple of lr."""
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:

@@ -35,24 +35,27 @@ class ParallelConfig:
     """How several ranks work together."""
 
     compression: Compression = "none"
-    """What gradients travel as: fp32, fp16 (Puri et al. 2018), bf16, or PowerSGD's two factors."""
+    """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018), bf16, or PowerSGD's two
+    factors."""
     bucket_cap_mb: float = 25.0
-    """Size at which a bucket of gradients leaves, while backward goes on."""
+    """Size at which a bucket of gradients is sent, while backward continues."""
     flat: bool = False
-    """All gradients in one piece after backward, as in 2018, instead of buckets during it."""
+    """Send all gradients in one piece after backward, as in 2018, instead of buckets during it."""
     windows_per_step: int = 1
     """Windows whose gradients are added up before they are exchanged and the weights updated."""
     lane_groups: int = 1
-    """Groups of a rank's lanes computed one after the other: the same gradient in less memory."""
+    """Compute a rank's lanes in so many groups, one after the other: the same gradient in less
+    memory."""
     shares: Literal["even", "measured"] | tuple[float, ...] = "even"
-    """Lanes of each rank: even, in proportion to speed measured at checkpoints, or to numbers."""
+    """How lanes are divided among ranks: evenly, in proportion to the speed measured at
+    checkpoints, or in proportion to these numbers."""
     combine: Literal["mean", "adasum"] = "mean"
-    """What becomes of the ranks' gradients: their mean, or Adasum (Maleki et al. 2020): of the
-    gradients with plain SGD, else of the steps that each group's optimiser takes from its own. The
-    papers' rule for the rate then goes by the lanes of one group."""
+    """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020).
+    With plain SGD, Adasum combines gradients, otherwise the steps of each group's optimiser. The
+    papers' rule for the rate then counts the lanes of one group."""
     adasum_group: int = 1
-    """Neighbouring ranks whose mean is taken before Adasum, such as those of a node; a power of two
-    of such groups."""
+    """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
+    groups must be a power of two."""
     powersgd_rank: int = 4
     powersgd_start: int = 1000
     """Exchanges before PowerSGD compresses, at least 2."""
