@@ -134,7 +134,7 @@ def print_tables(results: dict[str, Any]) -> None:
 
 
 def interval_of(scores: dict[str, Any], metric: str) -> str:
-    """Return the 95 % interval of a metric of the last set, where there is one."""
+    """Return the 95 % interval of a metric of the last set, if there is one."""
     interval = scores.get(f"{metric}_interval")
     return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"
 

@@ -24,14 +24,14 @@ class MeasureOptions:
     window: int = 256
     """T, bytes per lane."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Dtype of the products. `implementation`, among the numbers, says what ours runs on with it:
-    "compiled for matrix units" in bf16 on a CPU that has them (AMX)."""
+    """Dtype of the products. The result's `implementation` names our code for it: "compiled for
+    matrix units" for bf16 on a CPU that has them (AMX)."""
     rounds: int = 5
-    """Counted rounds, in each of which everything runs once."""
+    """Rounds that count; in each, everything runs once."""
     threads: int | None = None
-    """CPU threads; absent, torch's default."""
+    """CPU threads. Default: torch's."""
     device: Device = "auto"
-    """auto takes a GPU where there is one."""
+    """auto takes a GPU if there is one."""
     output: Path | None = None
     """JSON file for the result."""
 

@@ -11,7 +11,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted values, and what is left."""
+    """Fitted values, and the residuals."""
 
     values: dict[str, float]
     errors: np.ndarray  # [observations]: predicted / observed - 1
@@ -30,8 +30,8 @@ class Fit:
     def deviations(self, reading: np.ndarray | None = None) -> dict[str, float]:
         """Return each value's standard deviation, in its own unit.
 
-        reading: the standard deviation of each observation, relative; absent, what the errors
-        themselves say, for as many degrees of freedom as there are.
+        reading: the relative standard deviation of each observation; None estimates it from the
+        residuals and their degrees of freedom.
         """
         if reading is None:
             freedom = max(len(self.errors) - len(self.values), 1)

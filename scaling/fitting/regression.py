@@ -142,7 +142,7 @@ def run_of_row(row: Any, place: str) -> MeasuredRun:
 
 
 def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
-    """Take the median over the rows of metrics, but for the first, in which much is made ready."""
+    """Return the median over the rows of metrics without the first, which includes preparations."""
     config = load_config(path / "config.toml")
     rows = read_rows(path / "metrics.jsonl")[1:]
     if not rows or config.data.lanes is None:
