@@ -55,7 +55,7 @@ class TrainConfig:
     epochs: float | None = None
     """Passes over the train split, instead of steps."""
     precision: Precision = "auto"
-    """auto takes bf16 if the hardware has matrix units for it, else fp32."""
+    """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
     loss_scale: float = FIRST_SCALE
     """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
     clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""

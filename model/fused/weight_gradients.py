@@ -50,13 +50,14 @@ def _summed_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def has_fast_bf16(device: torch.device) -> bool:
-    """Return whether the device has matrix units for bf16: Ampere and later, or Intel's AMX.
+    """Return whether the device multiplies bf16 faster than fp32.
 
-    AVX-512 alone has bf16 instructions too, but products in fp32 are faster there.
+    So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
+    Zen 5 a training step in bf16 takes half the time (experiments/recurrence).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units()
+    return has_matrix_units() or has_instructions("avx512_bf16")
 
 
 def has_matrix_units() -> bool:

@@ -13,11 +13,14 @@ from training.trainer import Trainer
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize(("matrix_units", "expected"), [(True, "bf16"), (False, "fp32")])
-def test_auto_is_bf16_where_the_processor_has_matrix_units(monkeypatch, matrix_units, expected):
-    monkeypatch.setattr(
-        torch.cpu, "get_capabilities", lambda: {"amx_bf16": matrix_units}, raising=False
-    )
+@pytest.mark.parametrize(
+    ("instructions", "expected"),
+    [({"amx_bf16"}, "bf16"), ({"avx512_bf16"}, "bf16"), ({"avx512_f"}, "fp32")],
+)
+def test_auto_is_bf16_where_the_processor_multiplies_it_fast(monkeypatch, instructions, expected):
+    capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
+    capabilities |= dict.fromkeys(instructions, True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert resolve_precision("auto", CPU) == expected
 
 
