@@ -125,7 +125,7 @@ class Trainer:
         self.exchange = Exchange(
             Objective(self.model), parallel, world, stateful_optimizer=optim.stateful
         )
-        self.optimizers = make_optimizers(model, optim)
+        self.optimizers = make_optimizers(model, optim, model.dtype)
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = Progress()

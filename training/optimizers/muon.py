@@ -1,9 +1,10 @@
 """Muon: momentum whose every step is orthogonal, for matrices."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.fused.weight_gradients import has_fast_bf16
 
@@ -18,10 +19,19 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 class Muon(torch.optim.Muon):
     """torch's Muon with the rate matched to Adam's and a cheaper way to orthogonality.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. So do we where the processor
-    multiplies bf16 fast. Elsewhere, for the gates' [4H, H], the iterations multiply [H, H] alone,
-    in fp32: a third of the time on a CPU.
+    torch multiplies the whole matrix in every iteration, in bfloat16. So do we in a training whose
+    products are in bf16, where the processor multiplies that fast. Elsewhere, for the gates'
+    [4H, H], the iterations multiply [H, H] alone, in fp32: a third of the time on a CPU, and an
+    update that does not depend on the order of a gradient's sums.
     """
+
+    def __init__(
+        self, matrices: list[nn.Parameter], *, compute_dtype: torch.dtype, **settings: Any
+    ):
+        """Take matrices and torch's settings; compute_dtype: of the training's products."""
+        super().__init__(matrices, **settings)
+        fast = compute_dtype == torch.bfloat16 and has_fast_bf16(matrices[0].device)
+        self.dtype = torch.bfloat16 if fast else torch.float32
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -39,8 +49,7 @@ class Muon(torch.optim.Muon):
         direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
         rate = group["lr"] * RMS_OF_ADAM * max(matrix.shape) ** 0.5
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        dtype = torch.bfloat16 if has_fast_bf16(matrix.device) else torch.float32
-        matrix.sub_(orthogonalized(direction, dtype), alpha=rate)
+        matrix.sub_(orthogonalized(direction, self.dtype), alpha=rate)
 
 
 def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -126,15 +126,26 @@ class OptimConfig:
         return peak
 
 
-def make_optimizers(model: nn.Module, config: OptimConfig) -> list[torch.optim.Optimizer]:
-    """Build what updates the model; every learning rate is set anew before every step."""
+def make_optimizers(
+    model: nn.Module, config: OptimConfig, compute_dtype: torch.dtype = torch.float32
+) -> list[torch.optim.Optimizer]:
+    """Build what updates the model; every learning rate is set anew before every step.
+
+    compute_dtype: of the training's products.
+    """
     if config.name != "muon":
         return [_make_optimizer(list(model.parameters()), config)]
     # The embedding and the decoder are tables of symbols, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
     others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]
-    muon = Muon(matrices, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay)
+    muon = Muon(
+        matrices,
+        compute_dtype=compute_dtype,
+        lr=0.0,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
     rest = _make_optimizer(others, replace(config, name="adamw"))
     rest.param_groups[0]["factor"] = config.rest_factor
     return [muon, rest]
