@@ -35,6 +35,14 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on the path
 # Runs after the page's own script; what it saw comes back in an attribute of <html>.
 PROBE = """
 const seen = {};
+// A window that the browser has not brought to the front yet moves the focus without telling of it.
+const focus = HTMLElement.prototype.focus;
+HTMLElement.prototype.focus = function () {
+  let told = false;
+  this.addEventListener("focusin", () => { told = true; }, {once: true});
+  focus.call(this);
+  if (!told) this.dispatchEvent(new FocusEvent("focusin", {bubbles: true}));
+};
 const options = [...document.querySelectorAll('[role="option"]')];
 const first = options[0];
 const out = document.getElementById("readout");
