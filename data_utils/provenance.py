@@ -1,6 +1,7 @@
 """Where a result comes from: revision, versions, hardware."""
 
 import platform
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 from model.fused.cores import usable_cores
 
+BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "experiments/*/results/*"
 PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
@@ -74,10 +76,25 @@ def describe_hardware() -> dict[str, Any]:
     """Return processor, cores and accelerators."""
     import torch
 
+    from model.fused.weight_gradients import has_instructions
+
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "machine": platform.machine(),
         "cores": usable_cores(),
+        "processor": _processor(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "bf16_instructions": [name for name in BF16_INSTRUCTIONS if has_instructions(name)],
         "gpus": gpus,
     }
+
+
+def _processor() -> str:
+    """Return the processor's name, as Linux has it; elsewhere what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    facts = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in lines if ":" in line)
+    family = [f"{key} {facts[key]}" for key in ("cpu family", "model") if key in facts]
+    return " ".join([facts.get("model name", platform.processor()), *family])

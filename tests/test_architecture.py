@@ -16,7 +16,10 @@ PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        *(f"model.{name}" for name in ("errors", "files.storage", "fused.cores")),
+        *(
+            f"model.{name}"
+            for name in ("errors", "files.storage", "fused.cores", "fused.weight_gradients")
+        ),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
     },

@@ -10,6 +10,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BENCHMARK = HERE.parent.parent / "scripts" / "benchmark.py"
+# With and without 16-bit products: on a processor that multiplies bf16 fast, if there is one.
+PROFILED = [(dtype, H) for H in (512, 1024) for dtype in ("fp32", "bf16")]
 LOOPS = ("--skip", "loop_2018", "reference")  # minutes at large sizes, and off the question
 
 
@@ -23,6 +25,9 @@ def measurements() -> dict[str, tuple[object, ...]]:
             all_of[f"training_{dtype}_{H}"] = ("recurrence", *size, *peers)
             all_of[f"inference_{dtype}_{H}"] = ("recurrence", *size, "--inference", *LOOPS)
         all_of[f"step_{dtype}_1024"] = ("step", "--hidden-size", 1024, "--dtype", dtype)
+    for dtype, H in PROFILED:
+        size = ("--hidden-size", H, "--window", 128, "--dtype", dtype, "--rounds", 3)
+        all_of[f"parts_{dtype}_{H}"] = ("step", *size, "--optimizer", "muon", "--parts")
     all_of["step_fp32_512"] = ("step", "--hidden-size", 512)
     # One variable at a time around 512 units, 128 lanes, 256 bytes.
     points = {(H, 128, 256 if H < 2048 else 64) for H in (128, 256, 2048)}

@@ -6,6 +6,7 @@ from typing import Any
 from experiments.tables import markdown, origins
 
 from .plot import LINES, measured, of_the_floor, points
+from .run import PROFILED
 
 SIZES = [(dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)]
 RATIOS = {
@@ -85,6 +86,19 @@ def steps() -> str:
     ]
     head = ["a whole training step", "characters/s", "to its recurrence"]
     return f"{markdown(head, rows)}\n\n{made_at(found)}"
+
+
+def parts() -> str:
+    """Return where the time of a step goes, in fp32 and in bf16."""
+    found = {f"parts_{dtype}_{H}": measured(f"parts_{dtype}_{H}") for dtype, H in PROFILED}
+    head = ["milliseconds of a step, Muon", *(f"{dtype}, {H:,}" for dtype, H in PROFILED)]
+    spans = [result["parts"]["milliseconds"] for result in found.values()]
+    rows = [[name, *(f"{span[name]:,.1f}" for span in spans)] for name in spans[0]]
+    speeds = [f"{result['chars_per_second']['step']:,.0f}" for result in found.values()]
+    rows.append(["characters/s, not profiled", *speeds])
+    hardware = found["parts_bf16_512"]["origin"]["hardware"]
+    words = f"{hardware['processor']}, {', '.join(hardware['bf16_instructions'])}"
+    return f"{markdown(head, rows)}\n\nOn {hardware['cores']} cores of {words}. {made_at(found)}"
 
 
 def sweep() -> str:

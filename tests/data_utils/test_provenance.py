@@ -26,6 +26,8 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch):
     assert describe_origin()["command"] == "main.py --data=x=y.csv --split=98,1,1 a=c"
     assert origin["versions"]["torch"]
     assert origin["hardware"]["cores"] >= 1
+    assert origin["hardware"]["processor"]
+    assert set(origin["hardware"]["bf16_instructions"]) <= {"amx_bf16", "avx512_bf16"}
     assert origin["git_revision"]
 
 
