@@ -28,6 +28,7 @@ def measurements() -> dict[str, tuple[object, ...]]:
     for dtype, H in PROFILED:
         size = ("--hidden-size", H, "--window", 128, "--dtype", dtype, "--rounds", 3)
         all_of[f"parts_{dtype}_{H}"] = ("step", *size, "--optimizer", "muon", "--parts")
+    all_of["busy"] = ("busy", "--rounds", 3)
     all_of["step_fp32_512"] = ("step", "--hidden-size", 512)
     # One variable at a time around 512 units, 128 lanes, 256 bytes.
     points = {(H, 128, 256 if H < 2048 else 64) for H in (128, 256, 2048)}

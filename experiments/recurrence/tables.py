@@ -101,6 +101,24 @@ def parts() -> str:
     return f"{markdown(head, rows)}\n\nOn {hardware['cores']} cores of {words}. {made_at(found)}"
 
 
+def busy() -> str:
+    """Return what is left of the fair share beside busy processes, with what we do and without."""
+    result = measured("busy")
+    speeds = result["chars_per_second"]
+    rows = [
+        [
+            work,
+            f"{speeds[f'{work} alone']:,.0f}",
+            f"{speeds[f'{work}_without alone']:,.0f}",
+            with_range(result, work),
+            with_range(result, f"{work}_without"),
+        ]
+        for work in ("train", "classify", "featurize")
+    ]
+    head = ["work", "alone, characters/s", "without, alone", "of the fair share", "without"]
+    return f"{markdown(head, rows)}\n\n{made_at({'busy': result})}"
+
+
 def sweep() -> str:
     """Return every contender as a fraction of the floor, by H, B and T."""
     rows = []
