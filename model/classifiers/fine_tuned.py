@@ -103,6 +103,19 @@ def save_fine_tuned(folder: Path, tuned: FineTuned) -> None:
     write_json(folder / CONFIG_FILE, description)
 
 
+def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> Heads:
+    """Read the weights of heads on so many features; InputError where they are damaged."""
+    with torch.device("meta"):
+        heads = Heads(config, features, classes)
+    check_shapes(path, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
+    tensors = load_tensors(path)
+    if not bool((tensors["scale"] > 0).all()):
+        raise InputError(f"{path}: scale, by which features are divided, is not above zero")
+    heads = heads.to_empty(device="cpu")
+    heads.load_state_dict(tensors)
+    return heads.eval()
+
+
 def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
     """Read heads for features of `hidden_size`; InputError where they are none or damaged."""
     path = folder / CONFIG_FILE
@@ -113,16 +126,8 @@ def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
         digest = str(description["model_digest"])
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: not a description of heads ({error})") from error
-    with torch.device("meta"):
-        heads = Heads(config, hidden_size, len(classes))
-    weights = folder / WEIGHTS_FILE
-    check_shapes(weights, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
-    tensors = load_tensors(weights)
-    if not bool((tensors["scale"] > 0).all()):
-        raise InputError(f"{weights}: scale, by which features are divided, is not above zero")
-    heads = heads.to_empty(device="cpu")
-    heads.load_state_dict(tensors)
-    return FineTuned(heads.eval(), classes, exclusive, thresholds, digest)
+    heads = load_heads(folder / WEIGHTS_FILE, config, hidden_size, len(classes))
+    return FineTuned(heads, classes, exclusive, thresholds, digest)
 
 
 def _read(

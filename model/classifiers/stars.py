@@ -15,7 +15,7 @@ import torch
 from ..errors import InputError, checked_number
 from ..features import FeatureKind
 from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import check_shapes, load_tensors, save_tensors
+from ..files.weights import save_tensors
 from .classifier import (
     CONFIG_FILE,
     THRESHOLD,
@@ -25,6 +25,7 @@ from .classifier import (
     checked_classes,
     checked_threshold,
 )
+from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
 
 FORMAT_VERSION = 5
@@ -156,16 +157,9 @@ def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
         config, settings = _read(description)
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: not a description of a head between stars ({error})") from error
-    with torch.device("meta"):
-        heads = Heads(config, hidden_size * len(FEATURES.poolings), STARS)
-    weights = folder / WEIGHTS_FILE
-    check_shapes(weights, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
-    tensors = load_tensors(weights)
-    if not bool((tensors["scale"] > 0).all()):
-        raise InputError(f"{weights}: scale, by which features are divided, is not above zero")
-    heads = heads.to_empty(device="cpu")
-    heads.load_state_dict(tensors)
-    return StarsClassifier(heads=heads.eval(), **settings)
+    features = hidden_size * len(FEATURES.poolings)
+    heads = load_heads(folder / WEIGHTS_FILE, config, features, STARS)
+    return StarsClassifier(heads=heads, **settings)
 
 
 def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:
