@@ -1,0 +1,148 @@
+"""Train the runs of a study, and ask each what it knows of sentiment.
+
+python -m experiments.studies sizes --corpus data/reviews --data DATA --work runs/sizes
+
+A study is a folder of experiments/ with a runs.toml: [base] holds the keys of every run's config,
+[runs.NAME] what one run changes, with its characters and seeds. Each run and seed leaves one file
+in the study's results/.
+"""
+
+import json
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from configs import command
+from data_utils.labelled import LabelledSet
+from data_utils.published_sets.registry import SETS
+from experiments.recipe.run import Recipe, measure
+from model.errors import InputError
+from model.features import FeatureKind
+from model.files.storage import write_json
+from model.files.weights import load_model
+from transfer.experiment import featurize_sets
+from transfer.features import FeatureCache
+from transfer.neuron.ranking import fit_cuts
+from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
+
+HERE = Path(__file__).resolve().parent
+POOLINGS = ("last", "mean")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Train the runs of a study; without names, all that have no result yet."""
+
+    study: Annotated[str, tyro.conf.Positional]
+    """A folder of experiments/ that holds a runs.toml."""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Runs, as NAME or NAME_seed_N."""
+    corpus: Path = Path("data/reviews")
+    """A prepared corpus."""
+    data: Path = Path("data")
+    """The folder of the published sets."""
+    work: Path = Path("runs")
+    """Where the runs are written."""
+    threads: int = 2
+    """Threads of a run."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    runs = {run.name: run for run in read_runs(options.study)}
+    chosen = [run for run in runs.values() if is_wanted(run, options)]
+    if not chosen and options.names:
+        raise InputError(f"no such run: {', '.join(options.names)}; known: {', '.join(runs)}")
+    sst = SETS["sst"].read(options.data).sets
+    for run in chosen:
+        result = train(run, sst, options)
+        write_json(result_file(options.study, run.name), result)
+        print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
+
+
+def is_wanted(run: Recipe, options: Options) -> bool:
+    """Whether the user named a run, or named none and it has no result."""
+    if options.names:
+        return run.name in options.names or run.name.rpartition("_seed_")[0] in options.names
+    return not result_file(options.study, run.name).exists()
+
+
+def result_file(study: str, name: str) -> Path:
+    """Return where a run's result is kept."""
+    return HERE / study / "results" / f"{name}.json"
+
+
+def read_runs(study: str) -> Iterator[Recipe]:
+    """Yield each run of a study with each of its seeds, in the order of its file."""
+    path = HERE / study / "runs.toml"
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such study")
+    found = tomllib.loads(path.read_text())
+    for name, given in found["runs"].items():
+        changes = dict(given)
+        characters, seeds = changes.pop("characters"), changes.pop("seeds", [0])
+        for seed in seeds:
+            keys = {**found["base"], **changes, "seed": seed}
+            yield Recipe(f"{name}_seed_{seed}", characters, keys)
+
+
+def train(run: Recipe, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
+    """Train a run and return its result, with what it knows of SST."""
+    folder = options.work / run.name
+    result = measure(run, options.corpus, folder, options.threads)
+    if not result["failure"]:
+        result |= what_is_known(folder, sst, options.threads)
+    return json.loads(json.dumps(result))
+
+
+def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[str, Any]:
+    """Return a model's size, and what its features tell of the sets, pooled in each way."""
+    torch.set_num_threads(threads)
+    loaded = load_model(folder, compute_dtype=torch.float32)
+    with tempfile.TemporaryDirectory() as cache:
+        kind = FeatureKind(pooling=POOLINGS)
+        pooled = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(cache), kind))
+    units = loaded.model.config.hidden_size
+    return {
+        "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
+        "sst": {
+            pooling: told([part.units(range(i * units, (i + 1) * units)) for part in pooled])
+            for i, pooling in enumerate(POOLINGS)
+        },
+    }
+
+
+def told(sets: list[Examples]) -> dict[str, Any]:
+    """Return what features tell of train, val and test: all of them, and one unit.
+
+    `one_unit` has the largest weight in the regression, as in the papers; `best_unit` is the best
+    by itself on train.
+    """
+    train, val, test = sets
+    regression = fit_regression(train, val)
+    neuron = find_neuron(regression, train, val)
+    cuts = fit_cuts(train)
+    best = int(cuts.accuracies(train).argmax())
+    accuracies = {
+        "all_units": regression.accuracy(test),
+        "one_unit": neuron.regression.accuracy(neuron.column(test)),
+        "best_unit": float(cuts.accuracies(test)[best]),
+    }
+    rows = {
+        name: {"test_accuracy": value, "test_interval": accuracy_interval(value, len(test.labels))}
+        for name, value in accuracies.items()
+    }
+    rows["all_units"]["val_accuracy"] = regression.val_accuracy
+    rows["one_unit"]["index"] = neuron.index
+    rows["best_unit"]["index"] = best
+    return rows
+
+
+if __name__ == "__main__":
+    command.run(main)
