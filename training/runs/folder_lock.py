@@ -16,7 +16,7 @@ from pathlib import Path
 import filelock
 
 from model.errors import InputError
-from model.files.storage import (read_json, write_json)
+from model.files.storage import read_json, write_json
 
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none

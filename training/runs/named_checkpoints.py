@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from model.errors import InputError
-from model.files.storage import (read_json, recover_folders, step_folder, step_folders, whole_folder)
+from model.files.storage import read_json, recover_folders, step_folder, step_folders, whole_folder
 
 from .run_directory import RunDirectory
 

@@ -14,15 +14,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.reading.inputs import zstandard
 from model.errors import InputError
-from model.files.storage import (is_taken, step_folder, whole_folder, write_atomically)
-from model.files.weights import (load_tensors, save_tensors)
+from model.files.storage import is_taken, step_folder, whole_folder, write_atomically
+from model.files.weights import load_tensors, save_tensors
+from model.reading.inputs import zstandard
 
 from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
-from .named_checkpoints import (find_checkpoint, saved_step)
-from .run_directory import (RunDirectory, existing_run_directory)
+from .named_checkpoints import find_checkpoint, saved_step
+from .run_directory import RunDirectory, existing_run_directory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time

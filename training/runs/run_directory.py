@@ -9,7 +9,7 @@ from pathlib import Path
 from model.errors import InputError
 from model.files.storage import recover_folders
 
-from .folder_lock import (hold_folder, holds_nothing)
+from .folder_lock import hold_folder, holds_nothing
 
 CONFIG_FILE = "config.toml"
 VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written

@@ -1,9 +1,9 @@
 """The weights that a run begins from, where they are another model's."""
 
 from model.errors import InputError
-from model.language_model import (LanguageModel, ModelConfig)
-from model.text.tokenizer import (BYTES, Tokenizer, check_same_tokenizer)
 from model.files.weights import load_model
+from model.language_model import LanguageModel, ModelConfig
+from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 
 
 def take_weights(

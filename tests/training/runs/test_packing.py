@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from model.errors import InputError
 from tests.damage import damaged_bytes
 from tests.runs import rows_of, run
-from training.runs.packing import (pack_run, unpack_run)
+from training.runs.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")
 STEP = Path("checkpoint/step-00000010")

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import (ModelConfig, build_model)
-from model.text.profiles import text_profile
 from model.files.weights import save_model
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
 from training.runs.start import take_weights
 
 CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
