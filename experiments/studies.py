@@ -62,7 +62,9 @@ def main() -> None:
     sst = SETS["sst"].read(options.data).sets
     for run in chosen:
         result = train(run, sst, options)
-        write_json(result_file(options.study, run.name), result)
+        path = result_file(options.study, run.name)
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, result)
         print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
 
 
