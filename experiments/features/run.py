@@ -1,0 +1,160 @@
+"""Which numbers of a model's state to take as features, and how to fit on them.
+
+python -m experiments.features.run --model amazon_1024 --data DATA --work runs/features \\
+    --output experiments/features/results/amazon_1024.json
+"""
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs import command
+from data_utils.labelled import LabelledSet
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from experiments.features.axes import describe_axes
+from experiments.features.fits import WAYS, Fit, fit_way
+from experiments.features.titles import TITLE_MARK, score_titles
+from model.features import FeatureKind
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
+from transfer.experiment import describe_model
+from transfer.features import FeatureCache
+from transfer.regression import Examples, accuracy_interval
+
+POOLINGS = ("last", "mean", "max", "min")
+STATES = ("cell", "hidden")
+# Which of what was read stand side by side as one feature: names of `read_features`.
+CHOICES = (
+    ("cell last",),
+    ("cell mean",),
+    ("cell max",),
+    ("cell min",),
+    ("hidden last",),
+    ("hidden mean",),
+    ("hidden max",),
+    ("hidden min",),
+    ("cell after a title's mark",),
+    ("cell last", "cell mean"),
+    ("cell mean", "hidden mean"),
+    ("cell last", "cell mean", "cell max", "cell min"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Compare the features of one model on SST, MR and a part of IMDB."""
+
+    model: str = "amazon_1024"
+    """A model directory, a run directory, or the name of a shipped model."""
+    data: Path
+    """The folder that holds a folder for each set: sst/, mr/, imdb/."""
+    work: Path = Path("runs/features")
+    """Where features are kept, so that an interrupted run goes on."""
+    output: Path
+    """The JSON file to write."""
+    sets: tuple[str, ...] = ("sst", "mr", "imdb")
+    """Which sets are read."""
+    most_texts: int = 2000
+    """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
+    seed: int = 0
+    """Draws the texts of IMDB, and the rotations."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    started = perf_counter()
+    found = {name: compare(name, loaded, options) for name in options.sets}
+    about = {"model": describe_model(loaded), "origin": describe_origin()}
+    seconds = perf_counter() - started
+    write_json(options.output, {"sets": found, "seed": options.seed, "seconds": seconds, **about})
+
+
+def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
+    """Return what every choice of features tells of a set, fitted in every way."""
+    sets = read_sets(name, options)
+    features = read_features(sets, loaded, options.work, name)
+    labels = [part.labels for part in sets]
+    rows = []
+    for choice, way in product(CHOICES, WAYS):
+        chosen = [np.concatenate([features[n][i] for n in choice], axis=1) for i in range(3)]
+        examples = [Examples(*pair) for pair in zip(chosen, labels, strict=True)]
+        if way.is_cheap or len(choice) == 1:
+            rows.append(
+                {"features": list(choice), **describe(fit_way(way, *examples[:2]), examples)}
+            )
+            print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {accuracy(rows[-1])}")
+    mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
+    return {
+        "examples": [len(part.labels) for part in sets],
+        "characters": sum(len(text) for part in sets for text in part.texts),
+        "rows": rows,
+        "axes": describe_axes(mean, options.seed),
+        "titles": score_titles(loaded, sets[1], sets[2], options.most_texts),
+    }
+
+
+def accuracy(row: dict[str, Any]) -> str:
+    """Return a row's accuracies in few words."""
+    return f"val {row['val_accuracy']:.3f} test {row['test_accuracy']:.3f}"
+
+
+def read_sets(name: str, options: Options) -> list[LabelledSet]:
+    """Return train, val and test of a set; of the longer texts of IMDB a part of each."""
+    sets = SETS[name].read(options.data).sets
+    return [some(part, options) for part in sets] if name == "imdb" else sets
+
+
+def some(part: LabelledSet, options: Options) -> LabelledSet:
+    """Return at most so many texts of a set, drawn by the seed, in their order."""
+    if len(part.labels) <= options.most_texts:
+        return part
+    rows = np.random.default_rng(options.seed).choice(
+        len(part.labels), options.most_texts, replace=False
+    )
+    return part.subset(np.sort(rows))
+
+
+def read_features(
+    sets: list[LabelledSet], loaded: LoadedModel, work: Path, name: str
+) -> dict[str, list[np.ndarray]]:
+    """Return by its name each kind of feature of train, val and test: float32 [N, H] each."""
+    texts = [text for part in sets for text in part.texts]
+    bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
+    found = {}
+
+    def read(state: str, poolings: tuple[str, ...], ending: str, title: str) -> None:
+        cache = FeatureCache(work, FeatureKind(state=state, pooling=poolings))
+        sequences = [loaded.tokens(text + ending) for text in texts]
+        pooled = np.split(cache.features(loaded.model, sequences, name), len(poolings), axis=1)
+        for pooling, values in zip(poolings, pooled, strict=True):
+            found[title.format(pooling)] = np.split(values, bounds)
+
+    for state in STATES:
+        read(state, POOLINGS, "", f"{state} {{}}")
+    read("cell", ("last",), TITLE_MARK, "cell after a title's mark")
+    return found
+
+
+def describe(fit: Fit, examples: list[Examples]) -> dict[str, Any]:
+    """Return a fit's row."""
+    test = fit.accuracy(examples[2])
+    return {
+        "fit": fit.way.name,
+        "c": fit.c,
+        "val_accuracy": fit.val_accuracy,
+        "test_accuracy": test,
+        "test_interval": accuracy_interval(test, len(examples[2].labels)),
+        "weights_above_zero": fit.used,
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,89 @@
+"""Sentiment without labels: which titles the model expects after a text.
+
+The model has read reviews that end with ` | ` and their title. The score of a text is the
+logarithm of how much likelier openings of pleased titles are than openings of displeased ones.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from data_utils.labelled import LabelledSet
+from model.files.weights import LoadedModel
+from model.language_model import LanguageModel, Weights
+from model.state import State
+from model.text.ragged import Batch, ragged_batches
+from transfer.regression import accuracy_interval
+
+TITLE_MARK = " |"  # the text's profile adds the space that follows
+BATCH_SIZE, BLOCK = 128, 128
+PLEASED = ("Great", "Excellent", "Love", "Awesome", "Perfect", "Wonderful", "Very good")
+DISPLEASED = ("Terrible", "Disappoint", "Waste", "Horrible", "Don't", "Poor", "Not")
+
+
+def score_titles(
+    loaded: LoadedModel, val: LabelledSet, test: LabelledSet, most: int
+) -> dict[str, Any]:
+    """Return the accuracy of the titles' score on test, at zero and at its median on val.
+
+    The median needs texts and no labels; it takes the classes to be of equal size.
+    """
+    cut = float(np.median(title_scores(loaded, val.texts[:most])))
+    scores = title_scores(loaded, test.texts[:most])
+    labels = test.labels[:most]
+    return {
+        "pleased": list(PLEASED),
+        "displeased": list(DISPLEASED),
+        "median_on_val": cut,
+        "tested": len(labels),
+        "at_zero": with_interval((scores > 0) == labels),
+        "at_median": with_interval((scores > cut) == labels),
+    }
+
+
+def with_interval(right: np.ndarray) -> dict[str, Any]:
+    """Return the accuracy of answers, bool [N] whether each is right."""
+    accuracy = float(right.mean())
+    return {"test_accuracy": accuracy, "test_interval": accuracy_interval(accuracy, len(right))}
+
+
+def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
+    """Return float64 [N]: the log of pleased over displeased openings after each text."""
+    # The profile ends every text with a space, which is read with the opening.
+    sequences = [loaded.tokens(text + TITLE_MARK)[:-1] for text in texts]
+    scores = np.empty(len(texts))
+    with torch.inference_mode():
+        weights = loaded.model.fold()
+        for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, BLOCK):
+            state = state_after(loaded.model, weights, sequences, batch)
+            pleased, displeased = (
+                torch.stack([log_chances(loaded, weights, state, o) for o in openings])
+                for openings in (PLEASED, DISPLEASED)
+            )  # [openings, B] each
+            scores[batch.rows] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
+    return scores
+
+
+def state_after(
+    model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
+) -> State:
+    """Return the state after the last symbol of each of a batch's rows."""
+    state, ended = model.initial_state(len(batch.rows)), []
+    for start, stop, active in batch.spans:
+        ended.append(state.select(slice(active, None)))  # the shortest rows stand last
+        tokens = np.stack([sequences[row][start:stop] for row in batch.rows[:active]])
+        of_rows = torch.from_numpy(tokens.astype(np.int64)).to(model.embedding.weight.device)
+        _, state = model.hidden(of_rows, state.select(slice(active)), weights)
+    return State.join([state, *reversed(ended)])
+
+
+def log_chances(loaded: LoadedModel, weights: Weights, state: State, opening: str) -> torch.Tensor:
+    """Return float64 [B]: the log of an opening's chance after a space, from each lane's state."""
+    symbols = torch.tensor(list(f" {opening}".encode()), device=weights.b_out.device)  # [n + 1]
+    tokens = symbols.expand(state.lanes, -1)  # [B, n + 1]
+    logits, _ = loaded.model(tokens[:, :-1], state, weights)  # [B, n, V]
+    nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")  # [B, n]
+    return -nats.double().sum(1)
