@@ -1,0 +1,154 @@
+"""When sentiment comes: what a run knows at each of its checkpoints.
+
+python -m experiments.curve.run runs/sizes/units_512_18m_seed_0 --data DATA \\
+    --output experiments/curve/results/units_512.json
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+from tqdm import tqdm
+
+from configs import command
+from data_utils.labelled import LabelledSet
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from experiments.curve.words import telling_words, word_jumps
+from experiments.shipped.probe import bits_at
+from experiments.studies import told
+from model.errors import InputError
+from model.features import FeatureKind
+from model.files.storage import read_json, step_folders, write_json
+from model.files.weights import LoadedModel, load_model
+from training.checkpoint import TRAINING_FILE
+from transfer.experiment import featurize_sets
+from transfer.features import FeatureCache
+from transfer.regression import Examples
+
+# Most texts to fit on, to choose on and to test on; SST is read whole.
+PARTS = {"sst": None, "mr": (2000, 500, 2000), "imdb": (300, 100, 300)}
+POOLINGS = ("last", "mean")
+SEED = 0  # draws the parts
+
+
+@dataclass(frozen=True)
+class Options:
+    """Score all checkpoints of a run on SST, MR and a part of IMDB."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The directory of a run that kept its checkpoints (checkpoint.keep)."""
+    data: Path
+    """The folder that holds a folder for each set."""
+    output: Path
+    """The JSON file to write; a file that is there is gone on with."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    sets = {name: read_part(name, options.data) for name in PARTS}
+    folders = step_folders(options.run / "checkpoint")
+    if not folders:
+        raise InputError(f"{options.run}: has no checkpoints")
+    last = load(folders[-1])
+    followed = followed_unit(last, sets["sst"])
+    words = telling_words(sets["sst"][0])
+    found = read_json(options.output) if options.output.exists() else {"points": []}
+    done = {point["characters"] for point in found["points"]}
+    for folder in tqdm(folders, desc="checkpoints", disable=None):
+        characters = read_json(folder / TRAINING_FILE)["progress"]["characters"]
+        if characters in done:
+            continue
+        point = {
+            "characters": characters,
+            **bits_at(options.run, characters),
+            **score(load(folder), sets, followed),
+            "words": word_jumps(load(folder), sets["sst"][0], words, followed.unit),
+        }
+        found["points"].append(point)
+        about = {"unit": followed.unit, "polarity": followed.polarity, "words": words}
+        write_json(options.output, {**found, **about, "origin": describe_origin()})
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The unit that is best in the end, and its values on SST's test texts then."""
+
+    unit: int
+    polarity: int  # 1 where high is positive, else -1
+    values: np.ndarray  # float32 [N], its mean over each text
+
+
+def load(folder: Path) -> LoadedModel:
+    """Load the model of a checkpoint, in fp32."""
+    return load_model(folder, compute_dtype=torch.float32)
+
+
+def read_part(name: str, data: Path) -> list[LabelledSet]:
+    """Return train, val and test of a set, or the part of each that is read."""
+    sets, most = SETS[name].read(data).sets, PARTS[name]
+    if most is None:
+        return sets
+    rng = np.random.default_rng(SEED)
+    return [
+        part.subset(np.sort(rng.choice(len(part.labels), min(count, len(part.labels)), False)))
+        for part, count in zip(sets, most, strict=True)
+    ]
+
+
+def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, list[Examples]]:
+    """Return train, val and test as the model knows them, by the way of pooling."""
+    kind = FeatureKind(pooling=POOLINGS)
+    with tempfile.TemporaryDirectory() as folder:
+        examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(folder), kind))
+    units = loaded.model.config.hidden_size
+    return {
+        pooling: [part.units(range(i * units, (i + 1) * units)) for part in examples]
+        for i, pooling in enumerate(POOLINGS)
+    }
+
+
+def followed_unit(last: LoadedModel, sst: list[LabelledSet]) -> Followed:
+    """Return the unit whose mean is best on train at the last checkpoint."""
+    train, _, test = read_features(last, sst)["mean"]
+    unit = told([train, train, train])["best_unit"]["index"]
+    values = test.features[:, unit]
+    rises = np.corrcoef(train.features[:, unit], train.labels)[0, 1]
+    return Followed(unit, 1 if rises > 0 else -1, values)
+
+
+def score(
+    loaded: LoadedModel, sets: Mapping[str, list[LabelledSet]], followed: Followed
+) -> dict[str, Any]:
+    """Return what a checkpoint's features tell of each set, and how near the followed unit is."""
+    features = {name: read_features(loaded, parts) for name, parts in sets.items()}
+    now = features["sst"]["mean"][2].features  # [N, H]
+    likeness = correlations(now, followed.values)
+    return {
+        "sets": {
+            name: {pooling: told(examples) for pooling, examples in by_pooling.items()}
+            for name, by_pooling in features.items()
+        },
+        "followed": {
+            "correlation": float(likeness[followed.unit]),
+            "nearest_unit": int(np.abs(likeness).argmax()),
+            "nearest_correlation": float(np.abs(likeness).max()),
+        },
+    }
+
+
+def correlations(features: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return float64 [H]: each unit's correlation with values [N]; 0 for a constant unit."""
+    centered = features.astype(np.float64) - features.mean(0)
+    against = values.astype(np.float64) - values.mean()
+    scale = np.sqrt((centered**2).sum(0) * (against**2).sum())
+    return np.divide(centered.T @ against, scale, out=np.zeros(len(scale)), where=scale > 0)
+
+
+if __name__ == "__main__":
+    command.run(main)
