@@ -22,9 +22,11 @@ def folder(small_model, tmp_path):
 
 
 def give_classifier(folder, digest=None):
-    """Put a classifier that leans on unit 4 beside the model."""
+    """Put a classifier that leans on unit 4 beside the model, and less on units 2 and 9."""
     digest = digest or model_digest(load_model(folder).model)
-    classifier = Classifier(np.eye(12, dtype=np.float32)[4], 0.0, ("no", "yes"), 4, -1, digest)
+    weights = np.zeros(12, np.float32)
+    weights[[4, 2, 9]] = 1, -0.5, 0.25
+    classifier = Classifier(weights, 0.0, ("no", "yes"), 4, -1, digest)
     save_classifier(folder / FOLDER, classifier)
 
 
@@ -107,6 +109,9 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     printed = heatmap(folder, "--text", "good", "--top", "2")
     assert "unit 4, cell, sign turned: label no" in printed.stdout
     assert printed.stdout.count("unit ") == 3  # the sentiment unit comes first
+    output = tmp_path / "other.json"
+    heatmap(folder, "--text", "good", "--neuron", "5", "--top", "3", "--output", output)
+    assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
     named = heatmap(folder, "--text", "good", "--neuron", "5")
     assert "unit 5, cell: -" in named.stdout
 

@@ -80,6 +80,15 @@ class Classifier:
         return FeatureKind(pooling=self.pooling)
 
     @property
+    def leanings(self) -> np.ndarray:
+        """Each unit's weight for each class, of two the second: [P, H]; its poolings add up.
+
+        The usual spread of the units, by which heads weigh them, is not known here.
+        """
+        rows = np.atleast_2d(self.coefficients)
+        return rows.reshape(len(rows), len(self.pooling), -1).sum(1)
+
+    @property
     def neuron_column(self) -> int:
         """Where the unit of largest weight stands among the features, 0 to F - 1."""
         width = self.coefficients.shape[-1] // len(self.pooling)

@@ -25,6 +25,7 @@ from .classifier import (
     checked_threshold,
 )
 from .heads import Heads, HeadsConfig, class_probabilities
+from .leaning import leading_unit, leanings_of_heads, shares_of_classes
 
 FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
 KIND = "heads"
@@ -41,7 +42,6 @@ class FineTuned:
     thresholds: tuple[float, ...]  # exclusive: of the positive one of two; else of every class
     model_digest: str
 
-    neuron = neuron_column = None  # heads lean on no single unit
     unsure, familiarity = UNSURE, None  # nobody has measured them
     kind = FeatureKind()
 
@@ -54,6 +54,27 @@ class FineTuned:
     def is_multilabel(self) -> bool:
         """Whether a text may have any number of the classes."""
         return not self.exclusive
+
+    @property
+    def leanings(self) -> np.ndarray:
+        """How far each unit's usual spread moves each class, of two the second: [P, H]."""
+        shares = shares_of_classes(len(self.classes), exclusive=self.exclusive)
+        return leanings_of_heads(self.heads, shares, exclusive=self.exclusive)
+
+    @property
+    def neuron(self) -> int:
+        """The unit that they lean on most."""
+        return leading_unit(self.leanings)[0]
+
+    @property
+    def polarity(self) -> int:
+        """1 where a high value of that unit speaks for the last class, else -1."""
+        return leading_unit(self.leanings)[1]
+
+    @property
+    def neuron_column(self) -> int:
+        """Where that unit stands among the features."""
+        return self.neuron
 
     def with_threshold(self, threshold: float) -> "FineTuned":
         """Return the same heads with another threshold of the positive one of two classes."""

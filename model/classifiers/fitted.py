@@ -53,11 +53,11 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     return load(folder, loaded.model.config.hidden_size)
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier | StarsClassifier:
+def own_classifier(loaded: LoadedModel, layer: int = -1) -> Fitted:
     """Load the classifier that lies with a model, for its neuron in a layer.
 
     Raises InputError, which names --neuron, where there is none, it belongs to other weights, or
-    another layer than the last is wanted, of which it knows nothing, or it is fine-tuned heads.
+    another layer than the last is wanted, of which it knows nothing.
     """
     if layer not in (-1, loaded.model.config.layers - 1):
         raise InputError(
@@ -70,9 +70,4 @@ def own_classifier(loaded: LoadedModel, layer: int = -1) -> Classifier | StarsCl
             "--neuron (scripts/transfer.py finds it)"
         )
     mend = "name a unit with --neuron, or fit it again with scripts/transfer.py"
-    found = load_fitted(loaded, folder, mend)
-    if isinstance(found, FineTuned):
-        raise InputError(
-            f"{folder}: fine-tuned heads, which lean on no single unit; name one with --neuron"
-        )
-    return found
+    return load_fitted(loaded, folder, mend)

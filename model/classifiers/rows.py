@@ -44,11 +44,10 @@ def classify_batches(
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
     classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
-    of largest weight after the text, None of fine-tuned heads. Where a text may
-    have several labels: labels, a list, and probability_CLASS each. Always bits_per_character, how
-    well the model predicts the text, and unfamiliar, whether it is too short or unlike what the
-    model has read. All are None where a row has no text. A row's own value under such a name moves
-    to input_NAME.
+    that the classifier leans on most, after the text. Where a text may have several labels: labels,
+    a list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
+    text, and unfamiliar, whether it is too short or unlike what the model has read. All are None
+    where a row has no text. A row's own value under such a name moves to input_NAME.
     """
     key = None
     names = added_names(classifier)

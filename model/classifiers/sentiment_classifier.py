@@ -26,7 +26,7 @@ class Verdicts(NamedTuple):
 
     choices: np.ndarray  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
     probabilities: np.ndarray  # float64 [N, C]
-    neuron: np.ndarray | None  # float32 [N]; of fine-tuned heads None
+    neuron: np.ndarray  # float32 [N], the value of the unit that the classifier leans on most
     stars: np.ndarray | None  # float64 [N], expected, where the classifier tells stars
     bits_per_character: np.ndarray  # float64 [N], of the text as it is read; without bytes NaN
     unsure: np.ndarray | None  # bool [N], of two classes: between the two thresholds
@@ -187,14 +187,8 @@ class SentimentClassifier:
         return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the value of the unit of largest weight after each text, float32 [N].
-
-        Raises InputError for fine-tuned heads, which lean on no single unit.
-        """
-        column = self.fitted.neuron_column
-        if column is None:
-            raise InputError(f"{self.loaded.folder}: fine-tuned heads lean on no single unit")
-        return self._features(texts)[:, column]
+        """Return the value of the unit of largest weight after each text, float32 [N]."""
+        return self._features(texts)[:, self.fitted.neuron_column]
 
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return all of it from reading the texts once."""
@@ -202,11 +196,10 @@ class SentimentClassifier:
         features, bits = self._read(read_in_order, given)
         characters = np.array([len(self.loaded.profile.encode(text)) for text in given])
         probabilities = self.fitted.probabilities(features)
-        column = self.fitted.neuron_column
         return Verdicts(
             choices=self.fitted.choose(probabilities),
             probabilities=self._of_each_class(probabilities),
-            neuron=None if column is None else features[:, column],
+            neuron=features[:, self.fitted.neuron_column],
             stars=self._stars(features),
             bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(probabilities),
@@ -267,8 +260,8 @@ class SentimentClassifier:
     def __repr__(self) -> str:
         if not hasattr(self, "fitted_"):
             return f"SentimentClassifier({str(self.model)!r})"
-        unit = "" if self.fitted.neuron is None else f", unit {self.fitted.neuron}"
-        return f"SentimentClassifier({', '.join(map(str, self.classes_))}{unit}, {self.loaded!r})"
+        classes = ", ".join(map(str, self.classes_))
+        return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_weights"}

@@ -27,6 +27,7 @@ from .classifier import (
 )
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
+from .leaning import leading_unit, leanings_of_heads
 
 FORMAT_VERSION = 5
 KIND = "stars"
@@ -66,25 +67,25 @@ class StarsClassifier:
     is_binary, is_multilabel = True, False
 
     @property
+    def leanings(self) -> np.ndarray:
+        """How far each unit's usual spread moves the probability of praise: float64 [1, H]."""
+        shares, poolings = [POSITIVE_SHARES.tolist()], len(FEATURES.poolings)
+        return leanings_of_heads(self.heads, shares, exclusive=True, poolings=poolings)
+
+    @property
     def neuron(self) -> int:
-        """The unit whose last hidden state has the largest weight between blame and praise."""
-        return int(self._praise().abs().argmax())
+        """The unit that the head leans on most."""
+        return leading_unit(self.leanings)[0]
 
     @property
     def polarity(self) -> int:
         """1 where a high value of that unit means praise, else -1."""
-        return 1 if self._praise()[self.neuron] > 0 else -1
+        return leading_unit(self.leanings)[1]
 
     @property
     def neuron_column(self) -> int:
-        """Where that unit stands among the features: the last states come first."""
+        """Where that unit's last state stands among the features: the last states come first."""
         return self.neuron
-
-    def _praise(self) -> torch.Tensor:
-        """Return the weight of each unit's last state for four and five stars over one and two."""
-        weight = self.heads.heads.weight.detach()
-        each = weight.view(-1, STARS, weight.shape[1]).mean(0)  # [5, 2H]
-        return (each[3] + each[4] - each[0] - each[1])[: weight.shape[1] // 2]
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
         """Return the same head with another threshold of the positive class."""

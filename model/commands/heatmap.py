@@ -22,8 +22,7 @@ from .options import add_input, add_model, add_text_key
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..classifiers.classifier import Classifier
-    from ..classifiers.stars import StarsClassifier
+    from ..classifiers.fitted import Fitted
     from ..files.weights import LoadedModel
 
 
@@ -43,11 +42,16 @@ def add_options(parser: Parser) -> None:
         type=int,
         action="append",
         default=[],
-        help="a unit; also several times. Absent, the sentiment unit: that of largest weight in "
-        "the model's classifier",
+        help="a unit; also several times. Absent, the sentiment unit: the one that the model's "
+        "classifier leans on most",
     )
     parser.add_argument(
-        "--top", type=int, default=0, help="so many units more: those that vary most over the texts"
+        "--top",
+        type=int,
+        default=0,
+        help="so many units more, the sentiment unit among them: those by which the model's "
+        "classifier tells its classes apart; without a classifier, those that vary most over the "
+        "texts",
     )
     parser.add_argument(
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"
@@ -83,6 +87,7 @@ def run(options: Namespace) -> None:
         raise InputError("give a --text or an --input")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
 
+    from ..classifiers.leaning import ranked_units
     from ..pages.heatmap import as_ansi, check_outputs, write
     from ..units.unit_traces import poles_of, read_texts
 
@@ -94,16 +99,19 @@ def run(options: Namespace) -> None:
     from ..files.weights import load_model
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
-    classifier = sentiment_of(loaded, options)
+    own = classifier_of(loaded, options)
+    units = options.neuron or ([] if own is None else [own.neuron])
+    first = own if own is not None and units[0] == own.neuron else None
     traces = read_texts(
         loaded,
         texts,
-        options.neuron or ([] if classifier is None else [classifier.neuron]),
+        units,
         top=options.top,
+        ranking=[] if own is None else [own.neuron, *ranked_units(own.leanings)],
         state=options.state,
         layer=options.layer,
-        poles=None if classifier is None else poles_of(classifier),
-        polarity=1 if classifier is None else classifier.polarity,
+        poles=None if first is None else poles_of(first),
+        polarity=1 if first is None else first.polarity,
     )
     for path in options.output:
         write(traces, path, options.palette)
@@ -112,23 +120,19 @@ def run(options: Namespace) -> None:
         print(as_ansi(traces, options.palette), end="")
 
 
-def sentiment_of(
-    loaded: "LoadedModel", options: Namespace
-) -> "Classifier | StarsClassifier | None":
-    """Return the classifier whose unit comes first: it says which sign is positive.
+def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
+    """Return the model's classifier, which knows the units; None where there is none to ask.
 
-    None where another unit was asked for first. InputError where no unit was named and there is no
-    classifier to name one.
+    InputError where no unit was named and there is no classifier to name one.
     """
     from ..classifiers.fitted import own_classifier
 
     try:
-        found = own_classifier(loaded, options.layer)
+        return own_classifier(loaded, options.layer)
     except InputError:
         if options.neuron or options.top:
             return None
         raise
-    return None if options.neuron and options.neuron[0] != found.neuron else found
 
 
 def texts_of(file: str | None, text_key: str | None) -> list[str]:

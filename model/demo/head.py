@@ -1,14 +1,12 @@
 """A classifier of two poles as the page computes it: one shape for all kinds that there are."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..classifiers.classifier import Classifier
-from ..classifiers.fine_tuned import SMALLEST_PROBABILITY, FineTuned
+from ..classifiers.fine_tuned import SMALLEST_PROBABILITY
 from ..classifiers.fitted import Fitted
 from ..classifiers.heads import Heads
 from ..classifiers.stars import POSITIVE_SHARES, StarsClassifier
@@ -52,10 +50,9 @@ def page_head(fitted: Fitted | None) -> PageHead | None:
     if isinstance(fitted, StarsClassifier):
         shares, smallest = tuple(POSITIVE_SHARES.tolist()), SMALLEST_OF_STARS
         slope, offset = fitted.calibration.slope, fitted.calibration.offset
-    unit, polarity = _leans_on(fitted, shares)
     return PageHead(
         *(fitted.kind, fitted.classes, _maps(fitted.heads), shares, smallest, slope, offset),
-        *(unit, polarity),
+        *(fitted.neuron, fitted.polarity),
     )
 
 
@@ -82,19 +79,3 @@ def _maps(heads: Heads) -> list[Affine]:
     bias = maps[0].bias - weight @ heads.center.double()
     maps[0] = Affine(weight.float(), bias.float(), maps[0].prelu)
     return maps
-
-
-def _leans_on(fitted: FineTuned | StarsClassifier, shares: Sequence[float]) -> tuple[int, int]:
-    """Return the unit whose usual spread moves the log-odds most, and in which direction.
-
-    Heads lean on many; this one is the first to look at. Its poolings add up.
-    """
-    heads = fitted.heads
-    features = heads.center.clone().requires_grad_()
-    with torch.enable_grad():
-        each = heads.eval()(features.unsqueeze(0)).softmax(-1).mean(1)[0]  # [C]
-        positive = each @ torch.tensor(shares, dtype=each.dtype)
-        (gradient,) = torch.autograd.grad(positive, features)
-    moves = (gradient * heads.scale).view(len(fitted.kind.poolings), -1).sum(0)  # [H]
-    unit = int(moves.abs().argmax())
-    return unit, int(np.sign(float(moves[unit])) or 1)

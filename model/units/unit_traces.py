@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..classifiers.classifier import Classifier
-from ..classifiers.stars import StarsClassifier
+from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
 from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
@@ -75,13 +74,15 @@ def read_texts(
     units: Sequence[int],
     *,
     top: int = 0,
+    ranking: Sequence[int] = (),
     state: StateName = "cell",
     layer: int = -1,
     poles: tuple[str, str] | None = None,
     polarity: int = 1,
 ) -> UnitTraces:
-    """Read texts and keep the values of `units`, then of the `top` units of largest variance.
+    """Read texts and keep the values of `units`, then of `top` units more.
 
+    ranking: from which these are taken, the first first; where it ends, the units that vary most.
     poles, polarity: what is known of the first of `units`.
 
     The frame of the model's text profile is read too, and left out of what is returned. Raises
@@ -98,13 +99,16 @@ def read_texts(
     if not wanted and not top:
         raise InputError("no units to trace; name one")
     where: dict[str, Any] = {"state": state, "layer": layer}
-    size = sum(map(len, sequences)) * (2 if top else 1)
+    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in wanted]
+    wanted, lacking = wanted + ranked[:top], max(0, top - len(ranked))
+    size = sum(map(len, sequences)) * (2 if lacking else 1)
     with Progress("read", size) as progress:
-        if top:
+        if lacking:
+            count = len(wanted) + lacking
             lively = liveliest_units(
-                loaded.model, sequences, top, **where, advance=progress.advance
+                loaded.model, sequences, count, **where, advance=progress.advance
             )
-            wanted += [unit for unit in lively if unit not in wanted]
+            wanted += [unit for unit in lively if unit not in wanted][:lacking]
         values = trace(loaded.model, sequences, wanted, **where, advance=progress.advance)
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
@@ -162,7 +166,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def poles_of(classifier: Classifier | StarsClassifier) -> tuple[str, str]:
+def poles_of(classifier: Fitted) -> tuple[str, str]:
     """Return what a low value of the classifier's neuron speaks for, and what a high one."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     rest = f"label {first}" if classifier.is_binary else "other labels"

@@ -7,6 +7,8 @@ import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model
 from model.classifiers.classifier import FOLDER
+from model.classifiers.fitted import own_classifier
+from model.demo.head import page_head
 from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
@@ -48,6 +50,19 @@ def test_it_says_where_it_comes_from(name):
     for word in ("research use", "Sources", "Limits", "bits per character"):
         assert word in card, word
     assert load_model(name).provenance["git_revision"]
+
+
+def test_every_command_shows_the_same_unit_of_the_default():
+    """That whose usual spread, at the end and in the mean, moves a middling text farthest."""
+    loaded = load_model("default")
+    own = own_classifier(loaded)
+    center, spread = own.heads.center.numpy(), own.heads.scale.numpy()
+    H = loaded.model.config.hidden_size
+    shares = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
+    moved = own.decide(center + 0.1 * spread * shares) - own.decide(center[None])
+    unit = int(np.abs(moved).argmax())
+    head = page_head(own)
+    assert (own.neuron, own.polarity) == (head.unit, head.polarity) == (unit, np.sign(moved[unit]))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import SentimentClassifier, save_model
+from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import CONFIG_FILE, WEIGHTS_FILE
 from model.classifiers.fine_tuned import FineTuned, load_fine_tuned, save_fine_tuned
 from model.classifiers.fitted import load_fitted, own_classifier
@@ -173,11 +173,17 @@ def test_texts_may_have_several_labels(folder):
         SentimentClassifier.from_pretrained(folder, threshold=0.3)
 
 
-def test_heads_have_no_neuron(folder):
-    with pytest.raises(InputError, match="no single unit"):
-        SentimentClassifier.from_pretrained(folder).neuron_values(TEXTS)
-    with pytest.raises(InputError, match="no single unit; name one with --neuron"):
-        own_classifier(load_model(folder))
+def test_the_neuron_of_heads_is_the_unit_that_they_lean_on_most(folder):
+    """Of several classes the one that moves any of them most; the sign is that of the last."""
+    own = own_classifier(load_model(folder))
+    features = own.heads.center.repeat(12, 1) + 1e-3 * torch.diag(own.heads.scale)
+    moved = own.probabilities(features.numpy()) - own.probabilities(own.heads.center[None].numpy())
+    assert own.neuron == np.abs(moved).max(1).argmax()
+    assert own.polarity == np.sign(moved[own.neuron, -1])
+    classifier = SentimentClassifier.from_pretrained(folder)
+    values = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)[:, own.neuron]
+    np.testing.assert_allclose(classifier.neuron_values(TEXTS), values, atol=1e-6)
+    assert f"unit {own.neuron}" in repr(classifier)
 
 
 def test_heads_of_another_model_or_a_newer_format_are_refused(folder):

@@ -75,15 +75,16 @@ def test_what_it_tells_of_texts(folder):
     np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
 
 
-def test_its_neuron_has_the_largest_weight_of_the_last_states():
+def test_its_neuron_is_the_unit_that_it_leans_on_most():
     known = make()
     with torch.no_grad():
-        known.heads.heads.weight[1, 7] += 1e3  # of two stars, unit 7 at the end
-        known.heads.heads.weight[4, 20] += 1e6  # of five stars, a mean
+        known.heads.heads.weight.zero_()
+        known.heads.heads.weight[1, 7] = 3  # of two stars, unit 7 at the end
+        known.heads.heads.weight[4, 8] = 2  # of five stars, unit 8 at the end
     assert (known.neuron, known.neuron_column, known.polarity) == (7, 7, -1)
     with torch.no_grad():
-        known.heads.heads.weight[3, 5] += 1e4
-    assert (known.neuron, known.polarity) == (5, 1)
+        known.heads.heads.weight[4, 12 + 8] = 2  # and its mean, which adds to it
+    assert (known.neuron, known.neuron_column, known.polarity) == (8, 8, 1)
 
 
 def test_it_is_on_disk_as_it_was(folder):

@@ -107,8 +107,14 @@ def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, pro
 def test_the_liveliest_units_follow_those_named(loaded):
     result = read_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
     assert result.units[:2] == [3, 1]
-    assert len(set(result.units)) == len(result.units)
-    assert 4 <= len(result.units) <= 6
+    assert len(set(result.units)) == len(result.units) == 6
+
+
+def test_ranked_units_come_before_the_liveliest(loaded):
+    plain = read_texts(loaded, ["one text"], [3], top=4).units
+    assert read_texts(loaded, ["one text"], [3], top=2, ranking=[5, 3, 5, 1, 0]).units == [3, 5, 1]
+    mixed = read_texts(loaded, ["one text"], [3], top=4, ranking=[5, 3]).units
+    assert mixed == [3, 5, *(unit for unit in plain[1:] if unit != 5)][:5]
 
 
 @pytest.mark.parametrize("text", NASTY)
