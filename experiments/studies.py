@@ -3,16 +3,17 @@
 python -m experiments.studies sizes --corpus data/reviews --data DATA --work runs/sizes
 
 A study is a folder of experiments/ with a runs.toml: [base] holds the keys of every run's config,
-[runs.NAME] what one run changes, with its characters and seeds. Each run and seed leaves one file
-in the study's results/.
+[runs.NAME] what one run changes, with its characters, seeds and ranks. Each run and seed leaves one
+file in the study's results/.
 """
 
 import json
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -50,7 +51,20 @@ class Options:
     work: Path = Path("runs")
     """Where the runs are written."""
     threads: int = 2
-    """Threads of a run."""
+    """Threads of each process of a run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe, and how many processes train it together."""
+
+    recipe: Recipe
+    ranks: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder and of its result."""
+        return self.recipe.name
 
 
 def main() -> None:
@@ -68,7 +82,7 @@ def main() -> None:
         print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
 
 
-def is_wanted(run: Recipe, options: Options) -> bool:
+def is_wanted(run: Run, options: Options) -> bool:
     """Whether the user named a run, or named none and it has no result."""
     if options.names:
         return run.name in options.names or run.name.rpartition("_seed_")[0] in options.names
@@ -80,7 +94,7 @@ def result_file(study: str, name: str) -> Path:
     return HERE / study / "results" / f"{name}.json"
 
 
-def read_runs(study: str) -> Iterator[Recipe]:
+def read_runs(study: str) -> Iterator[Run]:
     """Yield each run of a study with each of its seeds, in the order of its file."""
     path = HERE / study / "runs.toml"
     if not path.is_file():
@@ -89,15 +103,16 @@ def read_runs(study: str) -> Iterator[Recipe]:
     for name, given in found["runs"].items():
         changes = dict(given)
         characters, seeds = changes.pop("characters"), changes.pop("seeds", [0])
+        ranks = changes.pop("ranks", 1)
         for seed in seeds:
             keys = {**found["base"], **changes, "seed": seed}
-            yield Recipe(f"{name}_seed_{seed}", characters, keys)
+            yield Run(Recipe(f"{name}_seed_{seed}", characters, keys), ranks)
 
 
-def train(run: Recipe, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
+def train(run: Run, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
     """Train a run and return its result, with what it knows of SST."""
     folder = options.work / run.name
-    result = measure(run, options.corpus, folder, options.threads)
+    result = measure(run.recipe, options.corpus, folder, options.threads, run.ranks)
     if not result["failure"]:
         result |= what_is_known(folder, sst, options.threads)
     return json.loads(json.dumps(result))
@@ -144,6 +159,14 @@ def told(sets: list[Examples]) -> dict[str, Any]:
     rows["one_unit"]["index"] = neuron.index
     rows["best_unit"]["index"] = best
     return rows
+
+
+def mean_of(values: Sequence[float], digits: int) -> str:
+    """Return the mean of several seeds with their range; of one seed the value."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    ends = f"{min(values):.{digits}f} to {max(values):.{digits}f}"
+    return f"{fmean(values):.{digits}f} ({ends}; {len(values)} seeds)"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""The mLSTM beside its peers: the table, in which each cell has its better rate.
+
+python -m experiments.peers.report
+"""
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any
+
+from configs import command
+from experiments.sizes.report import COLUMNS, TITLES, sst_cell
+from experiments.studies import HERE, mean_of
+from experiments.tables import markdown, origins
+from model.files.storage import read_json
+
+RESULTS = HERE / "peers" / "results"
+SPEED = HERE / "peers" / "speed.json"
+CELLS = ("mlstm", "lstm", "gru", "transformer")
+
+
+def main() -> None:
+    print(table())
+
+
+def table() -> str:
+    """Return a line for each cell at each rate, of several seeds the mean; the best rate first."""
+    speeds = read_json(SPEED)["cells"] if SPEED.exists() else {}
+    rows = []
+    for cell in CELLS:
+        for rate, same in by_rate(cell):
+            seconds = "-"
+            if cell in speeds:
+                seconds = f"{same[0]['characters'] / speeds[cell]['median']:.0f}"
+            rows.append(
+                [
+                    f"`{cell}`",
+                    rate,
+                    f"{same[0]['parameters']:,}",
+                    mean_of([r["valid_bits_per_character"] for r in same], 3),
+                    seconds,
+                    *(sst_cell(same, *which) for which in COLUMNS),
+                ]
+            )
+    head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *TITLES]
+    found = {f"{path.name}": read_json(path) for path in sorted(RESULTS.glob("*.json"))}
+    return f"{markdown(head, rows)}\n\n{origins(found)}"
+
+
+def by_rate(cell: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each rate with the runs of all seeds, the one of fewest bits first."""
+    rates: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(RESULTS.glob(f"{cell}_*.json")):
+        rate = path.stem.removeprefix(f"{cell}_").partition("_seed_")[0]
+        rates.setdefault(rate, []).append(read_json(path))
+
+    def bits(pair: tuple[str, list[dict[str, Any]]]) -> float:
+        return fmean(result["valid_bits_per_character"] for result in pair[1])
+
+    yield from sorted(rates.items(), key=bits)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,219 @@
+"""The law of bits by size and by characters, fitted to the runs; its tables and figure.
+
+python -m experiments.sizes.report
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from scipy.optimize import least_squares
+
+from configs import command
+from experiments.overview import PLAIN, published_bits
+from experiments.shipped.tables import history
+from experiments.studies import HERE, mean_of
+from experiments.tables import markdown, origins
+from model.files.storage import read_json
+from model.language_model import LanguageModel, ModelConfig
+
+FOLDER = HERE / "sizes"
+RESULTS = FOLDER / "results"
+LONG_RUN = HERE / "shipped" / "results" / "bits_amazon_1024.json"  # in no fit: a test of the law
+CHARACTERS_2017 = 38.3e9  # one epoch of the papers' corpus
+STARTS = (0.5, 0.9, 1.1)  # of the search, for the part that no size and no text removes
+
+
+@dataclass(frozen=True)
+class Law:
+    """Bits per character = floor + (n0 / N) ** alpha + (d0 / D) ** beta, as Hoffmann et al. 2022.
+
+    N: parameters; D: characters read.
+    """
+
+    floor: float
+    n0: float
+    alpha: float
+    d0: float
+    beta: float
+
+    def bits(self, parameters: float, characters: float) -> float:
+        """Return the bits per character of a model of so many parameters after so much text."""
+        by_size = (self.n0 / parameters) ** self.alpha
+        return float(self.floor + by_size + (self.d0 / characters) ** self.beta)
+
+
+def main() -> None:
+    print(table())
+    print(law_table())
+    draw()
+
+
+def results() -> list[dict[str, Any]]:
+    """Return all runs, by units, then by characters."""
+    found = [read_json(path) for path in sorted(RESULTS.glob("*.json"))]
+    return sorted(found, key=lambda r: (units(r), r["characters"], r["name"]))
+
+
+def units(result: dict[str, Any]) -> int:
+    """Return how many units a run's model has."""
+    return int(result["keys"]["model.hidden_size"])
+
+
+def fit(found: list[dict[str, Any]]) -> Law:
+    """Return the law with the least squared error of the bits' logarithm."""
+    N, D, bits = (np.array(values, dtype=float) for values in zip(*map(point, found), strict=True))
+
+    def misses(given: np.ndarray) -> np.ndarray:
+        return np.log([Law(*decoded(given)).bits(n, d) for n, d in zip(N, D, strict=True)]) - (
+            np.log(bits)
+        )
+
+    begun = [[start, np.log(1e4), 0.3, np.log(1e5), 0.3] for start in STARTS]
+    fits = [least_squares(misses, given, loss="soft_l1", f_scale=0.01) for given in begun]
+    return Law(*decoded(min(fits, key=lambda found: found.cost).x))
+
+
+def decoded(given: np.ndarray) -> tuple[float, ...]:
+    """Return a law's numbers; the two scales are searched by their logarithms."""
+    floor, n0, alpha, d0, beta = map(float, given)
+    return floor, float(np.exp(n0)), alpha, float(np.exp(d0)), beta
+
+
+def point(result: dict[str, Any]) -> tuple[float, float, float]:
+    """Return a run's parameters, characters and bits per character."""
+    return (
+        result["parameters"],
+        result["characters_read"],
+        result["valid_bits_per_character"],
+    )
+
+
+def table() -> str:
+    """Return a line for each size and number of characters; of several seeds the mean."""
+    groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for result in results():
+        groups.setdefault((units(result), result["characters"]), []).append(result)
+    rows = [
+        [
+            f"{H:,}",
+            f"{same[0]['parameters']:,}",
+            f"{characters / 1e6:.0f}",
+            mean_of([r["valid_bits_per_character"] for r in same], 3),
+            *(sst_cell(same, *which) for which in COLUMNS),
+        ]
+        for (H, characters), same in groups.items()
+    ]
+    head = ["units", "parameters", "million characters", "valid, bits per character", *TITLES]
+    made = {f"{result['name']}.json": result for result in results()}
+    return f"{markdown(head, rows)}\n\n{origins(made)}"
+
+
+COLUMNS = (
+    ("last", "all_units"),
+    ("mean", "all_units"),
+    ("last", "one_unit"),
+    ("mean", "best_unit"),
+)
+TITLES = (
+    "SST, last state", "SST, mean state", "SST, unit of largest weight, last",
+    "SST, best unit on train, mean",
+)  # fmt: skip
+
+
+def sst_cell(same: list[dict[str, Any]], pooling: str, name: str) -> str:
+    """Return the accuracy on SST in per cent, the mean of seeds."""
+    values = [100 * result["sst"][pooling][name]["test_accuracy"] for result in same]
+    return mean_of(values, 1)
+
+
+def law_table() -> str:
+    """Return the fitted law, its errors, and what it says of runs that are not in the fit."""
+    found = results()
+    law = fit(found)
+    inside = [abs(law.bits(*point(r)[:2]) - point(r)[2]) for r in found]
+    left_out = list(held_out(found))
+    rows = [
+        ["largest error in the fit", f"{max(inside):.3f}", ""],
+        ["largest error for a size that the fit has not seen", f"{max(left_out):.3f}", ""],
+        *(line(law, *given) for given in beyond(found)),
+    ]
+    formula = (
+        f"Bits per character = {law.floor:.3f} + ({law.n0:,.0f} / parameters)^{law.alpha:.3f} "
+        f"+ ({law.d0:,.0f} / characters)^{law.beta:.3f}"
+    )
+    return f"{formula}\n\n{markdown(['', 'by the law', 'measured'], rows)}"
+
+
+def line(law: Law, name: str, parameters: float, characters: float, seen: float) -> list[str]:
+    """Return what the law says of a run beside what was measured."""
+    title = f"{name}, {characters / 1e6:,.0f} million characters"
+    return [title, f"{law.bits(parameters, characters):.3f}", f"{seen:.3f}"]
+
+
+def held_out(found: list[dict[str, Any]]) -> Iterator[float]:
+    """Yield the errors of each size by a law that was fitted to the other sizes."""
+    for size in sorted({units(result) for result in found}):
+        law = fit([result for result in found if units(result) != size])
+        for result in found:
+            if units(result) == size:
+                yield abs(law.bits(*point(result)[:2]) - point(result)[2])
+
+
+def beyond(found: list[dict[str, Any]]) -> Iterator[tuple[str, float, float, float]]:
+    """Yield what is far outside the fit: name, parameters, characters, bits as measured."""
+    base = {key: value for key, value in found[0]["keys"].items() if key.startswith("model.")}
+    shipped = read_json(LONG_RUN)["bits_per_character"]
+    yield "amazon_1024, test", parameters_of(1024, base), long_characters(), shipped
+    for H in (1024, 4096):
+        size = parameters_of(H, base)
+        yield f"published, {H:,} units", size, CHARACTERS_2017, published_bits(H)
+
+
+def parameters_of(units: int, keys: Mapping[str, Any]) -> int:
+    """Return how many parameters a model of so many units has; nothing is allocated."""
+    settings = {key.removeprefix("model."): value for key, value in keys.items()}
+    with torch.device("meta"):
+        model = LanguageModel(ModelConfig(**{**settings, "hidden_size": units}))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def long_characters() -> int:
+    """Return how much the shipped model has read."""
+    return int(next(history(PLAIN))["characters"])
+
+
+def draw() -> None:
+    """Draw bits by characters for every size, with the law, and SST by bits."""
+    found = results()
+    law = fit(found)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    characters = np.geomspace(1e6, 2e8, 60)
+    for H, color in zip(sorted({units(r) for r in found}), plt.get_cmap("viridis").colors[::64],
+                        strict=False):  # fmt: skip
+        same = [result for result in found if units(result) == H]
+        read, bits = [r["characters_read"] for r in same], [point(r)[2] for r in same]
+        left.plot(read, bits, "o", color=color, label=f"{H:,} units")
+        parameters = same[0]["parameters"]
+        left.plot(characters, [law.bits(parameters, D) for D in characters], color=color, lw=1)
+        accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
+        right.plot(bits, accuracies, "o", color=color)
+    shipped = read_json(LONG_RUN)["bits_per_character"]
+    left.plot([long_characters()], [shipped], "k*", label="amazon_1024, not in the fit")
+    left.set(xscale="log", xlabel="characters read", ylabel="valid, bits per character")
+    right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
+    right.invert_xaxis()
+    left.legend(frameon=False)
+    figure.savefig(FOLDER / "law.png", dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    command.run(main)
