@@ -22,7 +22,16 @@ import tomli_w
 
 from tests.runs import ROOT
 
-SOURCES = ("configs", "data_utils", "experiments", "model", "scripts", "training", "transfer")
+SOURCES = (
+    "configs",
+    "data_utils",
+    "experiments",
+    "model",
+    "scaling",
+    "scripts",
+    "training",
+    "transfer",
+)
 FOLDER = Path(tempfile.gettempdir()) / "mutation"
 MUTMUT = (sys.executable, "-m", "mutmut")
 
