@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -19,6 +20,7 @@ from model.errors import InputError
 from model.files.storage import read_json, write_json
 
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"
+RECORD_SECONDS = 1.0  # within which a process that has taken a folder says who it is
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
 
 log = logging.getLogger(__name__)
@@ -84,13 +86,16 @@ def _description() -> dict[str, int | str]:
 
 
 def _holder(folder: Path) -> str:
-    """Say who holds a folder; who has only just taken it may not have said so yet."""
-    try:
-        told = read_json(folder / HOLDER_FILE)
-        process = f"process {told['pid']} on {told['host']}"
-        return f"{folder}: {process} has held it since {told['since']}"
-    except (InputError, OSError, KeyError):
-        return f"{folder}: another process holds it"
+    """Say who holds a folder; who has only just taken it is given the time to say so."""
+    end = time.monotonic() + RECORD_SECONDS
+    while time.monotonic() < end:
+        try:
+            told = read_json(folder / HOLDER_FILE)
+            process = f"process {told['pid']} on {told['host']}"
+            return f"{folder}: {process} has held it since {told['since']}"
+        except (InputError, OSError, KeyError):
+            time.sleep(0.01)
+    return f"{folder}: another process holds it"
 
 
 def holds_nothing(folder: Path) -> bool:

@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
+import filelock
 import pytest
 
 from model.errors import InputError
+from model.files.storage import write_json
 from tests.runs import ROOT
-from training.runs.folder_lock import hold_folder
+from training.runs.folder_lock import HOLDER_FILE, LOCK_FILE, hold_folder
 
 HOLDS = """
 import sys, time
@@ -38,6 +40,26 @@ def test_who_holds_it_is_said_and_a_kill_frees_it(tmp_path):
         with hold_folder(folder):
             (folder / "kept").touch()
     assert [path.name for path in folder.iterdir()] == ["kept"]
+
+
+def test_who_has_only_just_taken_it_is_named_too(tmp_path):
+    """The lock is taken first, and the record of its holder is written then."""
+    record = {"pid": 12, "host": "a", "since": "now"}
+    with filelock.FileLock(tmp_path / LOCK_FILE):
+        writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record))
+        writer.start()
+        with pytest.raises(InputError, match="process 12 on a has held it"), hold_folder(tmp_path):
+            pass
+        writer.join()
+
+
+def test_a_holder_that_never_says_who_it_is_refuses_too(tmp_path):
+    with (
+        filelock.FileLock(tmp_path / LOCK_FILE),
+        pytest.raises(InputError, match="another process holds it"),
+        hold_folder(tmp_path),
+    ):
+        pass
 
 
 def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
