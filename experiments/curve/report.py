@@ -1,0 +1,139 @@
+"""The curve's tables and figure, from results/.
+
+python -m experiments.curve.report
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # files only: no display needed
+
+import matplotlib.pyplot as plt
+
+from configs import command
+from experiments.features.tables import SET_TITLES
+from experiments.studies import HERE
+from experiments.tables import markdown, origins, percent
+from model.files.storage import read_json
+
+FOLDER = HERE / "curve"
+RESULTS = FOLDER / "results"
+SHOWN = (0.5, 1, 2, 4, 6, 9, 12, 15, 18)  # million characters of the table's lines
+SIGNIFICANT = 3.0  # standard errors that a word's mean change must be away from zero
+TITLES = {**SET_TITLES, "mr": "MR, a part"}
+
+
+def main() -> None:
+    for path in sorted(RESULTS.glob("*.json")):
+        print(table(path.stem), words(path.stem), sep="\n\n")
+        draw(path.stem)
+
+
+def points(name: str) -> list[dict[str, Any]]:
+    """Return the points of a run, the earliest first."""
+    found = read_json(RESULTS / f"{name}.json")["points"]
+    return sorted(found, key=lambda point: point["characters"])
+
+
+def table(name: str) -> str:
+    """Return some points: bits, accuracies, and how like its end the followed unit is."""
+    found = points(name)
+    wanted = [min(found, key=lambda p: abs(p["characters"] / 1e6 - million)) for million in SHOWN]
+    rows = [row(point) for i, point in enumerate(wanted) if point not in wanted[:i]]
+    head = [
+        "million characters", "training, bits per character", "SST, last", "SST, mean", "MR, mean",
+        "IMDB, mean", "SST, best unit on train", "its number", "likeness of the unit of the end",
+        "nearest unit, likeness",
+    ]  # fmt: skip
+    made = {f"{name}.json": read_json(RESULTS / f"{name}.json")}
+    return f"{markdown(head, rows)}\n\n{origins(made)}"
+
+
+def row(point: dict[str, Any]) -> list[str]:
+    """Return a point's line."""
+    sets, followed = point["sets"], point["followed"]
+    best = sets["sst"]["mean"]["best_unit"]
+    return [
+        f"{point['characters'] / 1e6:.1f}",
+        f"{point['train_bits_per_character']:.3f}",
+        *(
+            percent(sets[name][pooling]["all_units"]["test_accuracy"])
+            for name, pooling in (
+                ("sst", "last"),
+                ("sst", "mean"),
+                ("mr", "mean"),
+                ("imdb", "mean"),
+            )
+        ),
+        percent(best["test_accuracy"]),
+        str(best["index"]),
+        f"{followed['correlation']:.2f}",
+        f"{followed['nearest_unit']}, {followed['nearest_correlation']:.2f}",
+    ]
+
+
+def words(name: str) -> str:
+    """Return when each word began to move the followed unit the right way, and kept doing so."""
+    found, told = read_json(RESULTS / f"{name}.json"), points(name)
+    begun = {
+        word: when(told, word, odds * found["polarity"]) for word, odds in found["words"].items()
+    }
+    learnt = sorted((at, word) for word, at in begun.items() if at is not None)
+    never = ", ".join(f"`{word}`" for word, at in begun.items() if at is None)
+    rows = [[f"{at / 1e6:.1f}", ", ".join(f"`{w}`" for a, w in learnt if a == at)]
+            for at in sorted({at for at, _ in learnt})]  # fmt: skip
+    return (
+        f"{markdown(['million characters', 'words'], rows)}\n\nNot by the end: {never or 'none'}."
+    )
+
+
+def when(told: list[dict[str, Any]], word: str, direction: float) -> int | None:
+    """Return the characters from which on a word moves the unit in its direction; None if never."""
+    since = None
+    for point in told:
+        change = point["words"][word]
+        moves = change["error"] and change["mean"] * direction > 0 and (
+            abs(change["mean"]) > SIGNIFICANT * change["error"]
+        )  # fmt: skip
+        if not moves:
+            since = None
+        elif since is None:
+            since = int(point["characters"])
+    return since
+
+
+def draw(name: str) -> None:
+    """Draw accuracies by characters, and the followed unit's likeness to its end."""
+    found = points(name)
+    million = [point["characters"] / 1e6 for point in found]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    for label, values in curves(found):
+        left.plot(million, values, label=label, linewidth=1.2)
+    left.set(xlabel="million characters read", ylabel="test accuracy, per cent")
+    left.legend(frameon=False, fontsize=8)
+    bits = [point["train_bits_per_character"] for point in found]
+    right.plot(million, [p["followed"]["correlation"] for p in found], label="the unit of the end")
+    right.plot(million, [p["followed"]["nearest_correlation"] for p in found], label="nearest unit")
+    right.set(xlabel="million characters read", ylabel="correlation with the unit of the end")
+    right.legend(frameon=False, fontsize=8, loc="lower right")
+    other = right.twinx()
+    other.plot(million, bits, color="0.6", linestyle=":")
+    other.set_ylabel("training bits per character (dotted)", color="0.5")
+    figure.savefig(FOLDER / f"{name}.png", dpi=150)
+    plt.close(figure)
+
+
+def curves(found: list[dict[str, Any]]) -> Iterator[tuple[str, list[float]]]:
+    """Yield the curves of accuracy with their labels."""
+    for name, title in TITLES.items():
+        for pooling in ("last", "mean"):
+            cells = [point["sets"][name][pooling]["all_units"] for point in found]
+            yield f"{title}, {pooling} state", [100 * cell["test_accuracy"] for cell in cells]
+    units = [point["sets"]["sst"]["mean"]["best_unit"] for point in found]
+    yield "SST, best unit on train", [100 * cell["test_accuracy"] for cell in units]
+
+
+if __name__ == "__main__":
+    command.run(main)

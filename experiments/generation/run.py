@@ -1,0 +1,148 @@
+"""What a model writes while its sentiment unit is held, judged by what has not seen the model.
+
+python -m experiments.generation.run --model sentiment_1024 --reader amazon_1024 --data DATA \\
+    --output experiments/generation/results/sentiment_1024.json
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from configs import command
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from model.classifiers.fitted import own_classifier
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
+from model.sampling import Clamp, SamplingConfig, generate
+from model.scoring import token_costs
+from transfer.experiment import describe_model
+from transfer.regression import accuracy_interval
+
+PROMPTS = ("", "I bought this", "The story", "My daughter", "It came in the mail")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Let a model write with its unit held at several values, and judge what it wrote."""
+
+    model: str = "sentiment_1024"
+    """Who writes: a shipped model, a model directory or a run directory, with a classifier."""
+    reader: str = "amazon_1024"
+    """Another model, which says how many bits a character of the texts costs it."""
+    data: Path
+    """The folder that holds imdb/, from which the judge learns."""
+    output: Path
+    """The JSON file to write."""
+    values: tuple[float, ...] = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+    """What the unit is held at; above 0 positive, whatever its sign in the model."""
+    samples: int = 40
+    """Texts for each prompt and value."""
+    length: int = 250
+    """Bytes of a text, at most."""
+    temperature: float = 0.7
+    """Of the sampling."""
+    seed: int = 0
+    """Of the sampling."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    writer, reader = (
+        load_model(name, compute_dtype=torch.float32) for name in (options.model, options.reader)
+    )
+    judge, known = learn_judge(options.data)
+    own = own_classifier(writer, -1)
+    rows = [judged(writer, reader, judge, None, options)]
+    for value in options.values:
+        clamp = Clamp(unit=own.neuron, cell=own.polarity * value)
+        rows.append({"value": value, **judged(writer, reader, judge, clamp, options)})
+        print(f"held at {value:+g}: {rows[-1]['positive']:.3f} positive")
+    result = {
+        "unit": own.neuron,
+        "polarity": own.polarity,
+        "prompts": list(PROMPTS),
+        "settings": {k: v for k, v in asdict(options).items() if k not in ("data", "output")},
+        "judge": known,
+        "rows": rows,
+        "model": describe_model(writer),
+        "reader": describe_model(reader),
+        "origin": describe_origin(),
+    }
+    write_json(options.output, result)
+
+
+def learn_judge(data: Path) -> tuple[Pipeline, dict[str, Any]]:
+    """Return a regression on words that has read IMDB, and how good it is there."""
+    train, _, test = SETS["imdb"].read(data).sets
+    words = TfidfVectorizer(ngram_range=(1, 2), min_df=5, sublinear_tf=True)
+    judge = make_pipeline(words, LogisticRegression(C=4.0, max_iter=300))
+    judge.fit(train.texts, train.labels)
+    accuracy = float(judge.score(test.texts, test.labels))
+    interval = accuracy_interval(accuracy, len(test.labels))
+    return judge, {"test_accuracy": accuracy, "test_interval": interval}
+
+
+def judged(
+    writer: LoadedModel, reader: LoadedModel, judge: Pipeline, clamp: Clamp | None, options: Options
+) -> dict[str, Any]:
+    """Return how many of the texts are positive, and their bits per character to the reader."""
+    texts = [text for prompt in PROMPTS for text in write(writer, prompt, clamp, options)]
+    positive = judge.predict_proba(texts)[:, 1]
+    bits, error = bits_per_character(reader, texts)
+    share = float((positive > 0.5).mean())
+    return {
+        "texts": len(texts),
+        "positive": share,
+        "positive_interval": accuracy_interval(share, len(texts)),
+        "mean_probability": float(positive.mean()),
+        "bits_per_character": bits,
+        "bits_standard_error": error,
+        "distinct_words": distinct_words(texts),
+    }
+
+
+def write(writer: LoadedModel, prompt: str, clamp: Clamp | None, options: Options) -> list[str]:
+    """Return the texts that the model writes from a prompt, which they begin with."""
+    config = SamplingConfig(
+        temperature=options.temperature, length=options.length, seed=options.seed
+    )
+    texts = [prompt] * options.samples
+    opening = writer.profile.opening(prompt)
+    for sample, characters in generate(
+        writer.model,
+        opening,
+        config,
+        samples=options.samples,
+        clamp=clamp,
+        tokenizer=writer.tokenizer,
+    ):
+        texts[sample] += characters
+    return [text.strip() for text in texts]
+
+
+def bits_per_character(reader: LoadedModel, texts: Sequence[str]) -> tuple[float, float]:
+    """Return the mean over texts of their bits per character, and its standard error."""
+    sequences = [reader.tokens(text) for text in texts]
+    each = np.empty(len(texts))
+    for rows, costs in token_costs(reader.model, sequences, batch_size=128):
+        each[rows] = [cost.mean() for cost in costs]
+    return float(each.mean()), float(each.std(ddof=1) / len(each) ** 0.5)
+
+
+def distinct_words(texts: Sequence[str]) -> float:
+    """Return the fraction of words that are different ones: low where a model repeats itself."""
+    words = [word for text in texts for word in text.lower().split()]
+    return len(set(words)) / max(len(words), 1)
+
+
+if __name__ == "__main__":
+    command.run(main)

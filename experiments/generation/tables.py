@@ -1,0 +1,24 @@
+"""The table of held units, from results/."""
+
+from experiments.studies import HERE
+from experiments.tables import markdown, origins, percent
+from model.files.storage import read_json
+
+RESULTS = HERE / "generation" / "results"
+
+
+def held(model: str) -> str:
+    """Return a line for each value of the unit."""
+    found = read_json(RESULTS / f"{model}.json")
+    rows = [
+        [
+            f"{row['value']:+g}" if "value" in row else "not held",
+            percent(row["positive"], row["positive_interval"]),
+            f"{row['bits_per_character']:.3f} +- {row['bits_standard_error']:.3f}",
+            f"{row['distinct_words']:.2f}",
+        ]
+        for row in found["rows"]
+    ]
+    unit = f"unit {found['unit']} held at"
+    head = [unit, "positive, per cent", "bits per character", "distinct words"]
+    return f"{markdown(head, rows)}\n\n{origins({f'{model}.json': found})}"
