@@ -60,8 +60,10 @@ class ModelConfig:
     orthogonal: bool = False
     """Start from orthogonal recurrent matrices; the published models drew them uniformly."""
     backend: Backend = "auto"
-    """auto takes the fastest implementation of the recurrence that runs here; training says at its
-    start which one that is: "compiled for matrix units" in bf16 on a CPU that has them (AMX)."""
+    """What computes the mLSTM's recurrence. auto and fused are the same: the fastest implementation
+    that runs here. Training names it at its start, such as "compiled for matrix units" in bf16 on a
+    CPU that has them (AMX). reference is the definition under autograd: many times slower, for
+    checks."""
     segments: int = 1
     """Above 1, a window is cut so many times and each piece computed again in backward: a third
     more products, and memory for the activations of one piece instead of all."""

@@ -7,17 +7,16 @@ import torch
 from data_utils.lanes import Window
 from model.featurizer import SentimentFeaturizer
 from model.files.weights import LoadedModel, load_model, save_model
+from model.fused.arguments import Inputs
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton
-from model.fused.cuda.triton_window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
-from model.state import State
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
 from tests.model.test_compiled import error, results, scaled_inputs
-from tests.model.test_recurrence import make_inputs, run
+from tests.model.test_recurrence import make_inputs, run, window_of
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
@@ -121,7 +120,7 @@ def test_graphs_serve_one_window_at_a_time():
     alone = [results(fused_mlstm, inputs) for inputs in batches]
     losses = []
     for x_proj, h, c, *weights in batches[:2]:
-        outputs, state = fused_mlstm(x_proj, State(h, c), *weights)
+        outputs, state = fused_mlstm(window_of(x_proj, h, c, *weights))
         losses.append(
             sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         )
@@ -135,7 +134,7 @@ def test_graphs_serve_one_window_at_a_time():
 def test_a_window_that_is_given_up_frees_its_graph():
     x_proj, h, c, *weights = (t.cuda() for t in make_inputs(torch.float32, 4, 2, 32))
     for _ in range(3):
-        fused_mlstm(x_proj, State(h, c), *weights)
+        fused_mlstm(window_of(x_proj, h, c, *weights))
     inputs = Inputs(x_proj, None, h, c, *weights)
     assert len(cuda_graphs._graphs.idle[cuda_graphs.sizes_of(inputs)]) == 1
 
@@ -154,7 +153,7 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus(monkeypatch):
             seed=0,
             parallel=ParallelConfig(lane_groups=2),
         )
-        masks.append(trainer._kept().cpu())
+        masks.append(trainer._dropout_factors().cpu())
         tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
         window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
         for _ in range(2):

@@ -1,20 +1,45 @@
-"""Arguments as the kernels take them: they read memory and check nothing."""
+"""A window as the kernels take it: they read memory and check nothing."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..state import State
+from ..window import Window
 
 
-def as_kernels_read_them(
-    x: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor, rows: Tensor | None
-) -> tuple[Tensor, ...]:
-    """Return x, h, c, w_mh, w_h, b dense, in the compute dtype or in fp32.
+class Inputs(NamedTuple):
+    """A window's tensors, dense and each in the dtype that the kernels read."""
 
-    Raises ValueError where the shapes do not belong together.
+    x: Tensor  # [T, B, 5H], or a table [R, 5H]; compute dtype, as h0, w_mh and w_h
+    rows: Tensor | None  # int64 [T, B]: the row of the table that each byte reads
+    h0: Tensor  # [B, H]
+    c0: Tensor  # [B, H], fp32
+    w_mh: Tensor  # [H, H]
+    w_h: Tensor  # [4H, H]
+    b: Tensor  # [4H], fp32
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """T, B and H."""
+        B, H = self.h0.shape
+        return len(self.x if self.rows is None else self.rows), B, H
+
+    @property
+    def want_gradient(self) -> bool:
+        """Whether autograd asks for the gradient of any of them."""
+        return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self)
+
+
+def as_kernels_read_them(window: Window) -> Inputs:
+    """Return the tensors of a window, dense, in the compute dtype or in fp32.
+
+    Raises ValueError where the shapes do not belong together, and IndexError where a row is not in
+    the table. On a GPU rows are not looked at: that would wait for the device.
     """
-    (B, H), dtype = state.h.shape, w_mh.dtype
-    given = (x, state.h, state.c, w_mh, w_h, b)
+    x, rows, state, weights = window.x_proj, window.rows, window.state, window.weights
+    (B, H), dtype = state.h.shape, weights.w_mh.dtype
+    given = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
     sequence = (x.shape[0], B, 5 * H) if rows is None else (x.shape[0], 5 * H)
     shapes = (sequence, (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
     fits = all(tensor.shape == shape for tensor, shape in zip(given, shapes, strict=True))
@@ -23,19 +48,15 @@ def as_kernels_read_them(
         for_rows = "" if rows is None else f", with rows {tuple(rows.shape)} instead of (T, {B})"
         raise ValueError(f"x, h, c, w_mh, w_h, b are {found} instead of {list(shapes)}{for_rows}")
     dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
-    return tuple(
-        tensor.to(wanted).contiguous() for tensor, wanted in zip(given, dtypes, strict=True)
-    )
+    dense, *rest = (t.to(wanted).contiguous() for t, wanted in zip(given, dtypes, strict=True))
+    return Inputs(dense, _dense_rows(rows, len(x)), *rest)
 
 
-def rows_as_kernels_read_them(rows: Tensor | None, count: int) -> Tensor | None:
-    """Return rows [T, B] dense, in 64 bits.
-
-    Raises IndexError where one is not below `count`, the rows of the table.
-    """
+def _dense_rows(rows: Tensor | None, count: int) -> Tensor | None:
     if rows is None:
         return None
     rows = rows.long().contiguous()
-    if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+    on_cpu = rows.device.type == "cpu"
+    if on_cpu and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count:
         raise IndexError(f"rows must be whole numbers from 0 to {count - 1}")
     return rows

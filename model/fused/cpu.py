@@ -1,4 +1,4 @@
-"""The compiled recurrence behind the signature of the reference, with its gradient."""
+"""The compiled recurrence on vector units, with its gradient."""
 
 import ctypes
 from functools import cache
@@ -9,10 +9,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State
-from .arguments import as_kernels_read_them, rows_as_kernels_read_them
+from ..window import Window
+from .arguments import Inputs, as_kernels_read_them
 from .compilation import window_library
+from .crowding import watch
 from .recycling import recycled_empty
-from .weight_gradients import Factors, weight_gradients
+from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
 DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 PAD = 16  # kPad of window.cpp
@@ -52,25 +54,17 @@ def _multiplies(dtype: torch.dtype) -> bool:
     return bool(probe())
 
 
-def compiled_mlstm(
-    x_proj: Tensor,
-    state: State,
-    w_mh: Tensor,
-    w_h: Tensor,
-    b: Tensor,
-    rows: Tensor | None = None,
-    packed: Tensor | None = None,
-) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_compiled` says so.
+def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_compiled` says that it can.
 
-    packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
+    Weights that no `pack` has laid out are packed for this window.
     """
-    inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
-    rows = rows_as_kernels_read_them(rows, len(x_proj))
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        h, last_h, last_c = _CompiledMlstm.apply(rows, *inputs)
+    watch.look()
+    inputs = as_kernels_read_them(window)
+    if inputs.want_gradient:
+        h, last_h, last_c = _CompiledMlstm.apply(window.weights.postponed, *inputs)
     else:
-        h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
+        h, last_h, last_c, _ = _forward(inputs, packed=window.weights.packed)
     return h, State(last_h, last_c)
 
 
@@ -84,37 +78,27 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
 
 
 def _forward(
-    rows: Tensor | None,
-    x: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    w_mh: Tensor,
-    w_h: Tensor,
-    b: Tensor,
-    *,
-    packed: Tensor | None = None,
-    save: bool = False,
+    inputs: Inputs, *, packed: Tensor | None = None, save: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
     """Return h, the last h and c, and, if asked to save, what backward needs."""
-    B, H = h0.shape
-    T = len(x) if rows is None else len(rows)
-    h = recycled_empty(T, B, H, dtype=x.dtype)
+    (T, B, H), dtype = inputs.sizes, inputs.x.dtype
+    h = recycled_empty(T, B, H, dtype=dtype)
     c = recycled_empty(T if save else 1, B, H, dtype=torch.float32)
-    recurrent = recycled_empty(T, B, H, dtype=x.dtype) if save else None
-    gates = recycled_empty(T, B, 4 * H, dtype=x.dtype) if save else None
+    recurrent = recycled_empty(T, B, H, dtype=dtype) if save else None
+    gates = recycled_empty(T, B, 4 * H, dtype=dtype) if save else None
     _call(
         "forward",
         (T, B, H),
-        x=x,
-        rows=rows,
-        b=b,
-        h0=h0,
-        c0=c0,
+        x=inputs.x,
+        rows=inputs.rows,
+        b=inputs.b,
+        h0=inputs.h0,
+        c0=inputs.c0,
         h=h,
         c=c,
         recurrent=recurrent,
         gates=gates,
-        packed=pack(w_mh, w_h) if packed is None else packed,
+        packed=pack(inputs.w_mh, inputs.w_h) if packed is None else packed,
     )
     return h, h[-1].clone(), c[-1].clone(), (c, recurrent, gates)
 
@@ -125,11 +109,14 @@ def _contiguous_copy(tensor: Tensor) -> Tensor:
 
 class _CompiledMlstm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
-        x, h0, c0, w_mh, w_h, b = inputs
-        h, last_h, last_c, saved = _forward(rows, x, h0, c0, w_mh, w_h, b, save=True)
+    def forward(
+        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        inputs = Inputs(*tensors)
+        h, last_h, last_c, saved = _forward(inputs, save=True)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(rows, x, h0, c0, w_mh, w_h, h, *saved)
+        ctx.postponed = postponed
+        ctx.save_for_backward(*inputs[:-1], h, *saved)  # not b
         return h, last_h, last_c
 
     @staticmethod
@@ -137,7 +124,7 @@ class _CompiledMlstm(torch.autograd.Function):
     def backward(
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        rows, x, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
+        x, rows, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
         T, B, H = h.shape
         dx = recycled_empty(T, B, 5 * H, dtype=x.dtype)
         d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
@@ -169,9 +156,9 @@ class _CompiledMlstm(torch.autograd.Function):
         )
         dz = dx.view(T * B, 5 * H)[:, H:]
         factors = Factors(dz, m.view(T * B, H), d_recurrent, h, h0)
-        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
         d_x = dx if rows is None else _sum_rows(dx, rows, len(x))
-        return None, d_x, dh0, dc, d_w_mh, d_w_h, db.sum(0)
+        return None, d_x, None, dh0, dc, d_w_mh, d_w_h, db.sum(0)
 
 
 def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:

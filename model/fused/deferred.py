@@ -12,22 +12,24 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State, accumulation_dtype
-from .weight_gradients import Factors, weight_gradients
+from ..window import Window
+from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
 
-def deferred_mlstm(
-    x_proj: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor
-) -> tuple[Tensor, State]:
+def deferred_mlstm(window: Window) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, on any device and in any dtype."""
-    h, last_h, last_c = _DeferredMlstm.apply(x_proj, state.h, state.c, w_mh, w_h, b)
+    x_proj, state, weights = window.looked_up().x_proj, window.state, window.weights
+    tensors = (x_proj, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
+    h, last_h, last_c = _DeferredMlstm.apply(weights.postponed, *tensors)
     return h, State(last_h, last_c)
 
 
 class _DeferredMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x_proj: Tensor, h0: Tensor, c0: Tensor, w_mh: Tensor, w_h: Tensor, b: Tensor
+        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        x_proj, h0, c0, w_mh, w_h, b = tensors
         T, B, H = x_proj.shape[0], *h0.shape
         acc = accumulation_dtype(x_proj.dtype)
         hs = x_proj.new_empty(T + 1, B, H)  # hs[t] is the state before byte t
@@ -47,6 +49,7 @@ class _DeferredMlstm(torch.autograd.Function):
             i, f, u, o = z.chunk(4, dim=-1)  # [B, H] each
             torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, u)
             torch.mul(o, cs[t + 1].tanh(), out=hs[t + 1])
+        ctx.postponed = postponed
         ctx.save_for_backward(x_proj, w_mh, w_h, hs, cs, recurrent, ms, gates)
         return hs[1:], hs[T].clone(), cs[T].clone()
 
@@ -68,9 +71,9 @@ class _DeferredMlstm(torch.autograd.Function):
             dh = torch.mm(d_recurrent[t], w_mh).to(cs.dtype)
         d_z = d_x_proj[..., H:].reshape(T * B, 4 * H)
         factors = Factors(d_z, ms.view(T * B, H), d_recurrent, hs[1:], hs[0])
-        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
         d_b = d_z.sum(0, dtype=cs.dtype)
-        return d_x_proj, dh.to(hs.dtype), dc, d_w_mh, d_w_h, d_b
+        return None, d_x_proj, dh.to(hs.dtype), dc, d_w_mh, d_w_h, d_b
 
 
 def _activate(z: Tensor, H: int) -> None:

@@ -79,39 +79,53 @@ class WeightProducts(Protocol):
     def of_w_mh(self, rows: slice = ...) -> Tensor: ...
 
 
-def weight_gradients(
-    w_mh: Tensor, w_h: Tensor, factors: WeightProducts
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return d W_mh and d W_h, or None for those that `postpone` has given nodes of their own."""
-    gradients: list[Tensor | None] = []
-    for weight, product in ((w_mh, factors.of_w_mh), (w_h, factors.of_w_h)):
-        waiting = getattr(weight.grad_fn, "waiting", None)
-        if waiting is None:
-            with record_function(PRODUCT):
-                gradients.append(product())
-        else:
-            waiting.append(product)
-            gradients.append(None)
-    return gradients[0], gradients[1]
-
-
 Product = Callable[[slice], Tensor]
 
 
-def postpone(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+class PostponedProducts:
+    """The products that make the weight gradients, left by windows for `join` to compute.
+
+    One belongs to one use of the weights: every window that backward passes adds its own.
+    """
+
+    def __init__(self) -> None:
+        self.of_w_mh: list[Product] = []
+        self.of_w_h: list[Product] = []
+
+    def add(self, factors: WeightProducts) -> None:
+        """Take what a window's gradients are products of; they stay in memory until computed."""
+        self.of_w_mh.append(factors.of_w_mh)
+        self.of_w_h.append(factors.of_w_h)
+
+
+def weight_gradients(
+    factors: WeightProducts, postponed: PostponedProducts | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return d W_mh [H, H] and d W_h [4H, H]; or postpone them, and return None for both."""
+    if postponed is not None:
+        postponed.add(factors)
+        return None, None
+    with record_function(PRODUCT):
+        d_w_mh = factors.of_w_mh()
+    with record_function(PRODUCT):
+        d_w_h = factors.of_w_h()
+    return d_w_mh, d_w_h
+
+
+def join(parts: Iterable[Tensor], like: Tensor, products: list[Product]) -> Tensor:
     """Join parts [n, H] of a weight by rows into one as large as `like`, in the dtype of the parts.
 
-    Each part's gradient is computed in a node of its own, after those of the parts behind it and
-    before anything that the part was made of: which is why `parts` should make them one by one.
+    products: the list of a `PostponedProducts` that belongs to this weight. Each part's gradient is
+    computed from them in a node of its own, after those of the parts behind it and before anything
+    that the part was made of: which is why `parts` should make them one by one.
     """
     first = 0
     whole: Tensor | None = None
-    waiting: list[Product] = []
     for part in parts:
         if whole is None:
             whole = part.new_empty(like.shape)
         rows = slice(first, first + len(part))
-        whole = _Attach.apply(whole, part, rows, waiting)
+        whole = _Attach.apply(whole, part, rows, products)
         first = rows.stop
     assert whole is not None
     assert first == len(like)
@@ -123,9 +137,9 @@ class _Attach(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, whole: Tensor, part: Tensor, rows: slice, waiting: list[Product]
+        ctx: Any, whole: Tensor, part: Tensor, rows: slice, products: list[Product]
     ) -> Tensor:
-        ctx.rows, ctx.waiting = rows, waiting
+        ctx.rows, ctx.products = rows, products
         ctx.set_materialize_grads(False)
         whole[rows].copy_(part)
         return whole.view_as(whole)
@@ -133,9 +147,9 @@ class _Attach(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_whole: Tensor | None) -> tuple[Tensor | None, ...]:
-        gradients = [product(ctx.rows) for product in ctx.waiting]
+        gradients = [product(ctx.rows) for product in ctx.products]
         if d_whole is not None:
             gradients.append(d_whole[ctx.rows])
         if ctx.rows.start == 0:  # the last to run
-            ctx.waiting.clear()
+            ctx.products.clear()
         return d_whole, sum(gradients[1:], gradients[0]), None, None

@@ -1,6 +1,7 @@
 """The multiplicative LSTM as a layer: parameters, weight norm, a window's recurrence."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -9,9 +10,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..fused.cuda.graphs import without_graphs
-from ..fused.weight_gradients import postpone
-from ..recurrence import RECURRENCES, describe, pack
+from ..fused.weight_gradients import PostponedProducts, join
+from ..recurrence import choose, pack, recur
 from ..state import State, accumulation_dtype
+from ..window import RecurrentWeights, Window
 from .layer import RecurrentLayer
 
 # Symbols whose projections are kept. On CUDA, adding gradients up by row costs a product with them.
@@ -19,13 +21,10 @@ MOST_TABULATED = 1024
 
 
 class MlstmWeights(NamedTuple):
-    """What the recurrence reads: weight norm folded, cast to the compute dtype."""
+    """The weights with the weight norm applied, cast to the compute dtype."""
 
     w_x: Tensor  # [5H, E]  input to m (first H rows) and to the gates i f u o
-    w_mh: Tensor  # [H, H]
-    w_h: Tensor  # [4H, H]
-    b: Tensor  # [4H], accumulation dtype
-    packed: Tensor | None  # w_mh and w_h once more, as the recurrence multiplies by them
+    recurrent: RecurrentWeights
 
 
 class MlstmLayer(RecurrentLayer):
@@ -81,16 +80,19 @@ class MlstmLayer(RecurrentLayer):
     def fold(self, dtype: torch.dtype) -> MlstmWeights:
         """Apply the weight norm and cast: once per window in training, once in all in inference."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
-        w_mh, w_h = self._recurrent(dtype)
         b = self.b.to(accumulation_dtype(dtype))
-        return MlstmWeights(w_x, w_mh, w_h, b, pack(self.backend, w_mh, w_h))
+        if self.gates and torch.is_grad_enabled():
+            return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b))
+        w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
+        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, pack(self.backend, w_mh, w_h)))
 
-    def _recurrent(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return W_mh [H, H] and W_h [4H, H], of exposed gates with a node for each gradient."""
-        if not (self.gates and torch.is_grad_enabled()):
-            return self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        w_mh = postpone([self._normed("mh").to(dtype)], self.w_mh)
-        return w_mh, postpone((gate.to(dtype) for gate in self._normed_gates()), self.w_h)
+    def _with_gradients_one_by_one(self, dtype: torch.dtype, b: Tensor) -> RecurrentWeights:
+        """Make w_mh and w_h of leaves whose gradients backward computes one after the other."""
+        postponed = PostponedProducts()
+        w_mh = join([self._normed("mh").to(dtype)], self.w_mh, postponed.of_w_mh)
+        gates = (gate.to(dtype) for gate in self._normed_gates())
+        w_h = join(gates, self.w_h, postponed.of_w_h)
+        return RecurrentWeights(w_mh, w_h, b, postponed=postponed)
 
     def _normed(self, name: str) -> Tensor:
         return _normed(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
@@ -123,7 +125,7 @@ class MlstmLayer(RecurrentLayer):
 
     def implementation(self, dtype: torch.dtype) -> str:
         """Name what runs here behind `backend`."""
-        return describe(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype))
+        return choose(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)).name
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""
@@ -133,7 +135,7 @@ class MlstmLayer(RecurrentLayer):
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input at once, then recur over it."""
         x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
-        return self._recur(x_proj, state, weights, None)
+        return self._recur(Window(x_proj, state, weights.recurrent))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V symbols once, since a window repeats them: [V, 5H].
@@ -150,24 +152,19 @@ class MlstmLayer(RecurrentLayer):
         """Recur over rows of the table, or over their projection."""
         if len(table) > MOST_TABULATED:
             return super().read(tokens, table, state, weights)
-        return self._recur(table, state, weights, tokens)
+        return self._recur(Window(table, state, weights.recurrent, tokens))
 
-    def _recur(
-        self, x_proj: Tensor, state: State, weights: MlstmWeights, rows: Tensor | None
-    ) -> tuple[Tensor, State]:
-        recurrence = RECURRENCES[self.backend]
-        _, w_mh, w_h, b, packed = weights
+    def _recur(self, window: Window) -> tuple[Tensor, State]:
         if self.segments == 1 or not torch.is_grad_enabled():
-            return recurrence(x_proj, state, w_mh, w_h, b, rows, packed)
-        h = []
-        for part in (x_proj if rows is None else rows).chunk(self.segments):
-            x, part_rows = (part, None) if rows is None else (x_proj, part)
+            return recur(self.backend, window)
+        h, state = [], window.state
+        for segment in window.segments(self.segments):
             # Nothing in a segment is random.
-            part_h, state = checkpoint(
-                without_graphs()(recurrence), x, state, w_mh, w_h, b, part_rows,
+            segment_h, state = checkpoint(
+                without_graphs()(recur), self.backend, replace(segment, state=state),
                 use_reentrant=False, preserve_rng_state=False,
             )  # fmt: skip
-            h.append(part_h)
+            h.append(segment_h)
         return torch.cat(h), state
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from model.recurrence import Recurrence, fused_mlstm, reference_mlstm
 from model.state import State, accumulation_dtype
+from model.window import RecurrentWeights, Window
 
 from .problem import Problem
 
@@ -21,24 +22,29 @@ def zero_state(problem: Problem) -> State:
     return State(h, h.to(accumulation_dtype(s.dtype)))
 
 
+def recurrent_weights(problem: Problem) -> RecurrentWeights:
+    """Return the weights that every byte is multiplied by."""
+    return RecurrentWeights(problem.w_mh, problem.w_h, problem.b)
+
+
 def from_table(problem: Problem) -> Forward:
     """Ours as the language model's first layer runs it: each symbol projected once."""
-    state = zero_state(problem)
+    state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
         table = F.linear(problem.embedding, problem.w_x)
-        return fused_mlstm(table, state, problem.w_mh, problem.w_h, problem.b, problem.tokens)[0]
+        return fused_mlstm(Window(table, state, weights, problem.tokens))[0]
 
     return forward
 
 
 def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
     """Ours as a deeper layer runs it: every byte's input projected."""
-    state = zero_state(problem)
+    state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
         x_proj = F.linear(F.embedding(problem.tokens, problem.embedding), problem.w_x)
-        return recurrence(x_proj, state, problem.w_mh, problem.w_h, problem.b, None)[0]
+        return recurrence(Window(x_proj, state, weights))[0]
 
     return forward
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from model.errors import InputError
-from model.recurrence import describe
+from model.recurrence import choose
 from training.precision import sums_in_fp32
 
 from .contenders import (
@@ -66,7 +66,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
-        "implementation": describe("fused", problem.w_mh),
+        "implementation": choose("fused", problem.w_mh).name,
         **options.provenance(),
         "seconds": seconds,
     }

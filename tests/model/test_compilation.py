@@ -21,10 +21,11 @@ logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.fused.cpu import runs_compiled
 from model.recurrence import fused_mlstm, reference_mlstm
 from model.state import State
+from model.window import RecurrentWeights, Window
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
-arguments = (x, State(h, h), w_mh, w_h, torch.zeros(32))
-fused, exact = fused_mlstm(*arguments)[0], reference_mlstm(*arguments)[0]
+window = Window(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
+fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
 assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
 print(runs_compiled(w_mh))
 """

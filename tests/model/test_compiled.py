@@ -11,8 +11,7 @@ import torch
 from model.fused import weight_gradients
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.recurrence import reference_mlstm
-from model.state import State
-from tests.model.test_recurrence import EPS, make_inputs
+from tests.model.test_recurrence import EPS, make_inputs, window_of
 from tests.runs import ROOT
 
 
@@ -35,7 +34,7 @@ def scaled_inputs(dtype, T, B, H):
 def results(recurrence, inputs, rows=None):
     """h, the last h and c, and the gradient of every input."""
     x_proj, h, c, *weights = inputs
-    outputs, state = recurrence(x_proj, State(h, c), *weights, rows)
+    outputs, state = recurrence(window_of(x_proj, h, c, *weights, rows=rows))
     made = (outputs, *state.tensors().values())
     loss = sum(out.double().square().sum() for out in made)
     return (*made, *torch.autograd.grad(loss, inputs))
@@ -115,9 +114,9 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
     states = []
     for count in (1, 2, 4):
         threads(count)
-        states.append(kernel.run(x_proj, State(h, c), *weights))
+        states.append(kernel.run(window_of(x_proj, h, c, *weights)))
     for few in (1, 5, 67):
-        part, state = kernel.run(x_proj[:, :few], State(h[:few], c[:few]), *weights)
+        part, state = kernel.run(window_of(x_proj[:, :few], h[:few], c[:few], *weights))
         states.append((states[0][0][:, :few], states[0][1].select(slice(few))))
         assert torch.equal(part, states[-1][0])
         assert torch.equal(state.c, states[-1][1].c)
@@ -129,11 +128,11 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
 def test_inference_gives_what_training_gives(kernel):
     inputs = scaled_inputs(kernel.dtype, 9, 70, 40)
     x_proj, h, c, *weights = inputs
-    trained, last = kernel.run(x_proj, State(h, c), *weights)
+    trained, last = kernel.run(window_of(x_proj, h, c, *weights))
     with torch.inference_mode():
         packed = kernel.pack(*weights[:2])
         for given in (None, packed):
-            inferred, after = kernel.run(x_proj, State(h, c), *weights, None, given)
+            inferred, after = kernel.run(window_of(x_proj, h, c, *weights, packed=given))
             assert torch.equal(inferred, trained)
             assert torch.equal(after.h, last.h)
             assert torch.equal(after.c, last.c)
@@ -145,7 +144,7 @@ def test_gradient_of_one_output_alone(kernel, used):
 
     def gradients(recurrence, given):
         x_proj, h, c, *weights = given
-        outputs, state = recurrence(x_proj, State(h, c), *weights)
+        outputs, state = recurrence(window_of(x_proj, h, c, *weights))
         loss = (outputs, *state.tensors().values())[used].double().square().sum()
         return torch.autograd.grad(loss, given)
 
@@ -156,11 +155,11 @@ def test_gradient_of_one_output_alone(kernel, used):
 
 def test_strided_inputs(kernel):
     x_proj, h, c, w_mh, w_h, b = scaled_inputs(kernel.dtype, 4, 6, 32)
-    state = State(h.t().contiguous().t(), c.repeat(1, 2)[:, :32])
+    strided_state = h.t().contiguous().t(), c.repeat(1, 2)[:, :32]
     strided = (w_mh.t().contiguous().t(), w_h.repeat(1, 2)[:, :32], b)
     batch_first = x_proj.transpose(0, 1).contiguous().transpose(0, 1)
-    expected, _ = kernel.run(x_proj, State(h, c), w_mh, w_h, b)
-    actual, _ = kernel.run(batch_first, state, *strided)
+    expected, _ = kernel.run(window_of(x_proj, h, c, w_mh, w_h, b))
+    actual, _ = kernel.run(window_of(batch_first, *strided_state, *strided))
     assert torch.equal(actual, expected)
 
 
@@ -171,7 +170,7 @@ def test_strided_gradients(kernel):
 
     def gradients(recurrence, inputs):
         x_proj, h, c, *weights = inputs
-        outputs, state = recurrence(x_proj, State(h, c), *weights, None)
+        outputs, state = recurrence(window_of(x_proj, h, c, *weights))
         made = (outputs[-1], outputs[0], *state.tensors().values())
         loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
         return torch.autograd.grad(loss, inputs)
@@ -185,17 +184,17 @@ def test_what_does_not_fit_is_refused(kernel):
     """C++ would read beyond the end."""
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 2, 3, 32))
     with pytest.raises(ValueError, match="instead of"):
-        kernel.run(x_proj, State(h[:2], c), *weights)
+        kernel.run(window_of(x_proj, h[:2], c, *weights))
     table = x_proj.reshape(-1, 160)
     for row in (6, -1):
         rows = torch.tensor([[0, 1, row]])
         with pytest.raises(IndexError, match="0 to 5"):
-            kernel.run(table, State(h, c), *weights, rows)
+            kernel.run(window_of(table, h, c, *weights, rows=rows))
     with pytest.raises(ValueError, match="with rows"):
-        kernel.run(table, State(h, c), *weights, torch.zeros(2, 4, dtype=torch.long))
+        kernel.run(window_of(table, h, c, *weights, rows=torch.zeros(2, 4, dtype=torch.long)))
     few = torch.tensor([[0, 1, 5]], dtype=torch.int32)
-    by_row, _ = kernel.run(table, State(h, c.double()), *weights, few)
-    assert torch.equal(by_row, kernel.run(table, State(h, c), *weights, few.long())[0])
+    by_row, _ = kernel.run(window_of(table, h, c.double(), *weights, rows=few))
+    assert torch.equal(by_row, kernel.run(window_of(table, h, c, *weights, rows=few.long()))[0])
 
 
 def test_mixed_dtypes_are_brought_to_the_weights(kernel):
@@ -221,7 +220,7 @@ def test_windows_alive_at_once_keep_their_own_memory(kernel):
     alone = [results(kernel.run, inputs) for inputs in (first, second)]
     losses = []
     for x_proj, h, c, *weights in (first, second):
-        outputs, state = kernel.run(x_proj, State(h, c), *weights)
+        outputs, state = kernel.run(window_of(x_proj, h, c, *weights))
         losses.append(
             sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         )
@@ -246,7 +245,7 @@ def test_calls_from_several_threads_at_once(kernel):
 def test_backward_twice(kernel):
     inputs = scaled_inputs(kernel.dtype, 40, 70, 64)
     x_proj, h, c, *weights = inputs
-    loss = kernel.run(x_proj, State(h, c), *weights)[0].square().sum()
+    loss = kernel.run(window_of(x_proj, h, c, *weights))[0].square().sum()
     once = torch.autograd.grad(loss, inputs, retain_graph=True)
     results(kernel.run, inputs)  # takes whatever memory is free
     for a, b in zip(torch.autograd.grad(loss, inputs), once, strict=True):
@@ -259,7 +258,7 @@ def test_gradients_have_no_gradient(kernel):
     """What only the reference has is refused, instead of being wrong."""
     inputs = scaled_inputs(kernel.dtype, 3, 2, 32)
     x_proj, h, c, *weights = inputs
-    loss = kernel.run(x_proj, State(h, c), *weights)[0].square().sum()
+    loss = kernel.run(window_of(x_proj, h, c, *weights))[0].square().sum()
     gradients = torch.autograd.grad(loss, inputs, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradients[0].square().sum().backward()
@@ -269,7 +268,7 @@ def test_gradients_have_no_gradient(kernel):
 def test_nan_is_not_swallowed(kernel, gate):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 1, 2, 32))
     x_proj[0, 1, gate * 32 + 3] = torch.nan
-    _, state = kernel.run(x_proj, State(h, c), *weights)
+    _, state = kernel.run(window_of(x_proj, h, c, *weights))
     assert state.h[1, 3].isnan() or (gate == 0 and state.h[1].isnan().all())
     assert state.h[0].isfinite().all()
 
@@ -278,7 +277,7 @@ def test_saturated_gates_are_exact(kernel):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 1, 1, 32))
     i, f, u, o = x_proj[0, 0, 32:].chunk(4)
     i.fill_(1e30), f.fill_(-1e30), u.fill_(-1e30), o.fill_(torch.inf)
-    _, state = kernel.run(x_proj, State(h, c), *weights)
+    _, state = kernel.run(window_of(x_proj, h, c, *weights))
     assert torch.equal(state.c, torch.full_like(state.c, -1))
     assert torch.allclose(state.h.float(), torch.tensor(-1.0).tanh(), rtol=1e-6 + kernel.rounding)
 

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from model.fused import compilation, crowding
+from model.fused.compilation import window_library
 from model.recurrence import fused_mlstm
 from model.state import State
+from model.window import RecurrentWeights, Window
 
 MEETINGS = 4
 # Prints how often the thread that comes first has slept.
@@ -153,6 +155,9 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
 def test_every_window_on_a_cpu_looks(monkeypatch):
     looked = []
     monkeypatch.setattr(crowding.watch, "look", lambda: looked.append(True))
+    if window_library() is None:
+        pytest.skip("no compiler")
+    weights = RecurrentWeights(torch.zeros(2, 2), torch.zeros(8, 2), torch.zeros(8))
     state = State(torch.zeros(1, 2), torch.zeros(1, 2))
-    fused_mlstm(torch.zeros(3, 1, 10), state, torch.zeros(2, 2), torch.zeros(8, 2), torch.zeros(8))
+    fused_mlstm(Window(torch.zeros(3, 1, 10), state, weights))
     assert looked == [True]

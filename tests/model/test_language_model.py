@@ -63,8 +63,8 @@ def test_a_pruned_unit_stays_zero_in_inference():
     model = build_model(ModelConfig(hidden_size=6), seed=1)
     with torch.no_grad():
         model.layers[0].w_mh[2] = 0
-        assert not model.fold().layers[0].w_mh[2].any()
-        assert model.fold().layers[0].w_mh.isfinite().all()
+        assert not model.fold().layers[0].recurrent.w_mh[2].any()
+        assert model.fold().layers[0].recurrent.w_mh.isfinite().all()
 
 
 def test_lstm_equals_torch():

@@ -8,8 +8,9 @@ from torch import Tensor
 from model.cell import mlstm_step
 from model.fused.tiles import library
 from model.language_model import ModelConfig, build_model
-from model.recurrence import RECURRENCES
+from model.recurrence import recur
 from model.state import State
+from model.window import RecurrentWeights, Window
 from tests.model import numpy_mlstm
 
 BACKENDS = ("reference", "fused")
@@ -35,8 +36,12 @@ def make_inputs(dtype, T=7, B=3, H=5, seed=0):
     ]
 
 
-def run(backend, x_proj, h, c, *weights) -> tuple[Tensor, Tensor, Tensor]:
-    outputs, state = RECURRENCES[backend](x_proj, State(h, c), *weights, None)
+def window_of(x_proj, h, c, *weights, rows=None, packed=None, postponed=None) -> Window:
+    return Window(x_proj, State(h, c), RecurrentWeights(*weights, packed, postponed), rows)
+
+
+def run(backend, *inputs) -> tuple[Tensor, Tensor, Tensor]:
+    outputs, state = recur(backend, window_of(*inputs))
     return outputs, state.h, state.c
 
 

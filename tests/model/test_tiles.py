@@ -13,10 +13,9 @@ from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import lane_groups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
-from model.state import State
 from tests.model.kernels import emulate_tiles
 from tests.model.test_compiled import error, results, scaled_inputs
-from tests.model.test_recurrence import EPS
+from tests.model.test_recurrence import EPS, window_of
 
 
 @pytest.fixture
@@ -125,8 +124,8 @@ def test_fewer_threads_than_asked_for(emulated, monkeypatch):
 
 def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
-    made, _ = recurrence.fused_mlstm(x_proj, State(h, c), *weights)
-    assert torch.equal(made, tiled_mlstm(x_proj, State(h, c), *weights)[0])
+    made, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
+    assert torch.equal(made, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
     with torch.no_grad():
         assert torch.equal(recurrence.pack("fused", *weights[:2]), pack(*weights[:2]))
     assert not runs_on_tiles(weights[0].float())

@@ -13,11 +13,10 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda import mlstm as cuda
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from model.fused.weight_gradients import postpone
+from model.fused.weight_gradients import PostponedProducts, join
 from model.recurrence import reference_mlstm
-from model.state import State
 from tests.model.test_compiled import error, exact, results, scaled_inputs
-from tests.model.test_recurrence import EPS
+from tests.model.test_recurrence import EPS, window_of
 
 # One unit more than the largest power of two below it, and a block of units with a remainder.
 SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]
@@ -56,9 +55,9 @@ def test_rows_of_a_table():
 
 def test_inference_gives_what_training_gives():
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 5, 3, 33)
-    trained, last = triton_mlstm(x_proj, State(h, c), *weights)
+    trained, last = triton_mlstm(window_of(x_proj, h, c, *weights))
     with torch.inference_mode():
-        inferred, after = triton_mlstm(x_proj, State(h, c), *weights)
+        inferred, after = triton_mlstm(window_of(x_proj, h, c, *weights))
     assert torch.equal(inferred, trained)
     assert torch.equal(after.c, last.c)
 
@@ -91,9 +90,10 @@ def graphs(monkeypatch):
     monkeypatch.setattr(cuda_graphs, "_graphs", cuda_graphs.Graphs())
     monkeypatch.setattr(cuda_graphs, "_graph", by_hand)
 
-    def with_gradient(inputs):
-        made = cuda_graphs.graphed_mlstm(inputs) if cuda_graphs.graphs_are_on() else None
-        return cuda._TritonMlstm.apply(inputs.rows, inputs.x, *inputs[2:]) if made is None else made
+    def with_gradient(inputs, postponed):
+        on = cuda_graphs.graphs_are_on()
+        made = cuda_graphs.graphed_mlstm(inputs, postponed) if on else None
+        return cuda._TritonMlstm.apply(postponed, *inputs) if made is None else made
 
     monkeypatch.setattr(cuda, "_with_gradient", with_gradient)
     return by_hand
@@ -117,7 +117,7 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
     alone = [results(triton_mlstm, inputs) for inputs in batches]
     losses = []
     for x_proj, h, c, *weights in batches:
-        outputs, state = triton_mlstm(x_proj, State(h, c), *weights)
+        outputs, state = triton_mlstm(window_of(x_proj, h, c, *weights))
         losses.append(
             sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         )
@@ -129,16 +129,18 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
     assert len(idle) == 2  # both came back
 
 
-@pytest.mark.parametrize("postponed", [False, True])
-def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponed):
+@pytest.mark.parametrize("postponing", [False, True])
+def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponing):
     """As in a loop over lane groups, where `loss` names the former one during the next forward."""
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
     expected = results(reference_mlstm, exact(inputs))[3:]
     for _ in range(3):
         x_proj, h, c, w_mh, w_h, b = inputs
-        if postponed:
-            w_mh, w_h = postpone([w_mh], w_mh), postpone(w_h.chunk(4), w_h)
-        outputs, state = triton_mlstm(x_proj, State(h, c), w_mh, w_h, b)
+        postponed = PostponedProducts() if postponing else None
+        if postponed is not None:
+            w_mh = join([w_mh], w_mh, postponed.of_w_mh)
+            w_h = join(w_h.chunk(4), w_h, postponed.of_w_h)
+        outputs, state = triton_mlstm(window_of(x_proj, h, c, w_mh, w_h, b, postponed=postponed))
         loss = sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
@@ -150,7 +152,7 @@ def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
     with torch.no_grad():
         second[0].neg_()
     x_proj, h, c, *weights = first
-    outputs, _ = triton_mlstm(x_proj, State(h, c), *weights)
+    outputs, _ = triton_mlstm(window_of(x_proj, h, c, *weights))
     once = torch.autograd.grad(outputs.sum(), first, retain_graph=True, allow_unused=True)
     results(triton_mlstm, second)
     again = torch.autograd.grad(outputs.sum(), first, allow_unused=True)
@@ -161,7 +163,7 @@ def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
 def test_a_window_given_up_gives_its_graph_back(graphs):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
     for _ in range(3):
-        triton_mlstm(x_proj, State(h, c), *weights)
+        triton_mlstm(window_of(x_proj, h, c, *weights))
     assert graphs.captured == 2
 
 
@@ -169,7 +171,7 @@ def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(
     graphs, monkeypatch
 ):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
-    made = triton_mlstm(x_proj, State(h, c), *weights)
+    made = triton_mlstm(window_of(x_proj, h, c, *weights))
     monkeypatch.setattr(cuda_graphs, "_stream", lambda device: 7)
     del made
     ((sizes, idle),) = cuda_graphs._graphs.idle.items()
@@ -204,7 +206,7 @@ def test_a_window_of_a_size_not_kept_any_more_is_dropped(graphs, monkeypatch):
     monkeypatch.setattr(cuda_graphs, "MOST_SIZES", 1)
     monkeypatch.setattr(cuda_graphs, "STALE", 0)
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 2, 2, 8)
-    held = triton_mlstm(x_proj, State(h, c), *weights)
+    held = triton_mlstm(window_of(x_proj, h, c, *weights))
     assert run_lengths([3]) == [3]
     del held
     assert run_lengths([3]) == [3]

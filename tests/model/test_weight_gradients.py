@@ -7,10 +7,11 @@ import torch
 
 from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.deferred import deferred_mlstm
-from model.fused.weight_gradients import postpone
+from model.fused.weight_gradients import PostponedProducts, join
 from model.language_model import ModelConfig, build_model
 from model.recurrence import reference_mlstm
 from model.state import State
+from model.window import RecurrentWeights, Window
 from tests.model.kernels import KERNELS, Kernel, emulate_tiles, skip_unless_it_runs
 from tests.model.test_recurrence import EPS
 from training.objective import Objective
@@ -56,16 +57,18 @@ def test_postponed_gradients_are_the_gradients(implementation, size):
 
     def gradients(postponed):
         w_mh.grad = w_h.grad = None
-        read = (w_mh, w_h)
-        if postponed:
-            read = postpone([w_mh * 1], w_mh), postpone((g * 1 for g in w_h.chunk(4)), w_h)
+        weights = RecurrentWeights(w_mh, w_h, b)
+        if postponed is not None:
+            whole_w_mh = join([w_mh * 1], w_mh, postponed.of_w_mh)
+            whole_w_h = join((g * 1 for g in w_h.chunk(4)), w_h, postponed.of_w_h)
+            weights = RecurrentWeights(whole_w_mh, whole_w_h, b, postponed=postponed)
         # Two windows with the same weights: both have a part in every gradient.
-        h, last = recurrence(x, state, *read, b)
-        more, after = recurrence(x.flip(0), last, *read, b)
+        h, last = recurrence(Window(x, state, weights))
+        more, after = recurrence(Window(x.flip(0), last, weights))
         (loss_of(h, last) + loss_of(more, after)).backward()
         return w_mh.grad.clone(), w_h.grad.clone()
 
-    for postponed, expected in zip(gradients(True), gradients(False), strict=True):
+    for postponed, expected in zip(gradients(PostponedProducts()), gradients(None), strict=True):
         # Products over all bytes or over some, added in another order.
         tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5 + implementation.rounding
         assert (postponed - expected).norm() <= tolerance * expected.norm()

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..weight_gradients import Factors
-from .triton_window import Activations, Gradients, Inputs, in_order, run_backward, run_forward
+from ..arguments import Inputs
+from ..weight_gradients import Factors, PostponedProducts, weight_gradients
+from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
@@ -35,13 +36,17 @@ def graphs_are_on() -> bool:
     return getattr(_local, "graphs", True)
 
 
-def graphed_mlstm(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None where too many sizes are in use."""
+def graphed_mlstm(
+    inputs: Inputs, postponed: PostponedProducts | None = None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return h and the last h and c, with their gradient; None where too many sizes are in use.
+
+    postponed: as in `RecurrentWeights`.
+    """
     captured = _graphs.take(inputs)
     if captured is None:
         return None
-    x, rows, *rest = inputs
-    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, rows, x, *rest)
+    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, postponed, *inputs)
     return made
 
 
@@ -118,9 +123,10 @@ def _capture(inputs: Inputs, sizes: Hashable) -> Captured:
         None if rows is None else rows.clone(),
         *(tensor.detach().clone() for tensor in rest),
     )
-    made, replay_forward = _graph(lambda: run_forward(own, save=True), x.device)
+    device = x.device
+    made, replay_forward = _graph(lambda: run_forward(own, save=True), device)
     given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
-    backward, replay_backward = _graph(lambda: _flat(run_backward(own, made, *given)), x.device)
+    backward, replay_backward = _graph(lambda: _flat(run_backward(own, made, *given)), device)
     gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
     return Captured(sizes, own, made, replay_forward, given, gradients, factors, replay_backward)
 
@@ -177,11 +183,10 @@ class _LeasedFactors(Factors):
 class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, captured: Captured, rows: Tensor | None, x: Tensor, *rest: Tensor
+        ctx: Any, captured: Captured, postponed: PostponedProducts | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        ctx.lease = _Lease(captured)
-        ctx.save_for_backward(*rest[2:4])
-        _copy(Inputs(x, rows, *rest), captured.inputs)
+        ctx.lease, ctx.postponed = _Lease(captured), postponed
+        _copy(Inputs(*tensors), captured.inputs)
         captured.replay_forward()
         ctx.set_materialize_grads(False)
         return captured.made.h.clone(), captured.made.h[-1].clone(), captured.made.c[-1].clone()
@@ -197,10 +202,9 @@ class _GraphedMlstm(torch.autograd.Function):
             # This node lives as long as the loss, which a loop holds until its next forward pass
             # has made another: that pass would need a captured window beside this one.
             ctx.lease = None
-        w_mh, w_h = ctx.saved_tensors
-        inputs = captured.inputs._replace(w_mh=w_mh, w_h=w_h)
+        of_weights = weight_gradients(factors, ctx.postponed)
         gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
-        return (None, None, *in_order(gradients, inputs, factors))
+        return None, None, *in_order(gradients, *of_weights)
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

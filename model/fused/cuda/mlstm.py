@@ -1,4 +1,4 @@
-"""The recurrence on CUDA behind the signature of the reference, with its gradient."""
+"""The recurrence on CUDA, with its gradient."""
 
 import logging
 from contextlib import nullcontext
@@ -11,9 +11,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import State
-from ..arguments import as_kernels_read_them
+from ...window import Window
+from ..arguments import Inputs, as_kernels_read_them
+from ..weight_gradients import PostponedProducts, weight_gradients
 from .graphs import graphed_mlstm, graphs_are_on
-from .triton_window import Activations, Inputs, in_order, run_backward, run_forward
+from .triton_window import Activations, in_order, run_backward, run_forward
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _log = logging.getLogger(__name__)
@@ -44,36 +46,26 @@ def _launches(device: torch.device) -> bool:
         return False
 
 
-def triton_mlstm(
-    x_proj: Tensor,
-    state: State,
-    w_mh: Tensor,
-    w_h: Tensor,
-    b: Tensor,
-    rows: Tensor | None = None,
-) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_in_triton` says so."""
-    x, *rest = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
-    rows = None if rows is None else rows.long().contiguous()
-    inputs = Inputs(x, rows, *rest)
+def triton_mlstm(window: Window) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can."""
+    inputs = as_kernels_read_them(window)
     # The device of the tensors, which need not be the current one; autocast would cast anew.
-    device = x.device
+    device = inputs.x.device
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *rest)):
-            h, last_h, last_c = _with_gradient(inputs)
+        if inputs.want_gradient:
+            h, last_h, last_c = _with_gradient(inputs, window.weights.postponed)
             return h, State(last_h, last_c)
         made = run_forward(inputs, save=False)
     return made.h, State(made.h[-1].clone(), made.c[-1].clone())
 
 
-def _with_gradient(inputs: Inputs) -> tuple[Tensor, ...]:
+def _with_gradient(inputs: Inputs, postponed: PostponedProducts | None) -> tuple[Tensor, ...]:
     made: tuple[Tensor, ...] | None = None
     if inputs.x.device.type == "cuda" and graphs_are_on():
-        made = graphed_mlstm(inputs)
+        made = graphed_mlstm(inputs, postponed)
     if made is None:
-        x, rows, *rest = inputs
-        made = _TritonMlstm.apply(rows, x, *rest)
+        made = _TritonMlstm.apply(postponed, *inputs)
     return made
 
 
@@ -81,9 +73,12 @@ class _TritonMlstm(torch.autograd.Function):
     """The same without graphs, what is saved in autograd's hands."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor | None, x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-        inputs = Inputs(x, rows, *rest)
+    def forward(
+        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        inputs = Inputs(*tensors)
         made = run_forward(inputs, save=True)
+        ctx.postponed = postponed
         ctx.save_for_backward(*inputs, *made)
         return made.h, made.h[-1].clone(), made.c[-1].clone()
 
@@ -94,4 +89,4 @@ class _TritonMlstm(torch.autograd.Function):
         size = len(Inputs._fields)
         inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
         gradients, factors = run_backward(inputs, made, *(grad.contiguous() for grad in grads))
-        return (None, *in_order(gradients, inputs, factors))
+        return None, *in_order(gradients, *weight_gradients(factors, ctx.postponed))

@@ -10,23 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..weight_gradients import Factors, weight_gradients
-
-
-class Inputs(NamedTuple):
-    """What a window reads, as `reference_mlstm` takes it."""
-
-    x: Tensor  # [T, B, 5H], or [R, 5H] with rows
-    rows: Tensor | None  # [T, B]
-    h0: Tensor  # [B, H]
-    c0: Tensor  # [B, H] fp32
-    w_mh: Tensor  # [H, H]
-    w_h: Tensor  # [4H, H]
-    b: Tensor  # [4H] fp32
-
-    def at(self, t: int) -> tuple[Tensor, Tensor | None]:
-        """Return x and rows of one byte."""
-        return (self.x[t], None) if self.rows is None else (self.x, self.rows[t])
+from ..arguments import Inputs
+from ..weight_gradients import Factors
 
 
 class Activations(NamedTuple):
@@ -39,7 +24,7 @@ class Activations(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What backward makes: of the arguments in the order of `Inputs`, but for rows and weights."""
+    """The gradients that backward makes of `Inputs`; those of the weights are made apart."""
 
     x: Tensor
     h0: Tensor
@@ -51,7 +36,7 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
     """Advance over the window."""
     from .triton_kernels import advance, multiply
 
-    (B, H), T = inputs.h0.shape, len(inputs.x if inputs.rows is None else inputs.rows)
+    T, B, H = inputs.sizes
     kept = T if save else 1
     new = inputs.h0.new_empty
     made = Activations(
@@ -62,9 +47,9 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
     for t in range(T):
         at = t if save else 0
         torch.mm(h, inputs.w_mh.t(), out=made.recurrent[at])
-        multiply(*inputs.at(t), made.recurrent[at], m)
+        multiply(*_byte(inputs, t), made.recurrent[at], m)
         torch.mm(m, inputs.w_h.t(), out=made.gates[at])
-        advance(*inputs.at(t), made.gates[at], inputs.b, c, made.c[at], made.h[t])
+        advance(*_byte(inputs, t), made.gates[at], inputs.b, c, made.c[at], made.h[t])
         h, c = made.h[t], made.c[at]
     return made
 
@@ -83,17 +68,23 @@ def run_backward(
         c_before = made.c[t - 1] if t > 0 else inputs.c0
         retreat(dh[t], dh_next, made.gates[t], c_before, made.c[t], dc, dx[t])
         torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
-        unmultiply(dm, *inputs.at(t), made.recurrent[t], dx[t], d_recurrent[t], m[t])
+        unmultiply(dm, *_byte(inputs, t), made.recurrent[t], dx[t], d_recurrent[t], m[t])
         torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
     gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
     return gradients, Factors(dz, m.view(T * B, H), d_recurrent, made.h, inputs.h0)
 
 
-def in_order(gradients: Gradients, inputs: Inputs, factors: Factors) -> tuple[Tensor | None, ...]:
-    """Return the gradients of all inputs but rows, those of the weights among them."""
-    d_w_mh, d_w_h = weight_gradients(inputs.w_mh, inputs.w_h, factors)
-    return gradients.x, gradients.h0, gradients.c0, d_w_mh, d_w_h, gradients.b
+def _byte(inputs: Inputs, t: int) -> tuple[Tensor, Tensor | None]:
+    """Return x and rows of one byte."""
+    return (inputs.x[t], None) if inputs.rows is None else (inputs.x, inputs.rows[t])
+
+
+def in_order(
+    gradients: Gradients, d_w_mh: Tensor | None, d_w_h: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients in the order of `Inputs`."""
+    return gradients.x, None, gradients.h0, gradients.c0, d_w_mh, d_w_h, gradients.b
 
 
 def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:

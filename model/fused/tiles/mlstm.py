@@ -1,4 +1,4 @@
-"""The recurrence on matrix units behind the signature of the reference, with its gradient.
+"""The recurrence on matrix units, with its gradient.
 
 Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes; what is
 missing to that is padded with zeros, inside.
@@ -13,9 +13,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import State
-from ..arguments import as_kernels_read_them, rows_as_kernels_read_them
+from ...window import Window
+from ..arguments import Inputs, as_kernels_read_them
+from ..crowding import watch
 from ..recycling import recycled_empty
-from ..weight_gradients import weight_gradients
+from ..weight_gradients import PostponedProducts, weight_gradients
 from . import library, products
 from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 
@@ -101,25 +103,17 @@ def runs_on_tiles(w_mh: Tensor) -> bool:
     return on_cpu and library.tile_library() is not None
 
 
-def tiled_mlstm(
-    x_proj: Tensor,
-    state: State,
-    w_mh: Tensor,
-    w_h: Tensor,
-    b: Tensor,
-    rows: Tensor | None = None,
-    packed: Tensor | None = None,
-) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_on_tiles` says so.
+def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_on_tiles` says that it can.
 
-    packed: what `pack` made of w_mh and w_h; absent, they are packed for this call.
+    Weights that no `pack` has laid out are packed for this window.
     """
-    inputs = as_kernels_read_them(x_proj, state, w_mh, w_h, b, rows)
-    rows = rows_as_kernels_read_them(rows, len(x_proj))
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        h, last_h, last_c = _TiledMlstm.apply(rows, *inputs)
+    watch.look()
+    inputs = as_kernels_read_them(window)
+    if inputs.want_gradient:
+        h, last_h, last_c = _TiledMlstm.apply(window.weights.postponed, *inputs)
     else:
-        h, last_h, last_c, _ = _forward(rows, *inputs, packed=packed)
+        h, last_h, last_c, _ = _forward(inputs, packed=window.weights.packed)
     return h, State(last_h, last_c)
 
 
@@ -178,32 +172,24 @@ def _empty_saved(T: int, B: int, H: int) -> Saved:
 
 
 def _forward(
-    rows: Tensor | None,
-    x: Tensor,
-    h0: Tensor,
-    c0: Tensor,
-    w_mh: Tensor,
-    w_h: Tensor,
-    b: Tensor,
-    *,
-    packed: Tensor | None = None,
-    saved: Saved | None = None,
+    inputs: Inputs, *, packed: Tensor | None = None, saved: Saved | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Table]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
-    (B, H), T = h0.shape, len(x if rows is None else rows)
-    table = _lay(x, rows, H)
-    h, c_last = recycled_empty(T, B, H, dtype=x.dtype), torch.empty_like(c0)
+    T, B, H = inputs.sizes
+    table = _lay(inputs.x, inputs.rows, H)
+    h = recycled_empty(T, B, H, dtype=inputs.x.dtype)
+    c_last = torch.empty_like(inputs.c0)
     _call(
         "forward",
         (T, B, H),
         table,
-        rows=rows,
-        b=b,
-        h0=h0,
-        c0=c0,
+        rows=inputs.rows,
+        b=inputs.b,
+        h0=inputs.h0,
+        c0=inputs.c0,
         h=h,
         c_last=c_last,
-        packed=pack(w_mh, w_h) if packed is None else packed,
+        packed=pack(inputs.w_mh, inputs.w_h) if packed is None else packed,
         **({} if saved is None else saved._asdict()),
     )
     return h, h[-1].clone(), c_last, table
@@ -211,13 +197,15 @@ def _forward(
 
 class _TiledMlstm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor | None, *inputs: Tensor) -> tuple[Tensor, ...]:
-        x, h0, _, w_mh, w_h, _ = inputs
-        saved = _empty_saved(len(x if rows is None else rows), *h0.shape)
-        h, last_h, last_c, table = _forward(rows, *inputs, saved=saved)
+    def forward(
+        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        inputs = Inputs(*tensors)
+        saved = _empty_saved(*inputs.sizes)
+        h, last_h, last_c, table = _forward(inputs, saved=saved)
         ctx.set_materialize_grads(False)
-        ctx.sizes, ctx.strides = h.shape, table[1:]
-        ctx.save_for_backward(rows, table.x, w_mh, w_h, *saved)
+        ctx.postponed, ctx.sizes, ctx.strides = postponed, inputs.sizes, table[1:]
+        ctx.save_for_backward(inputs.rows, table.x, inputs.w_mh, inputs.w_h, *saved)
         return h, last_h, last_c
 
     @staticmethod
@@ -251,9 +239,9 @@ class _TiledMlstm(torch.autograd.Function):
             **of_x,
             **saved._asdict(),
         )
-        d_w_mh, d_w_h = weight_gradients(w_mh, w_h, factors)
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
         dx, db = _gradients_of_x(of_x, H)
-        return None, dx, dh0, dc, d_w_mh, d_w_h, db
+        return None, dx, None, dh0, dc, d_w_mh, d_w_h, db
 
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:
