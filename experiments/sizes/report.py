@@ -28,6 +28,7 @@ FOLDER = HERE / "sizes"
 RESULTS = FOLDER / "results"
 LONG_RUN = HERE / "shipped" / "results" / "bits_amazon_1024.json"  # in no fit: a test of the law
 CHARACTERS_2017 = 38.3e9  # one epoch of the papers' corpus
+BOUNDS = ([0, 0, 0.02, 0, 0.02], [2, 25, 1.5, 25, 1.5])  # floor, log n0, alpha, log d0, beta
 STARTS = (0.5, 0.9, 1.1)  # of the search, for the part that no size and no text removes
 
 
@@ -77,7 +78,9 @@ def fit(found: list[dict[str, Any]]) -> Law:
         )
 
     begun = [[start, np.log(1e4), 0.3, np.log(1e5), 0.3] for start in STARTS]
-    fits = [least_squares(misses, given, loss="soft_l1", f_scale=0.01) for given in begun]
+    fits = [
+        least_squares(misses, given, bounds=BOUNDS, loss="soft_l1", f_scale=0.01) for given in begun
+    ]
     return Law(*decoded(min(fits, key=lambda found: found.cost).x))
 
 

@@ -1,0 +1,171 @@
+"""Studies: their runs, the law of sizes, features, titles, axes, and words."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.labelled import LabelledSet
+from experiments.curve.report import when
+from experiments.curve.run import correlations
+from experiments.curve.words import mean_change, telling_words
+from experiments.features.axes import describe_axes
+from experiments.features.fits import WAYS, fit_way
+from experiments.features.titles import TITLE_MARK, title_scores
+from experiments.generation.run import distinct_words
+from experiments.peers.report import by_rate
+from experiments.sizes.report import Law, fit, parameters_of
+from experiments.studies import mean_of, read_runs, told
+from model.errors import InputError
+from model.files.weights import load_model
+from model.language_model import ModelConfig, build_model
+from model.scoring import token_costs
+from transfer.regression import Examples
+
+STUDIES = ("sizes", "peers", "lamb")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_run_of_a_study_has_its_own_name_and_a_config_that_trains(study):
+    runs = list(read_runs(study))
+    assert len({run.name for run in runs}) == len(runs)
+    for run in runs:
+        keys = run.recipe.keys
+        model = {k.removeprefix("model."): v for k, v in keys.items() if k.startswith("model.")}
+        ModelConfig(**model)
+        assert run.recipe.steps > 0 and keys["data.lanes"] % run.ranks == 0
+
+
+def test_peers_have_as_many_parameters_within_3_per_cent():
+    sizes = {}
+    for run in read_runs("peers"):
+        model = {k: v for k, v in run.recipe.keys.items() if k.startswith("model.")}
+        sizes[run.name] = parameters_of(model["model.hidden_size"], model)
+    assert max(sizes.values()) / min(sizes.values()) < 1.03
+
+
+def test_an_unknown_study_is_one_line():
+    with pytest.raises(InputError, match="there is no such study"):
+        list(read_runs("absent"))
+
+
+def test_parameters_are_counted_as_a_built_model_has_them():
+    built = build_model(ModelConfig(hidden_size=48, embedding_size=64), seed=0)
+    counted = sum(parameter.numel() for parameter in built.parameters())
+    assert parameters_of(48, {"model.hidden_size": 12}) == counted
+
+
+def test_the_law_that_made_the_numbers_is_found_again():
+    law = Law(floor=0.8, n0=2e4, alpha=0.25, d0=2e5, beta=0.3)
+    runs = [
+        {
+            "parameters": n,
+            "characters_read": d,
+            "valid_bits_per_character": law.bits(n, d),
+        }
+        for n, d in product((1e5, 4e5, 2e6, 6e6), (2e6, 6e6, 2e7))
+    ]
+    found = fit(runs)
+    assert found.bits(3e7, 1e9) == pytest.approx(law.bits(3e7, 1e9), abs=0.02)
+    assert [found.bits(n, 6e6) for n in (1e5, 6e6)] == pytest.approx(
+        [law.bits(n, 6e6) for n in (1e5, 6e6)], abs=1e-3
+    )
+
+
+def test_means_of_seeds_name_their_range():
+    assert mean_of([1.5], 2) == "1.50"
+    assert mean_of([1.0, 2.0, 1.5], 1) == "1.5 (1.0 to 2.0; 3 seeds)"
+
+
+def written_on(unit: int, units: int = 6, texts: int = 600) -> list[Examples]:
+    """Return train, val and test in which one unit alone, noisily, holds the label."""
+    rng = np.random.default_rng(0)
+    sets = []
+    for _ in range(3):
+        labels = rng.integers(0, 2, texts)
+        features = rng.standard_normal((texts, units)).astype(np.float32)
+        features[:, unit] += 3.0 * labels
+        sets.append(Examples(features, labels))
+    return sets
+
+
+def test_told_finds_the_unit_that_knows():
+    found = told(written_on(unit=4))
+    assert found["one_unit"]["index"] == found["best_unit"]["index"] == 4
+    for row in found.values():
+        low, high = row["test_interval"]
+        assert low < 0.9332 < high + 0.02  # what the best cut of two normals 3 apart is worth
+
+
+def test_a_turn_hides_what_one_unit_holds():
+    axes = describe_axes(written_on(unit=2, units=40), seed=0)
+    turned = [draw["test_accuracy"] for draw in axes["best_of_turned"]]
+    assert axes["best_unit"]["axis"] == 2
+    assert axes["best_unit"]["test_accuracy"] > max(turned) + 0.05
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_every_way_of_fitting_learns_and_chooses_on_val(way):
+    train, val, test = written_on(unit=1)
+    fit = fit_way(way, train, val)
+    assert fit.accuracy(test) > 0.9
+    assert fit.val_accuracy == pytest.approx(fit.accuracy(val))
+    assert fit.used == 6 or way.penalty == "l1"
+
+
+def test_title_scores_are_those_of_reading_each_text_with_each_opening(monkeypatch):
+    monkeypatch.setattr("experiments.features.titles.PLEASED", ("Great", "Good one"))
+    monkeypatch.setattr("experiments.features.titles.DISPLEASED", ("Bad",))
+    loaded = load_model("amazon_1024", compute_dtype=torch.float32)
+    texts = ["I like it a lot", "no", "it broke after a day and nobody answered"]
+    chances = {}
+    for opening in ("Great", "Good one", "Bad"):
+        whole = [loaded.tokens(f"{text}{TITLE_MARK} {opening}")[:-1] for text in texts]
+        for rows, costs in token_costs(loaded.model, whole, batch_size=2):
+            for row, cost in zip(rows, costs, strict=True):
+                chances[opening, row] = -np.log(2) * cost[-len(opening) :].astype(float).sum()
+    expected = [
+        np.logaddexp(chances["Great", row], chances["Good one", row]) - chances["Bad", row]
+        for row in range(3)
+    ]
+    np.testing.assert_allclose(title_scores(loaded, texts), expected, atol=1e-4)
+
+
+def test_words_that_tell_are_those_of_one_class():
+    texts = ["good film"] * 30 + ["bad film"] * 30
+    train = LabelledSet(texts, np.array([1] * 30 + [0] * 30), ("0", "1"))
+    odds = telling_words(train)
+    assert min(odds, key=odds.__getitem__) == "bad" and max(odds, key=odds.__getitem__) == "good"
+    assert odds["film"] == 0
+
+
+def test_a_word_is_learnt_from_where_it_never_fails_again():
+    means = (0.0, 0.5, 0.01, 0.6, 0.7)
+    points = [
+        {"characters": n, "words": {"good": {"mean": mean, "error": 0.1, "count": 9}}}
+        for n, mean in enumerate(means)
+    ]
+    assert when(points, "good", direction=1.0) == 3
+    assert when(points, "good", direction=-1.0) is None
+    assert mean_change([1.0])["error"] is None
+
+
+def test_correlations_are_numpys_and_0_for_a_constant_unit():
+    rng = np.random.default_rng(0)
+    features, values = rng.standard_normal((50, 3)).astype(np.float32), rng.standard_normal(50)
+    features[:, 1] = 2.0
+    found = correlations(features, values)
+    assert found[1] == 0
+    assert found[0] == pytest.approx(np.corrcoef(features[:, 0], values)[0, 1], abs=1e-6)
+
+
+def test_repetition_lowers_the_fraction_of_distinct_words():
+    assert distinct_words(["a b", "c d"]) == 1
+    assert distinct_words(["a a", "a a"]) == 0.25
+
+
+def test_the_better_rate_of_a_cell_comes_first():
+    for cell in ("mlstm", "lstm"):
+        bits = [same[0]["valid_bits_per_character"] for _, same in by_rate(cell)]
+        assert bits == sorted(bits)
