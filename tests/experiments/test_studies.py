@@ -34,7 +34,8 @@ def test_every_run_of_a_study_has_its_own_name_and_a_config_that_trains(study):
         keys = run.recipe.keys
         model = {k.removeprefix("model."): v for k, v in keys.items() if k.startswith("model.")}
         ModelConfig(**model)
-        assert run.recipe.steps > 0 and keys["data.lanes"] % run.ranks == 0
+        assert run.recipe.steps > 0
+        assert keys["data.lanes"] % run.ranks == 0
 
 
 def test_peers_have_as_many_parameters_within_3_per_cent():
@@ -136,7 +137,8 @@ def test_words_that_tell_are_those_of_one_class():
     texts = ["good film"] * 30 + ["bad film"] * 30
     train = LabelledSet(texts, np.array([1] * 30 + [0] * 30), ("0", "1"))
     odds = telling_words(train)
-    assert min(odds, key=odds.__getitem__) == "bad" and max(odds, key=odds.__getitem__) == "good"
+    assert min(odds, key=odds.__getitem__) == "bad"
+    assert max(odds, key=odds.__getitem__) == "good"
     assert odds["film"] == 0
 
 
