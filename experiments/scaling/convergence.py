@@ -5,7 +5,7 @@ python -m experiments.scaling.convergence --corpus data/reviews --work runs/conv
     --figure experiments/scaling/convergence.png
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from model.files.storage import write_json
 from .learning.cases import BASE_LANES, KEYS, Case, independent, scaled
 from .learning.convergence_figure import draw, equal_steps, read
 from .learning.runs import Result, StudyOptions, make_runs
-from .tables import keep_tables
 
 SERIES = {
     "same": "the base rate, unscaled",
@@ -87,15 +86,13 @@ def publish(results: Sequence[Result], options: Options) -> str:
         "origin": describe_origin(),
     }
     write_json(options.output, study)
-    shown = with_base(results)
-    text = tables(shown)
-    keep_tables(options.output, text)
-    draw(options.picture, shown)
-    return text
+    draw(options.picture, with_base(results))
+    return tables(study)
 
 
-def tables(results: Sequence[Result]) -> str:
+def tables(study: Mapping[str, Any]) -> str:
     """Return bits per character at equal characters, at equal steps, and of the rates searched."""
+    results = with_base(study["runs"])
     whole = [result for result in results if result["part"] == 1]
     parts = [
         "Valid, bits per character (peak rate), after as many characters:",

@@ -20,7 +20,6 @@ from .emulation.points import NODES, Study
 from .emulation.record import Record
 from .emulation.report import report
 from .emulation.scale import Scale
-from .tables import keep_tables
 
 PROFILES = Path(__file__).resolve().parent.parent / "exchange" / "results" / "readiness.json"
 UNSETTLED = 1  # exit code where a point has too few undisturbed runs
@@ -34,7 +33,7 @@ class Options:
     """
 
     output: Path | None = None
-    """JSON file, kept run by run; the tables go beside it, as Markdown."""
+    """JSON file of the results, written after each run."""
     figures: Path | None = None
     """Folder for emulated.png and emulated_ddp.png."""
     only: str = "ethernet,today,allreduce,buckets,skipped"
@@ -72,10 +71,7 @@ def main() -> int:
     missing = [[point for point in group if record.missing(point)] for group in groups]
     if any(missing):
         measure_all([group for group in missing if group], scale, record, options.attempts)
-    text = report(record.content)
-    print(f"\n{text}")
-    if options.output is not None:
-        keep_tables(options.output, text)
+    print(f"\n{report(record.content)}")
     if folder is not None:
         draw(folder, record.content)
     unsettled = [p for group in groups for p in group if record.missing(p)]

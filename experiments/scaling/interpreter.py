@@ -23,7 +23,6 @@ from scaling.benchmark.timing import interleave
 
 from .locking.figure import PUBLISHED, draw
 from .locking.replicas import Work, hosts, train_together
-from .tables import keep_tables
 
 How = Literal["threads", "processes"]
 HOWS: tuple[How, ...] = ("threads", "processes")
@@ -88,10 +87,8 @@ def main() -> None:
     command.prepare_output(options.output, figure)
     study = measure(options)
     write_json(options.output, study)
-    text = tables(study)
-    keep_tables(options.output, text)
     draw(figure, study)
-    print(text)
+    print(tables(study))
 
 
 def measure(options: Options) -> dict[str, Any]:

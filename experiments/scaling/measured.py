@@ -16,7 +16,6 @@ from scaling.nccl_tests import read_bandwidths
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables
 from .measuring.results import read_sweep
-from .tables import keep_tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +57,7 @@ def main() -> None:
     observations = [Observation.of(result) for result in measured]
     model = SweepModel(observations, link=link, network=network, overlap=options.overlap)
     result = describe(model, model.fit(), measured)
-    text = tables(result)
-    print(text)
+    print(tables(result))
     if options.figure is not None:
         from .measuring.figure import draw  # with matplotlib: a second
 
@@ -67,7 +65,6 @@ def main() -> None:
     if options.output is not None:
         given = {key: str(value) for key, value in vars(options).items()}
         write_json(options.output, {**result, "options": given, "origin": describe_origin()})
-        keep_tables(options.output, text)
 
 
 def check_settings(folder: Path, results: list[dict[str, object]]) -> None:

@@ -23,7 +23,6 @@ from training.precision import Precision
 from .learning.footprint import footprint, recurrence_of
 from .learning.precision_figure import draw
 from .learning.runs import Result, Run, StudyOptions, make_runs
-from .tables import keep_tables
 
 KEYS: Mapping[str, Any] = {
     "seed": 0,
@@ -89,10 +88,8 @@ def publish(results: Sequence[Result], options: Options) -> str:
         "origin": describe_origin(),
     }
     write_json(options.output, study)
-    text = tables(study)
-    keep_tables(options.output, text)
     draw(options.picture, study)
-    return text
+    return tables(study)
 
 
 @cache

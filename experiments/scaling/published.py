@@ -30,20 +30,18 @@ def main() -> None:
 
     from experiments.scaling.explanation import Constants, fit_model, predict
     from experiments.scaling.figure import draw
-    from experiments.scaling.tables import keep_tables, tables
+    from experiments.scaling.tables import tables
     from model.files.storage import write_json
 
     fitted = fit_model()
     curves = predict(fitted.values, Constants())
     result = describe(fitted, curves)
-    text = tables(result)
-    print(text)
+    print(tables(result))
     if figure is not None:
         alone = result["size_alone"]["infiniband_8192_over_the_fabric_of_4096"]
         draw(figure, curves, result["extrapolation"]["predicted"], alone)
     if options.output is not None:
         write_json(options.output, result)
-        keep_tables(options.output, text)
 
 
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What regression alone foretells of step times, from the repository's measured recurrences.
+"""Predict step times by regression alone, from the recurrences that this repository measured.
 
 python -m experiments.scaling.regressed --output experiments/scaling/results/regressed.json
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,16 @@ from model.files.storage import read_json, write_json
 from scaling.fitting.regression import MeasuredRun, regress
 from scaling.workload import FORWARD_AND_BACKWARD
 
-from .tables import keep_tables
-
 MEASURED = Path(__file__).resolve().parent.parent / "recurrence" / "results"
-OPERATIONS_PER_SECOND = 300e9  # of the two cores in fp32, as measured there for large products
+OPERATIONS_PER_SECOND = 300e9  # of two cores in fp32, measured on large matrix products
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fit the regressions to training's recurrences in fp32, of all sizes that were measured."""
+    """Fit the regressions to the training recurrences in fp32, one for each measured size."""
 
     measured: Path = MEASURED
-    """The folder that experiments/recurrence wrote."""
-    runs: Path | None = None
-    """JSON list of the runs, as scripts/plan.py takes it."""
+    """The folder of results that experiments/recurrence/run.py wrote."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -45,27 +41,27 @@ def main() -> None:
         }
         for fitted in regress(runs)
     ]
-    print(table(kinds))
+    listed = [asdict(run) for run in runs]
+    result = {"kinds": kinds, "runs": listed, "origin": describe_origin()}
+    print(tables(result))
     if options.output is not None:
-        listed = [asdict(run) for run in runs]
-        write_json(options.output, {"kinds": kinds, "runs": listed, "origin": describe_origin()})
-        keep_tables(options.output, table(kinds))
+        write_json(options.output, result)
 
 
 def runs_of(folder: Path) -> list[MeasuredRun]:
-    """Return the measured recurrences, forward and backward in fp32, as runs of a single rank."""
+    """Return the measured forward and backward passes in fp32 as runs of a single rank."""
     results = [read_json(path) for path in sorted(folder.glob("*.json"))]
     return [run_of(result) for result in results if is_training_in_fp32(result)]
 
 
 def is_training_in_fp32(result: dict[str, Any]) -> bool:
-    """Say whether a result is of the kind that is fitted."""
-    options = result["options"]  # a whole step's have no `inference`
+    """Say whether a result measured the recurrence, forward and backward, in fp32."""
+    options = result["options"]  # a result of a whole step has no `inference`
     return options.get("inference") is False and options["dtype"] == "fp32"
 
 
 def run_of(result: dict[str, Any]) -> MeasuredRun:
-    """Return a measured recurrence as a run: its own products, nothing sent."""
+    """Return a measured recurrence as a run that sends nothing."""
     options = result["options"]
     H, tokens = options["hidden_size"], options["batch"] * options["window"]
     return MeasuredRun(
@@ -77,18 +73,17 @@ def run_of(result: dict[str, Any]) -> MeasuredRun:
     )
 
 
-def table(kinds: Sequence[dict[str, Any]]) -> str:
-    """Return each kind's errors."""
-    return markdown(["left out one by one", "MAPE", "MAE, s"], [cells(kind) for kind in kinds])
-
-
-def cells(kind: dict[str, Any]) -> list[str]:
-    """Return a line of the table."""
-    return [
-        kind["kind"],
-        f"{kind['mean_absolute_percentage_error']:.0%}",
-        f"{kind['mean_absolute_error_seconds']:.3f}",
+def tables(result: Mapping[str, Any]) -> str:
+    """Return the errors of each kind of regression."""
+    rows = [
+        [
+            kind["kind"],
+            f"{kind['mean_absolute_percentage_error']:.0%}",
+            f"{kind['mean_absolute_error_seconds']:.3f}",
+        ]
+        for kind in result["kinds"]
     ]
+    return markdown(["left out one by one", "MAPE", "MAE, s"], rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Hold the step-time model against the exchange replayed over real links, with nothing fitted.
+"""Compare the step-time model with the exchange replayed over real links; nothing is fitted.
 
 python -m experiments.scaling.replayed --output experiments/scaling/results/replayed.json
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,18 @@ from model.files.storage import read_json, write_json
 from scaling.planner import FLAT, OVERLAPPED
 from scaling.step_time import exposed_seconds, ring_seconds
 
-from .tables import keep_tables
-
 MEASURED = Path(__file__).resolve().parent.parent / "exchange" / "results" / "replay.json"
-GOODPUT = 0.95  # of a link's rate that TCP's payload gets, declared
+GOODPUT = 0.95  # part of a link's rate that carries TCP's payload; declared, not fitted
 KEYS = ("exposed_measured", "exposed_predicted")
-MODELLED = ("one by one", "together")  # how the gradients come: the third is as the second
+PROFILES = ("one by one", "together")  # "per byte" would be predicted as "together" is
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Foretell the seconds of experiments/exchange's replay."""
+    """Predict the exposed seconds that experiments/exchange measured."""
 
     measured: Path = MEASURED
-    """What experiments.exchange.replay wrote."""
+    """The file that experiments.exchange.replay wrote."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -36,19 +34,21 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    rows = compare(read_json(options.measured))
-    print(table(rows))
+    result = {
+        "rows": compare(read_json(options.measured)),
+        "goodput": GOODPUT,
+        "origin": describe_origin(),
+    }
+    print(tables(result))
     if options.output is not None:
-        origin = describe_origin()
-        write_json(options.output, {"rows": rows, "goodput": GOODPUT, "origin": origin})
-        keep_tables(options.output, table(rows))
+        write_json(options.output, result)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def tables(result: Mapping[str, Any]) -> str:
     """Return measured and predicted seconds side by side."""
     cells = [
         [row["profile"], row["way"], *(f"{row[key]:.3f}" for key in KEYS), f"{row['error']:+.1%}"]
-        for row in rows
+        for row in result["rows"]
     ]
     words = [key.replace("exposed_", "exposed seconds, ") for key in KEYS]
     return markdown(["gradients ready", "exchange", *words, "error of the step"], cells)
@@ -57,16 +57,16 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def compare(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Return measured and predicted exposed seconds, and the error of the whole step.
 
-    PowerSGD is left out: its seconds there are those of products on a CPU.
+    PowerSGD is left out: its own matrix products took most of its seconds on that CPU.
     """
     settings = measured["settings"]
     ranks, computing = int(settings["ranks"]), float(settings["seconds"])
     rate = bytes_per_second(settings["rate"]) * GOODPUT
     rows = []
     for row in measured["rows"]:
-        if row["profile"] not in MODELLED or "PowerSGD" in row["way"]:
+        if row["profile"] not in PROFILES or "PowerSGD" in row["way"]:
             continue
-        size = row["sent_bytes"] / ring_seconds(1.0, ranks, 1.0)  # of the gradients
+        size = row["sent_bytes"] / ring_seconds(1.0, ranks, 1.0)  # of the gradients, bytes
         whole = "flat" in row["way"] or row["profile"] == "together"
         how = FLAT if whole else OVERLAPPED
         exposed = exposed_seconds(ring_seconds(size, ranks, rate), computing, how)
@@ -83,7 +83,7 @@ def compare(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def bytes_per_second(rate: str) -> float:
-    """Return a rate as tc writes it (`100mbit`) in bytes per second."""
+    """Convert a rate as tc writes it, such as `100mbit`, to bytes per second."""
     return float(rate.removesuffix("mbit")) * 1e6 / 8
 
 

@@ -1,13 +1,13 @@
-"""One page of all the studies of scaling.
+"""Show the results of the scaling studies: in README.md, and README.md as one HTML file.
 
-python -m experiments.scaling.report
+python -m experiments.scaling.report     # report.html, with the figures inside
 """
 
 import base64
 import html
-import os
+import mimetypes
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,142 +15,87 @@ from typing import Any
 from markdown import markdown
 
 from configs import command
-from data_utils.provenance import describe_origin
-from experiments.tables import DIRTY, origins
-from model.errors import InputError
+from experiments.tables import origins
 from model.files.storage import read_json, write_atomically
-from model.pages.page import SCROLLING, fill, page_style, table
+from model.pages.page import SCROLLING, page_style
 
-from .studies import STUDIES, Study
+from . import convergence, interpreter, precision, regressed, replayed
+from .emulation import report as emulation
+from .measuring import report as measuring
 
 HERE = Path(__file__).resolve().parent
-TEMPLATE = HERE / "page.html"
+EXTENSIONS = ("tables", "fenced_code", "toc", "sane_lists")
+IMAGE = re.compile(r'<img alt="(.*?)" src="(.*?)"')
+STYLE = "img { max-width: 100%; background: #ffffff; } td, th { text-align: right; }"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Write the page that shows what every study made; what is missing is named."""
+    """Write README.md as one HTML file that needs no other file."""
 
-    folder: Path = HERE
-    """Where the studies' files are."""
-    output: Path | None = None
-    """HTML file; absent, report.html in the folder."""
+    output: Path = HERE / "report.html"
+    """The HTML file."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """How a result is shown: its title, its tables and its figures."""
+
+    title: str
+    tables: Callable[[dict[str, Any]], str]
+    figures: tuple[str, ...] = ()
+
+
+STUDIES = {
+    "replayed": Study("The model against a measurement", replayed.tables),
+    "regressed": Study("Regression alone", regressed.tables),
+    "measured_gloo": Study(
+        "Measured on this machine, gloo: a check of the sweep",
+        measuring.tables,
+        ("measured_gloo.png",),
+    ),
+    "emulated": Study(
+        "A scale model of a cluster", emulation.report, ("emulated.png", "emulated_ddp.png")
+    ),
+    "convergence": Study("Convergence under scale", convergence.tables, ("convergence.png",)),
+    "interpreter": Study("Processes against threads", interpreter.tables, ("interpreter.png",)),
+    "precision": Study("Memory and precision", precision.tables, ("precision.png",)),
+}
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    output = options.output or options.folder / "report.html"
-    if not options.folder.is_dir():
-        raise InputError(f"--folder {options.folder}: no such folder")
-    command.prepare_output(output)
-    write(output, as_page(STUDIES, options.folder, output.parent))
-    missing = [name for study in STUDIES for name in study.missing(options.folder)]
-    print(f"written to {output}" + (f"; missing: {', '.join(missing)}" if missing else ""))
+    command.prepare_output(options.output)
+    page = as_page(HERE / "README.md")
+    write_atomically(options.output, lambda path: path.write_text(page, encoding="utf-8"))
+    print(f"written to {options.output}")
 
 
-def write(path: Path, text: str) -> None:
-    """Write a text, whole or not at all."""
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+def shown(name: str) -> str:
+    """Return the figures and tables of a result, in Markdown."""
+    study, result = STUDIES[name], read_json(HERE / "results" / f"{name}.json")
+    figures = [f"![{study.title}]({file})" for file in study.figures]
+    return "\n\n".join([*figures, study.tables(result), origins({f"{name}.json": result})])
 
 
-def as_page(studies: Sequence[Study], folder: Path, beside: Path) -> str:
-    """Return a page that needs nothing else; its links lead to JSON files, from `beside`."""
-    origin = describe_origin()
-    rows = [
-        [f'<a href="#{anchor(study)}">{html.escape(study.title)}</a>', html.escape(state)]
-        for study in studies
-        for state in [state_of(study, folder)]
-    ]
-    content = {
-        "style": page_style(),
-        "contents": table(["study", "made"], rows),
-        "studies": "\n".join(section(study, folder, beside) for study in studies),
-        "origin": html.escape(
-            f"Page made on {origin['date']} at revision {origin['git_revision']}: "
-            "python -m experiments.scaling.report"
-        ),
-    }
-    return fill(TEMPLATE.read_text(encoding="utf-8"), content)
+def as_page(path: Path) -> str:
+    """Return a Markdown file as an HTML page that holds its images."""
+    text = path.read_text(encoding="utf-8")
+    title = html.escape(text.partition("\n")[0].removeprefix("# "))
+    body = IMAGE.sub(
+        lambda found: f'<img alt="{found[1]}" src="{as_data(path.parent / found[2])}"',
+        markdown(text, extensions=EXTENSIONS),
+    )
+    body = body.replace("<table>", f"{SCROLLING}<table>").replace("</table>", "</table></div>")
+    style = f"<style>{page_style()}\n{STYLE}</style>"
+    head = f'<meta charset="utf-8">\n<title>{title}</title>\n{style}'
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>{body}</body></html>'
 
 
-def anchor(study: Study) -> str:
-    """Return what links within the page call a study."""
-    return re.sub(r"\W+", "-", study.title.lower()).strip("-")
-
-
-def state_of(study: Study, folder: Path) -> str:
-    """Say when a study's results were made, or what of them is missing."""
-    words = [f"missing: {name}" for name in study.missing(folder)]
-    for pattern in study.results:
-        for content in map(read_json, study.found(folder, pattern)):
-            words.append(made(content))
-    return "; ".join(dict.fromkeys(words))
-
-
-def made(content: dict[str, Any]) -> str:
-    """Say when and at which revision a result was made, and how far it is."""
-    origin = content.get("origin", {})
-    revision = origin.get("git_revision", "no revision")
-    words = f"{origin.get('date', 'no date')} at {revision.removesuffix(DIRTY)}"
-    words += " with uncommitted changes in the tree" * revision.endswith(DIRTY)
-    declared, runs = content.get("declared_runs"), content.get("runs", [])
-    if declared is not None and len(runs) < declared:
-        words += f", {len(runs)} of {declared} runs so far"
-    return words
-
-
-def section(study: Study, folder: Path, beside: Path) -> str:
-    """Return a study: its command, its figures, its tables, links to its numbers."""
-    parts = [
-        f'<h2 id="{anchor(study)}">{html.escape(study.title)}</h2>',
-        f"<pre><code>{html.escape(study.command)}</code></pre>",
-        *(f'<p class="missing">Missing: {html.escape(n)}</p>' for n in study.missing(folder)),
-    ]
-    for pattern in study.figures:
-        parts += [image(path, study.title) for path in study.found(folder, pattern)]
-    results = [path for pattern in study.results for path in study.found(folder, pattern)]
-    parts += [as_html(text) for text in tables_of(results)]
-    links = [
-        f'<a href="{html.escape(Path(os.path.relpath(path, beside)).as_posix())}">'
-        f"{html.escape(path.name)}</a>, {html.escape(made(read_json(path)))}"
-        for path in results
-    ]
-    parts += [f"<p>{link}</p>" for link in links]
-    return "\n".join(parts)
-
-
-def tables_of(results: Sequence[Path]) -> Iterator[str]:
-    """Yield the texts beside results that have any."""
-    for path in results:
-        beside = path.with_suffix(".md")
-        if beside.exists():
-            yield beside.read_text(encoding="utf-8")
-
-
-def image(path: Path, title: str) -> str:
-    """Return a PNG as part of the page."""
-    data = base64.b64encode(path.read_bytes()).decode()
-    words = html.escape(f"{title}: {path.name}; its numbers are in the tables and JSON below")
-    return f'<img alt="{words}" src="data:image/png;base64,{data}">'
-
-
-def as_html(text: str) -> str:
-    """Return Markdown as HTML; tables wider than the page scroll by themselves."""
-    page = markdown(html.escape(text, quote=False), extensions=["tables"])
-    return page.replace("<table>", f"{SCROLLING}<table>").replace("</table>", "</table></div>")
-
-
-def shown(result: str) -> str:
-    """Return the figures and the tables of the study that makes a result, for README.md."""
-    (study,) = (study for study in STUDIES if result in study.results)
-    figures = [
-        f"![{study.title}]({path.relative_to(HERE).as_posix()})"
-        for pattern in study.figures
-        for path in study.found(HERE, pattern)
-    ]
-    results = study.found(HERE, result)
-    made_at = origins({path.name: read_json(path) for path in results})
-    return "\n\n".join([*figures, *map(str.strip, tables_of(results)), made_at])
+def as_data(path: Path) -> str:
+    """Return a file as an address that contains it."""
+    kind, _ = mimetypes.guess_type(path)
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import markdown
-from model.files.storage import read_json, write_atomically
+from model.files.storage import read_json
 
-from .studies import CLUSTERS
-
+CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "mixed_lab")
 RESULTS = Path(__file__).resolve().parent / "results"
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
@@ -150,9 +149,3 @@ def quantity(name: str, value: float) -> str:
         if ending in name:
             return f"{value / scale:.3g} {unit}"
     return f"{value:.3g}"
-
-
-def keep_tables(results: Path, text: str) -> None:
-    """Write tables beside the JSON file that they are of: there the report looks for them."""
-    path = results.with_suffix(".md")
-    write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))

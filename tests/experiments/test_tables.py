@@ -3,7 +3,6 @@
 import json
 import re
 import tomllib
-from importlib import import_module
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}
 MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))
-SCALING = ROOT / "experiments/scaling/results"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -33,26 +31,6 @@ def test_no_table_has_measured_numbers_by_hand(page):
     text = tables.MADE.sub("", PAGES[page].read_text())
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row for row in rows if re.search(r"\d\.\d+(?![\de])", row)] == []
-
-
-@pytest.mark.parametrize(
-    ("result", "module", "make"),
-    [
-        ("published", "tables", lambda m, content: m.tables(content)),
-        ("emulated", "emulation.report", lambda m, content: m.report(content)),
-        ("measured_gloo", "measuring.report", lambda m, content: m.tables(content)),
-        ("convergence", "convergence", lambda m, c: m.tables(m.with_base(c["runs"]))),
-        ("interpreter", "interpreter", lambda m, content: m.tables(content)),
-        ("precision", "precision", lambda m, content: m.tables(content)),
-        ("replayed", "replayed", lambda m, content: m.table(content["rows"])),
-        ("regressed", "regressed", lambda m, content: m.table(content["kinds"])),
-    ],
-)
-def test_the_texts_beside_results_are_made_from_them(result, module, make):
-    text = make(
-        import_module(f"experiments.scaling.{module}"), read_json(SCALING / f"{result}.json")
-    )
-    assert (SCALING / f"{result}.md").read_text() == f"{text}\n"
 
 
 def test_a_page_is_filled_where_it_asks():

@@ -140,7 +140,7 @@ def test_a_diverged_run_is_a_result(study):
     (first, _) = read_json(output)["runs"]
     assert first["valid_bits_per_character"] is None
     assert first["failure"] == words
-    assert "| 0.012 | diverged |" in output.with_suffix(".md").read_text()
+    assert "| 0.012 | diverged |" in convergence.tables(read_json(output))
 
 
 @pytest.mark.parametrize("failure", [["error: no such corpus"], []])
@@ -225,7 +225,7 @@ def made_up():
 
 def test_tables_have_every_run_once(tmp_path):
     results = convergence.with_base(made_up())
-    text = convergence.tables(results)
+    text = convergence.tables({"runs": made_up()})
     equal_characters, at_equal_steps = text.split("as many updates")
     for result in results:
         if result["valid_bits_per_character"] is None:

@@ -13,6 +13,7 @@ from experiments.scaling import emulated
 from experiments.scaling.emulation import measuring
 from experiments.scaling.emulation.machine import Snapshot
 from experiments.scaling.emulation.points import Study
+from experiments.scaling.emulation.report import report
 from experiments.scaling.emulation.results import Results
 from experiments.scaling.emulation.scale import Scale
 from model.errors import InputError
@@ -87,7 +88,7 @@ def test_every_part_is_measured_and_written(emulate, tmp_path, capsys):
     assert pretended.closed
     result = read_json(tmp_path / "e.json")
     assert len(pretended.asked) == len(result["runs"]) == 109
-    text = (tmp_path / "e.md").read_text()
+    text = report(read_json(tmp_path / "e.json"))
     assert text in capsys.readouterr().out
     # 128 GPUs: 92.6 published, 92.5 fitted, 94.1 foretold; 1 % longer here
     (row,) = re.findall(
@@ -116,7 +117,7 @@ def test_a_disturbed_run_is_kept_apart_and_repeated(emulate, tmp_path):
     disturbed, counted = read_json(tmp_path / "e.json")["runs"]
     assert counted["seconds"] == pytest.approx(counted["predicted"] * 1.01)
     assert disturbed["seconds"] == 9.0
-    text = (tmp_path / "e.md").read_text()
+    text = report(read_json(tmp_path / "e.json"))
     assert "1 of 2 runs are left out: overshoot 1" in text
     assert "| 2018, 16 GPUs, every 1 | 1.4 | overshoot 123.9% |" in text
     assert "| 16 | 11.7 | 11.7 | 11.9 | **11.8** | 11.8 to 11.8 | 1 |" in text
@@ -134,7 +135,7 @@ def test_a_point_is_the_median_of_its_runs_however_far_from_the_model(emulate, t
     (row,) = Results(read_json(tmp_path / "e.json")).rows
     seconds = {name: row[name] / row["predicted"] for name in ("fastest", "seconds", "slowest")}
     assert seconds == pytest.approx({"fastest": 1.0, "seconds": 1.3, "slowest": 1.5})
-    text = (tmp_path / "e.md").read_text()
+    text = report(read_json(tmp_path / "e.json"))
     assert "| **9.2** | 8.0 to 11.9 | 3 | -21.5% | " in text
     assert "single runs that count are -32.0% to +2.0% off" in text
     assert emulate("--only", "ethernet", "--nodes", "2", runs=3)[1].asked == []
@@ -162,7 +163,9 @@ def test_a_point_without_a_run_that_counts_is_said_and_tried_again(emulate, tmp_
     assert code == 1
     assert len(pretended.asked) == 3
     assert "undisturbed runs missing: 1 of 2018, 16 GPUs, every 1" in capsys.readouterr().err
-    assert "**No run that counts**: 2018, 16 GPUs, every 1." in (tmp_path / "e.md").read_text()
+    assert "**No run that counts**: 2018, 16 GPUs, every 1." in report(
+        read_json(tmp_path / "e.json")
+    )
     code, pretended = emulate(*only)
     assert (code, len(pretended.asked)) == (0, 1)
 
@@ -213,7 +216,7 @@ def test_what_was_always_disturbed_is_measured_slowed_down(emulate, tmp_path):
     for run in runs:
         assert run["seconds"] == pytest.approx(1.01 * predicted[run["key"]])
         assert run["computing"] == pytest.approx(Scale().computing_seconds())
-    text = (tmp_path / "e.md").read_text()
+    text = report(read_json(tmp_path / "e.json"))
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| 1")]
     assert [(row[0], row[6]) for row in rows] == [("| 16", "2 (1 at /3)"), ("| 128", "1 /3")]
 
