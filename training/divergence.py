@@ -18,14 +18,13 @@ class Diverged(InputError):
 
 def diverged(trainer: "Trainer", what_is: str) -> Diverged:
     """Return the error to raise, on every rank, where something is not finite."""
-    peak = trainer.optim.peak(trainer.lanes / trainer.exchange.groups.count)
     clip_norm = trainer.optim.clip_norm
     clipping = "with optim.clip_norm"
     if clip_norm is not None:
         clipping = f"an optim.clip_norm below {clip_norm:g}"
     return Diverged(
         f"{what_is} not finite at step {trainer.progress.step}: the training has diverged; start "
-        f"anew with an optim.lr below {peak:g} or {clipping}"
+        f"anew with an optim.lr below {trainer.schedule.peak:g} or {clipping}"
     )
 
 

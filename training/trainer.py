@@ -19,6 +19,7 @@ from .divergence import diverged
 from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
+from .optimizers.schedule import Schedule, set_learning_rate
 from .parallel.distributed import Device, World
 from .parallel.exchange import Exchange, ParallelConfig
 from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
@@ -118,7 +119,7 @@ class Trainer:
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
-        self.planned_steps, self.steps = steps, optim.last_step(steps)
+        self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.averaging = average_of(self.model, train.ema_decay)
@@ -154,10 +155,10 @@ class Trainer:
         """This rank's part of all lanes."""
         return self.own_lanes / self.lanes
 
-    def rate_at(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0: that of one group's lanes."""
-        lanes = self.lanes / self.exchange.groups.count
-        return self.optim.learning_rate(step, self.planned_steps, lanes)
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate of each step: that of one group's lanes."""
+        return self.optim.schedule(self.planned_steps, self.lanes / self.exchange.groups.count)
 
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
@@ -231,11 +232,10 @@ class Trainer:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
-        rate = self.rate_at(self.progress.step) * active_fraction
+        rate = self.schedule.rate(self.progress.step)
+        set_learning_rate(self.optimizers, rate * active_fraction)
         with self.exchange.update():
             for optimizer in self.optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * group.get("factor", 1.0)
                 self.scaler.step(optimizer)
         self._update_scale()
 
@@ -270,7 +270,7 @@ class Trainer:
             "step": progress.step,
             "characters": progress.characters,
             "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
-            "learning_rate": self.rate_at(progress.step - 1),
+            "learning_rate": self.schedule.rate(progress.step - 1),
         }
         if self.scaler.is_enabled():
             row["loss_scale"] = self.scaler.get_scale()

@@ -31,7 +31,7 @@ from model.files.storage import (
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from model.language_model import LanguageModel
 from training.objective import IGNORED, linear_cross_entropy
-from training.optimizers.optim import OptimConfig
+from training.optimizers.schedule import Schedule, set_learning_rate
 from training.optimizers.state import flatten_optimizers, load_optimizers
 from training.runs.signals import StopRequest
 from transfer.finetuning.batches import epoch_batches
@@ -155,7 +155,9 @@ class Learner:
             {"params": list(self.model.parameters()), "factor": options.encoder_factor},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.0, fused=True)
-        self.schedule = OptimConfig(lr=options.head_lr, warmup=options.warmup)
+        self.schedule = Schedule(
+            peak=options.head_lr, steps=len(self.batches), warmup=options.warmup
+        )
         self.origin = describe_origin()
 
     @property
@@ -183,9 +185,8 @@ class Learner:
         """Learn from the next batch; return what it cost."""
         rows = self.batches[self.step]
         batch = side_by_side([self.sequences[row] for row in rows], self.admitted[rows])
-        rate = self.schedule.learning_rate(self.step, self.steps, lanes=1)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["factor"]
+        rate = self.schedule.rate(self.step)
+        set_learning_rate([self.optimizer], rate)
         self.optimizer.zero_grad(set_to_none=True)
         features, nats = read(self.model, batch, predicts=self.options.lm_weight > 0)
         loss = stars_loss(self.heads.train()(features), batch.admitted)

@@ -77,14 +77,14 @@ def test_the_rate_falls_with_the_lanes_that_read():
     for old, new in zip(before, trainer.model.parameters(), strict=True):
         expected = old - 0.25 * 2 / 3 * new.grad.double()
         torch.testing.assert_close(new.detach().double(), expected, rtol=1e-6, atol=1e-7)
-    assert trainer.close_row()["learning_rate"] == trainer.rate_at(0)  # that of the schedule
+    assert trainer.close_row()["learning_rate"] == trainer.schedule.rate(0)  # that of the schedule
 
 
 def test_the_rate_of_a_step_on_several_windows_is_their_mean():
     trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
     trainer.train(*(as_batch(make_window(active_fraction=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
-    assert group["lr"] == pytest.approx(trainer.rate_at(0) * 2 / 3)
+    assert group["lr"] == pytest.approx(trainer.schedule.rate(0) * 2 / 3)
 
 
 def test_averaged_weights_are_the_moving_average_and_change_nothing():

@@ -1,6 +1,5 @@
 """The optimiser, and the published rules for its learning rate."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +11,7 @@ from model.errors import InputError, check_finite
 from .lamb import make_lamb
 from .muon import Muon
 from .nvidia_apex import make_fused
+from .schedule import Decay, Schedule
 
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
@@ -31,7 +31,7 @@ class OptimConfig:
     lr: float | None = None
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
     have ended, the rate of a step is scaled by the fraction that still reads."""
-    decay: Literal["linear", "cosine", "constant"] = "linear"
+    decay: Decay = "linear"
     """How the rate falls to zero: at the end of the run, unless decay_steps is given."""
     decay_steps: int | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
@@ -98,32 +98,18 @@ class OptimConfig:
             return self.lr
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
-    def last_step(self, steps: int) -> int:
-        """Return where a run planned for so many steps ends: with its cooldown, if it has one."""
-        if self.cooldown_steps is None or self.cooldown_from is None:
-            return steps
-        return self.cooldown_from + self.cooldown_steps
-
-    def learning_rate(self, step: int, steps: int, lanes: float) -> float:
-        """Return the rate of step `step`, counted from 0, of a run planned for `steps`."""
-        if self.cooldown_steps is None:
-            return self._scheduled(step, steps, lanes)
-        begin = self.last_step(steps) - self.cooldown_steps
-        fallen = min(max(step - begin, 0) / self.cooldown_steps, 1.0)
-        return self._scheduled(min(step, begin), steps, lanes) * (1 - fallen)
-
-    def _scheduled(self, step: int, steps: int, lanes: float) -> float:
-        peak = self.peak(lanes)
-        warmup_steps = self.warmup * steps
-        if step < warmup_steps:
-            return peak * (step + 1) / (warmup_steps + 1)
-        begin, end = warmup_steps + self.hold * steps, self.decay_steps or steps
-        progress = min(max(step - begin, 0) / max(end - begin, 1), 1.0)
-        if self.decay == "linear":
-            return peak * (1 - progress)
-        if self.decay == "cosine":
-            return peak * (1 + math.cos(math.pi * progress)) / 2
-        return peak
+    def schedule(self, steps: int, lanes: float) -> Schedule:
+        """Return the learning rates of a run planned for `steps`, with a global batch of `lanes`."""
+        return Schedule(
+            peak=self.peak(lanes),
+            steps=steps,
+            decay=self.decay,
+            decay_steps=self.decay_steps,
+            warmup=self.warmup,
+            hold=self.hold,
+            cooldown_steps=self.cooldown_steps,
+            cooldown_from=self.cooldown_from,
+        )
 
 
 def make_optimizers(

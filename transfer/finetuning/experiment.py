@@ -107,8 +107,8 @@ def learn(
 ) -> None:
     """Take all epochs that are left, saving now and then; end after a step where asked to stop."""
     saved_at = time.monotonic()
-    steps = tuner.config.epochs * tuner.epoch_steps
-    bar = tqdm(total=steps, initial=tuner.progress.step, desc="fine-tuning", disable=None)
+    step = tuner.progress.step
+    bar = tqdm(total=tuner.steps, initial=step, desc="fine-tuning", disable=None)
 
     def after_step() -> bool:
         nonlocal saved_at

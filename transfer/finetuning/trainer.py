@@ -13,7 +13,7 @@ from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
 from model.classifiers.heads import Heads
 from model.errors import InputError
 from model.language_model import LanguageModel
-from training.optimizers.optim import OptimConfig
+from training.optimizers.schedule import Schedule, set_learning_rate
 
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold, choose_thresholds
@@ -57,7 +57,6 @@ class Finetuner:
         self.device = model.embedding.weight.device
         self.groups = groups_of(model, heads, config)
         self.optimizer = make_optimizer(self.groups, config.weight_decay)
-        self.schedule = OptimConfig(lr=config.head_lr, warmup=config.warmup)
         self.weights = None
         if config.class_weights == "balanced":
             weights = balancing_weights(task.train_labels, len(task.classes))
@@ -65,6 +64,8 @@ class Finetuner:
         self.labels = torch.from_numpy(task.train_labels).to(self.device)
         self.lengths = [len(sequence) for sequence in task.train]
         self.epoch_steps = batches_per_epoch(len(self.lengths), config.batch_size)
+        self.steps = config.epochs * self.epoch_steps
+        self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
         self.progress = Progress()
 
     @property
@@ -116,8 +117,7 @@ class Finetuner:
 
     def step(self, rows: np.ndarray) -> None:
         """Learn from the training texts of these indices."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate() * group["factor"]
+        set_learning_rate([self.optimizer], self.schedule.rate(self.progress.step))
         self.optimizer.zero_grad(set_to_none=True)
         encoded = self.encoder.encode(self.task.train, rows)
         with dropout_of(self.config.seed, self.progress.step):
@@ -143,11 +143,6 @@ class Finetuner:
                 f"lower --head-lr than {self.config.head_lr:g}"
             )
         self.optimizer.step()
-
-    def learning_rate(self) -> float:
-        """Return the heads' rate of the next step."""
-        steps = self.config.epochs * self.epoch_steps
-        return self.schedule.learning_rate(self.progress.step, steps, lanes=1)
 
     def conclude_epoch(self) -> FineTuned | None:
         """Evaluate, add a row to the history; return the heads if no epoch before was as good."""

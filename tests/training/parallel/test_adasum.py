@@ -207,7 +207,7 @@ def test_main_refuses_another_number_of_groups(tmp_path):
 
 def test_the_papers_rule_goes_by_the_lanes_of_one_group():
     trainer = make_trainer(lanes=64, lr=None)
-    whole = trainer.rate_at(0)
+    whole = trainer.schedule.rate(0)
     trainer.exchange.groups = RankGroups(size=1, count=4, index=0, place=0)
-    assert trainer.rate_at(0) == whole / 4
-    assert make_trainer(lanes=16, lr=None).rate_at(0) == whole / 4
+    assert trainer.schedule.rate(0) == whole / 4
+    assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4

@@ -1,0 +1,53 @@
+"""Schedules of the learning rate, against hand-computed values."""
+
+import math
+
+import pytest
+
+from training.optimizers.schedule import Schedule
+
+
+def rates_of(steps, **shape):
+    schedule = Schedule(peak=1.0, steps=steps, **shape)
+    return [schedule.rate(step) for step in range(schedule.last_step)]
+
+
+@pytest.mark.parametrize(
+    ("decay", "expected"),
+    [
+        ("linear", [1.0, 0.75, 0.5, 0.25]),
+        ("cosine", [1.0, (1 + math.cos(math.pi / 4)) / 2, 0.5, (1 - math.cos(math.pi / 4)) / 2]),
+        ("constant", [1.0] * 4),
+    ],
+)
+def test_decay_without_warmup(decay, expected):
+    assert rates_of(4, decay=decay) == pytest.approx(expected)
+
+
+def test_warmup_rises_to_the_peak_then_decays():
+    rates = rates_of(10, warmup=0.4)
+    assert rates[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert rates[4:] == pytest.approx([1 - k / 6 for k in range(6)])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_any_number_of_steps_is_legal(steps):
+    assert all(0 < rate <= 1 for rate in rates_of(steps, warmup=0.5))
+
+
+def test_the_rate_holds_between_warmup_and_decay():
+    rates = rates_of(10, warmup=0.2, hold=0.4)
+    assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
+
+
+@pytest.mark.parametrize("decay", ["constant", "linear"])
+def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
+    plan = rates_of(10, decay=decay)
+    schedule = Schedule(peak=1.0, steps=10, decay=decay, cooldown_steps=4, cooldown_from=3)
+    assert schedule.last_step == 7
+    fall = [plan[3] * part for part in (0.75, 0.5, 0.25, 0)]
+    assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
+
+
+def test_a_cooldown_from_nowhere_takes_the_last_steps():
+    assert rates_of(5, decay="constant", cooldown_steps=2) == [1, 1, 1, 1, 0.5]

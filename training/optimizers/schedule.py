@@ -1,0 +1,58 @@
+"""The learning rate of each step: it rises, holds, decays, and may cool down at the end."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch.optim import Optimizer
+
+Decay = Literal["linear", "cosine", "constant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The learning rates of a run. OptimConfig describes the fields after `steps`."""
+
+    peak: float
+    steps: int  # that the run is planned for
+    decay: Decay = "linear"
+    decay_steps: int | None = None
+    warmup: float = 0.0
+    hold: float = 0.0
+    cooldown_steps: int | None = None
+    cooldown_from: int | None = None
+
+    @property
+    def last_step(self) -> int:
+        """The step at which the run ends: after its cooldown, if it has one."""
+        if self.cooldown_steps is None or self.cooldown_from is None:
+            return self.steps
+        return self.cooldown_from + self.cooldown_steps
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        if self.cooldown_steps is None:
+            return self._before_cooldown(step)
+        begin = self.last_step - self.cooldown_steps
+        fallen = min(max(step - begin, 0) / self.cooldown_steps, 1.0)
+        return self._before_cooldown(min(step, begin)) * (1 - fallen)
+
+    def _before_cooldown(self, step: int) -> float:
+        warmup_steps = self.warmup * self.steps
+        if step < warmup_steps:
+            return self.peak * (step + 1) / (warmup_steps + 1)
+        begin, end = warmup_steps + self.hold * self.steps, self.decay_steps or self.steps
+        progress = min(max(step - begin, 0) / max(end - begin, 1), 1.0)
+        if self.decay == "linear":
+            return self.peak * (1 - progress)
+        if self.decay == "cosine":
+            return self.peak * (1 + math.cos(math.pi * progress)) / 2
+        return self.peak
+
+
+def set_learning_rate(optimizers: Iterable[Optimizer], rate: float) -> None:
+    """Set the rate of the next step; a parameter group's `factor` multiplies it."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * group.get("factor", 1.0)
