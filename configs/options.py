@@ -11,7 +11,7 @@ import tyro
 
 from model.errors import InputError
 from training.parallel.launcher import may_restart
-from training.runs.run_directory import existing_run_directory
+from training.runs.run_directory import PretrainingDirectory
 
 from .command import parse
 from .schema import RunConfig
@@ -59,7 +59,7 @@ class RunOptions:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
         file = known.config or TOUR
         if known.resume:
-            file = existing_run_directory(known.resume).config
+            file = PretrainingDirectory(known.resume).check_exists().config
         base = load_config(file)
         if known.from_checkpoint:
             base = without_cooldown(base)

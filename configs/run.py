@@ -25,11 +25,11 @@ from training.runs.named_checkpoints import (
     saved_step,
 )
 from training.runs.run_directory import (
-    RunDirectory,
+    PretrainingDirectory,
     await_visible,
-    existing_run_directory,
     hold_new_run,
     hold_run,
+    hold_unnamed_run,
 )
 from training.trainer import Trainer
 
@@ -75,7 +75,7 @@ class ResolvedRun:
     """A config with every value settled, and the folder that the run is written to."""
 
     config: RunConfig
-    directory: RunDirectory
+    directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
     resumed: bool
@@ -160,11 +160,11 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
             folder = _hold_directory(options, world.timeout.total_seconds() / 2)
             return str(held.enter_context(folder).folder)
 
-        directory = RunDirectory(Path(through_main(world, hold)))
+        directory = PretrainingDirectory(Path(through_main(world, hold)))
         yield _resolve(options, world, directory)
 
 
-def _resolve(options: RunOptions, world: World, directory: RunDirectory) -> ResolvedRun:
+def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
     config, begins_cooldown = options.run, False
     resumed = bool(world.from_main(directory.config.is_file()))
     if resumed:
@@ -214,7 +214,7 @@ def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:
 
 
 def _cooling_down(
-    config: RunConfig, directory: RunDirectory, name: str | None, world: World
+    config: RunConfig, directory: PretrainingDirectory, name: str | None, world: World
 ) -> RunConfig:
     """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
     step = int(
@@ -239,7 +239,9 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=train, model=model)
 
 
-def _hold_directory(options: RunOptions, patience: float) -> AbstractContextManager[RunDirectory]:
+def _hold_directory(
+    options: RunOptions, patience: float
+) -> AbstractContextManager[PretrainingDirectory]:
     """Lock the run's folder against other processes.
 
     patience: under a launcher that may restart, seconds to wait until the process that held the
@@ -251,11 +253,14 @@ def _hold_directory(options: RunOptions, patience: float) -> AbstractContextMana
     if options.resume is not None:
         if options.run_dir is not None:
             raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
-        return hold_run(existing_run_directory(options.resume).folder, patience)
+        return hold_run(PretrainingDirectory(options.resume).check_exists(), patience)
     name = options.config.stem if options.config else "tour"
     if options.may_be_under_way:
-        return hold_run(options.run_dir or RunDirectory.ROOT / name, patience)
-    return hold_new_run(options.run_dir, name)
+        folder = options.run_dir or PretrainingDirectory.ROOT / name
+        return hold_run(PretrainingDirectory(folder), patience)
+    if options.run_dir is not None:
+        return hold_new_run(PretrainingDirectory(options.run_dir))
+    return hold_unnamed_run(name)
 
 
 def _check_resume(config: RunConfig, saved: RunConfig, allowed: Set[str]) -> None:

@@ -74,6 +74,24 @@ def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
     assert "format_version 4 is newer" in process.stderr
 
 
+def test_fine_tuning_of_version_1_goes_on(tmp_path):
+    """It was stopped at step 5 of 6, in its second epoch."""
+    shutil.copytree(V1 / "finetuning" / "run", tmp_path / "run")
+    before = json.loads((tmp_path / "run/checkpoint/step-00000005/progress.json").read_text())
+    process = run(
+        "scripts/finetune.py", "--model", V1 / "run", "--output", tmp_path / "run", "--resume",
+        "--train", V1 / "finetuning/train.csv", "--val", V1 / "finetuning/val.csv",
+        "--label-keys", "loud", "asking", "--epochs", "2", "--batch-size", "8",
+        "--head-lr", "0.05", "--lm-weight", "0.02", "--window", "8", "--hidden-layers", "4",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    results = json.loads((tmp_path / "run/results.json").read_text())
+    assert results["history"][:1] == before["progress"]["history"]
+    assert results["history"][1]["step"] == 6
+    assert results["seconds"] > before["progress"]["seconds"]
+    assert [path.name for path in (tmp_path / "run/checkpoint").iterdir()] == ["step-00000006"]
+
+
 def test_heads_of_version_3_tell_what_they_told():
     told = json.loads((V1 / "finetuned/told.json").read_text())
     classifier = SentimentClassifier.from_pretrained(V1 / "finetuned")

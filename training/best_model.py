@@ -18,14 +18,14 @@ from .checkpoint import Checkpoints
 from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
 from .parallel.distributed import World
-from .runs.run_directory import RunDirectory
+from .runs.run_directory import PretrainingDirectory
 from .trainer import Trainer
 
 
 class BestModelWriter:
     """Evaluates, keeps `model/` at the best score so far, and speaks for the main rank."""
 
-    def __init__(self, directory: RunDirectory, corpus: Corpus, lanes: int, world: World):
+    def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
         self.directory, self.world, self.lanes = directory, world, lanes
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)

@@ -1,34 +1,29 @@
-"""Checkpoints: a folder per step, whole or absent, from which a run goes on exactly.
+"""The checkpoints of pretraining, from which a run continues exactly.
 
-`step-N/` holds a model directory (`model.safetensors`, `config.json`) and beside it the training
-state: `optimizer.safetensors`, `ema/` where weights are averaged (a model directory too),
-`lanes.safetensors` (the carried state of every lane, part by part, the
-loss of the metrics row not yet written, by rank, its overflows, the random state), `training.json`.
-Where each group of ranks has an optimiser's state of its own (Adasum), those after the first are in
-`optimizer-1.safetensors` and on. One writer, rank 0; nothing is ever unpickled.
+`step-N/` holds a model directory (`model.safetensors`, `config.json`) and the training state:
+
+- `optimizer.safetensors`; with Adasum each group of ranks has its own optimiser state, and those
+  after the first are in `optimizer-1.safetensors` and on;
+- `ema/`, a model directory of the averaged weights, if there are any;
+- `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
+  the last row of metrics; the random state;
+- `training.json`: progress, loss scale, the corpus's fingerprint.
+
+Rank 0 writes; nothing is ever unpickled.
 """
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.errors import InputError
 from model.files.shapes import hold_tensors
-from model.files.storage import (
-    check_format_version,
-    read_json,
-    step_folder,
-    step_folders,
-    step_of,
-    whole_folder,
-    write_json,
-)
+from model.files.storage import step_folder, step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
 from model.text.profiles import TextProfile
@@ -37,15 +32,16 @@ from model.text.tokenizer import BYTES, Tokenizer
 from .divergence import check_divergence
 from .optimizers.state import flatten_optimizers, load_optimizers
 from .precision import DTYPES, restore_loss_scaler
-from .progress import Progress, read_counters
+from .progress import PretrainingProgress
+from .runs.checkpoint_store import CheckpointStore, restore_weights
 from .runs.named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
 from .runs.run_directory import await_visible
 from .trainer import Trainer
 
-FORMAT_VERSION = 2  # 1 where there is one optimiser's state
 LANES_FILE = "lanes.safetensors"
 AVERAGED_FOLDER = "ema"  # a model directory as well
 NONE = -1  # the step of no checkpoint
+CONFIG = "the config asks for"
 ANEW = (
     "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
     "parallel.powersgd_start exchanges in full"
@@ -67,13 +63,16 @@ class CheckpointConfig:
                 raise InputError(f"checkpoint.{name} is {getattr(self, name)}; at least 1")
 
 
-class Checkpoints:
-    """The folder `checkpoint/` of a run."""
+class Checkpoints(CheckpointStore):
+    """The checkpoints of a pretraining."""
+
+    DESCRIPTION_FILE = TRAINING_FILE
+    FORMAT_VERSION = 2  # of several optimiser states; 1 of one
 
     def __init__(
         self, folder: Path, keep: int, corpus_fingerprint: str, tokenizer: Tokenizer = BYTES
     ):
-        self.folder, self.keep = folder, keep
+        super().__init__(folder, keep)
         self.corpus_fingerprint, self.tokenizer = corpus_fingerprint, tokenizer
 
     def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
@@ -93,7 +92,7 @@ class Checkpoints:
             "row_overflows": trainer.overflows,
             "random_state": torch.get_rng_state(),
         }
-        with whole_folder(step_folder(self.folder, trainer.progress.step)) as partial:
+        with self.writing(trainer.progress.step, self._description(trainer)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
             if trainer.averaged is not None:
                 folder = partial / AVERAGED_FOLDER
@@ -101,23 +100,16 @@ class Checkpoints:
             for index, tensors in enumerate(groups.receive(optimizers, world)):
                 save_tensors(partial / optimizer_file(index), tensors)
             save_tensors(partial / LANES_FILE, carried)
-            write_json(partial / TRAINING_FILE, self._description(trainer))
-        for outdated in self.complete()[: -self.keep]:
-            shutil.rmtree(outdated)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         count = trainer.exchange.optimizer_groups.count
         return {
-            "format_version": FORMAT_VERSION if count > 1 else 1,
+            "format_version": self.FORMAT_VERSION if count > 1 else 1,
             **({"optimizer_states": count} if count > 1 else {}),
             "corpus": self.corpus_fingerprint,
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
         }
-
-    def complete(self) -> list[Path]:
-        """Return the checkpoints, oldest first; a rename made each of them whole."""
-        return step_folders(self.folder)
 
     def restore(self, trainer: Trainer, name: str | None = None) -> None:
         """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
@@ -134,9 +126,7 @@ class Checkpoints:
             return
         folder = self.folder / name if name else step_folder(self.folder, step)
         await_visible(folder)
-        path = folder / TRAINING_FILE
-        content = read_json(path)
-        check_format_version(content, FORMAT_VERSION, path)
+        content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
@@ -144,7 +134,7 @@ class Checkpoints:
             )
         _check_groups(content.get("optimizer_states", 1), trainer, path)
         try:
-            trainer.progress = read_counters(Progress, content.get("progress"), step, path)
+            trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
             _restore_tensors(trainer, folder)
         except InputError as error:
@@ -154,28 +144,20 @@ class Checkpoints:
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:
-    _restore_weights(trainer.model, folder / WEIGHTS_FILE)
+    restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
     averaged = folder / AVERAGED_FOLDER / WEIGHTS_FILE
     if trainer.averaging is not None and averaged.parent.exists():  # else it begins anew
-        _restore_weights(trainer.averaging.module, averaged)
-        trainer.averaging.n_averaged.fill_(
-            1
-        )  # any number but 0: there is something to average with
+        restore_weights(trainer.averaging.module, averaged, CONFIG)
+        trainer.averaging.n_averaged.fill_(1)  # not 0: there is something to average with
     path = folder / optimizer_file(trainer.exchange.optimizer_groups.index)
     load_optimizers(trainer.optimizers, load_tensors(path), path)
     _restore_carried(trainer, folder / LANES_FILE)
 
 
-def _restore_weights(model: nn.Module, path: Path) -> None:
-    weights = load_tensors(path)
-    hold_tensors(path, weights, model.state_dict(), "the config asks for")
-    model.load_state_dict(weights)
-
-
 def _restore_carried(trainer: Trainer, path: Path) -> None:
     # Overflows are counted since version 1 of the format, some time after it began.
     carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
-    hold_tensors(path, carried, _expected_carried(trainer, carried), "the config asks for")
+    hold_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
     names = trainer.state.tensors()
     trainer.take_lanes(State(**{name: carried[name] for name in names}))
     trainer.restore_nats(carried["row_nats"].flatten())

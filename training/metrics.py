@@ -17,7 +17,7 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.tracker import Tracker
-from .runs.run_directory import RunDirectory
+from .runs.run_directory import PretrainingDirectory
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class RunLog:
 
     def __init__(
         self,
-        run: RunDirectory,
+        run: PretrainingDirectory,
         first_step: int,
         steps: int,
         tracker: Tracker | None = None,

@@ -1,51 +1,55 @@
-"""How far a run is: what a checkpoint keeps besides tensors."""
+"""The counters of a run: what a checkpoint keeps besides tensors."""
 
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from typeguard import TypeCheckError, check_type
 
 from model.errors import InputError
 
-Counters = TypeVar("Counters")
-
 
 @dataclass
 class Progress:
-    """Counters of a run; the step is the data cursor as well."""
+    """How far a run is; each kind of run adds counters of its own."""
 
     step: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counters by name. Python writes a float so that reading gives the same one."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: object, step: int, path: Path) -> Self:
+        """Return the counters that `as_json` returned, from the checkpoint of this step at `path`.
+
+        Raises InputError, naming the file, if a counter is missing, unknown, of another type or out
+        of range, or if the step is another one.
+        """
+        hints = get_type_hints(cls)
+        if not isinstance(content, dict) or content.keys() != hints.keys():
+            raise InputError(f"{path}: progress is {content!r}; it should have {', '.join(hints)}")
+        for name, value in content.items():
+            try:
+                check_type(value, hints[name])
+                sound = not isinstance(value, int | float) or _is_in_range(value)
+            except TypeCheckError:
+                sound = False
+            if not sound:
+                raise InputError(f"{path}: progress.{name} is {value!r}; is the file damaged?")
+        if content["step"] != step:
+            raise InputError(f"{path}: is of step {content['step']}, its folder of step {step}")
+        return cls(**content)
+
+
+@dataclass
+class PretrainingProgress(Progress):
+    """How far a pretraining is; its step is also its place in the data."""
+
     characters: int = 0  # trained so far
     best_bits_per_character: float | None = None  # on valid
     row_characters: int = 0  # since the last row of metrics
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the counters; Python writes floats so that they are read back exactly."""
-        return asdict(self)
-
-
-def read_counters(kind: type[Counters], content: object, step: int, path: Path) -> Counters:
-    """Return the dataclass `kind` from what `asdict` made of it, in the checkpoint of a step.
-
-    Raises InputError, naming the file, where a counter is missing, unknown, of another type or out
-    of range, or where the step is another one.
-    """
-    hints = get_type_hints(kind)
-    if not isinstance(content, dict) or content.keys() != hints.keys():
-        raise InputError(f"{path}: progress is {content!r}; it should have {', '.join(hints)}")
-    for name, value in content.items():
-        try:
-            check_type(value, hints[name])
-            sound = not isinstance(value, int | float) or _is_in_range(value)
-        except TypeCheckError:
-            sound = False
-        if not sound:
-            raise InputError(f"{path}: progress.{name} is {value!r}; is the file damaged?")
-    if content.get("step") != step:
-        raise InputError(f"{path}: is of step {content['step']}, its folder of step {step}")
-    return kind(**content)
 
 
 def _is_in_range(value: int | float) -> bool:

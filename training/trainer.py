@@ -23,7 +23,7 @@ from .optimizers.schedule import Schedule, set_learning_rate
 from .parallel.distributed import Device, World
 from .parallel.exchange import Exchange, ParallelConfig
 from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
-from .progress import Progress
+from .progress import PretrainingProgress
 from .throughput import Times, better_shares
 
 
@@ -129,7 +129,7 @@ class Trainer:
         self.optimizers = make_optimizers(model, optim, model.dtype)
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
-        self.progress = Progress()
+        self.progress = PretrainingProgress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
         # the very same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)

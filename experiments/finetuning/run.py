@@ -22,7 +22,7 @@ from model.language_model import untrained_like
 from training.parallel.distributed import choose_device
 from transfer.experiment import SPLITS
 from transfer.features import FeatureCache
-from transfer.finetuning.directory import REQUEST_FILE, Directory
+from transfer.finetuning.directory import FinetuningDirectory
 from transfer.finetuning.experiment import run_finetuning
 
 from .baseline import baselines, with_plutchik
@@ -154,13 +154,14 @@ def fine_tuned(
     cache: FeatureCache,
 ) -> dict[str, Any] | None:
     """Fine-tune in a folder of its own, or go on there; return its results."""
-    resume = (work / REQUEST_FILE).is_file()
+    directory = FinetuningDirectory(work)
+    resume = directory.config.is_file()
     result = run_finetuning(
         loaded, sets, work, variant.config, device=device, resume=resume, cache=cache
     )
     if result is None:
         return None
-    with np.load(Directory(work).choices) as choices:
+    with np.load(directory.choices) as choices:
         test = with_plutchik(result["test"], sets[-1].labels, choices["test"])
     return {**result, "test": test}
 

@@ -19,7 +19,7 @@ from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
 from training.feeding import as_batch
-from training.runs.run_directory import RunDirectory
+from training.runs.run_directory import PretrainingDirectory
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def corpus() -> Corpus:
 
 @pytest.fixture
 def writer(tmp_path, corpus):
-    return BestModelWriter(RunDirectory(tmp_path), corpus, 4, ALONE)
+    return BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
 
 
 def trained(**settings):
@@ -114,4 +114,4 @@ def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp
     one = Split(corpus.splits["valid"].tokens[:1], np.array([0, 1]), BYTES)
     unusable = replace(corpus, splits=corpus.splits | {"valid": one})
     with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 symbols"):
-        BestModelWriter(RunDirectory(tmp_path), unusable, 4, ALONE)
+        BestModelWriter(PretrainingDirectory(tmp_path), unusable, 4, ALONE)

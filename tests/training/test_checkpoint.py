@@ -27,6 +27,7 @@ from training import checkpoint
 from training.checkpoint import Checkpoints
 from training.feeding import as_batch
 from training.optimizers.state import flatten_optimizers
+from training.runs import checkpoint_store
 
 PROFILE = text_profile("openai")
 
@@ -174,7 +175,7 @@ def test_a_failed_save_leaves_the_earlier_ones(checkpoints, small_split, monkeyp
 
     train(trainer, small_split, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_json", fail)
+        patch.setattr(checkpoint_store, "write_json", fail)
         with pytest.raises(OSError, match="No space"):
             checkpoints.save(trainer, PROFILE, {})
     assert [path.name for path in checkpoints.folder.iterdir()] == ["step-00000001"]

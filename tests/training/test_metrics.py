@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from tests.damage import damaged_bytes
 from training.metrics import RunLog, keep_rows, read_rows
-from training.runs.run_directory import RunDirectory
+from training.runs.run_directory import PretrainingDirectory
 
 
 def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):
@@ -76,7 +76,7 @@ def test_what_each_rank_says_is_in_the_one_event_file(tmp_path):
         "rank_characters_per_second": [100.0, 200.0],
         "bottleneck": "compute",
     }
-    with RunLog(RunDirectory(tmp_path), 0, 10, enabled=True) as log:
+    with RunLog(PretrainingDirectory(tmp_path), 0, 10, enabled=True) as log:
         log.write(row)
     (file,) = (path for path in (tmp_path / "tensorboard").rglob("*") if path.is_file())
     content = file.read_bytes()

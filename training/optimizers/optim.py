@@ -99,7 +99,7 @@ class OptimConfig:
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
     def schedule(self, steps: int, lanes: float) -> Schedule:
-        """Return the learning rates of a run planned for `steps`, with a global batch of `lanes`."""
+        """Return the learning rates of a run planned for `steps`; lanes: the global batch."""
         return Schedule(
             peak=self.peak(lanes),
             steps=steps,

@@ -9,7 +9,7 @@ from pathlib import Path
 from model.errors import InputError
 from model.files.storage import read_json, recover_folders, step_folder, step_folders, whole_folder
 
-from .run_directory import RunDirectory
+from .run_directory import PretrainingDirectory
 
 TRAINING_FILE = "training.json"
 BEFORE_COOLDOWN = "before-cooldown"
@@ -48,7 +48,7 @@ def keep_newest(folder: Path, word: str) -> None:
         _copy(newest, folder / newest.name.replace("step", word))
 
 
-def go_back(run: RunDirectory, name: str) -> None:
+def go_back(run: PretrainingDirectory, name: str) -> None:
     """Make a checkpoint the newest of its run, what came after it a run of its own beside it.
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
@@ -65,9 +65,9 @@ def go_back(run: RunDirectory, name: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _copy_run(run: RunDirectory, aside: Path, checkpoints: list[Path]) -> None:
+def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -> None:
     with whole_folder(aside) as partial:
-        copied = RunDirectory(partial)
+        copied = PretrainingDirectory(partial)
         for path in (run.config, run.metrics):
             if path.exists():
                 shutil.copyfile(path, partial / path.name)

@@ -22,7 +22,7 @@ from model.reading.inputs import zstandard
 from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
 from .named_checkpoints import find_checkpoint, saved_step
-from .run_directory import RunDirectory, existing_run_directory
+from .run_directory import PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
@@ -45,13 +45,13 @@ def pack_run(
 
     Raises InputError where `folder` is no run or has no such checkpoint.
     """
-    run = existing_run_directory(folder)
+    run = PretrainingDirectory(folder).check_exists()
     checkpoint = find_checkpoint(run.checkpoints, name)
     if checkpoint is None:
         raise InputError(f"{folder}: has no checkpoint yet; there is nothing to pack")
     step = saved_step(checkpoint)
     with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
-        copied = RunDirectory(Path(temporary))
+        copied = PretrainingDirectory(Path(temporary))
         shutil.copyfile(run.config, copied.config)
         if run.metrics.is_file():
             shutil.copyfile(run.metrics, copied.metrics)
@@ -85,7 +85,7 @@ def unpack_run(packed: Path, folder: Path) -> None:
                     _extract(tar, member, partial)
                 while file.read(PIECE):  # on to the checksum at its end
                     pass
-            existing_run_directory(partial)
+            PretrainingDirectory(partial).check_exists()
     except damage as error:
         raise InputError(f"{packed}: no packed run, or damaged ({error})") from error
 

@@ -1,27 +1,68 @@
-"""The folder of a run: its name, its config, its parts."""
+"""The folder of a run: its name, its settings, its parts, the lock on it."""
 
 import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
+from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
 from model.files.storage import recover_folders
 
 from .folder_lock import hold_folder, holds_nothing
 
-CONFIG_FILE = "config.toml"
 VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
+
+Directory = TypeVar("Directory", bound="RunDirectory")
 
 
 class RunDirectory:
-    """Where everything that a run writes goes.
+    """The folder that a run writes to; a subclass adds what its kind of run writes besides."""
 
-    Raises InputError for a name that TensorBoard cannot write to.
-    """
+    CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
+    TAKEN: ClassVar[str]  # how to mend a new run's folder that is not empty
+    ABSENT: ClassVar[str]  # how to mend the resuming of a folder without a run
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @property
+    def config(self) -> Path:
+        """The settings that the run was begun with."""
+        return self.folder / self.CONFIG_FILE
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folders to resume from."""
+        return self.folder / "checkpoint"
+
+    @property
+    def model(self) -> Path:
+        """The best model so far, by the validation set."""
+        return self.folder / "model"
+
+    def check_exists(self) -> Self:
+        """Return the directory; InputError if it holds no run to resume."""
+        if not self.config.is_file():
+            raise InputError(f"{self.folder}: {self.ABSENT}")
+        return self
+
+    def check_empty(self) -> None:
+        """Raise InputError if something is in the folder that a new run would mix with."""
+        if not holds_nothing(self.folder):
+            mend = self.TAKEN.format(folder=self.folder)
+            raise InputError(f"{self.folder}: exists already; {mend}")
+
+
+class PretrainingDirectory(RunDirectory):
+    """The folder of a pretraining; InputError for a name that TensorBoard cannot write to."""
 
     ROOT = Path("runs")  # of runs without --run-dir
+    CONFIG_FILE = "config.toml"
+    TAKEN = "go on with --resume {folder}, or name another --run-dir"
+    ABSENT = "not a run directory (no config.toml); cannot resume it"
 
     def __init__(self, folder: Path):
         try:
@@ -31,27 +72,12 @@ class RunDirectory:
                 f"{folder}: its name is not UTF-8, as this locale reads it; set PYTHONUTF8=1, or "
                 "name another folder"
             ) from error
-        self.folder = folder
-
-    @property
-    def config(self) -> Path:
-        """The resolved config."""
-        return self.folder / CONFIG_FILE
+        super().__init__(folder)
 
     @property
     def metrics(self) -> Path:
         """One JSON object per row."""
         return self.folder / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folders to resume from."""
-        return self.folder / "checkpoint"
-
-    @property
-    def model(self) -> Path:
-        """The best model so far, by the valid split."""
-        return self.folder / "model"
 
     @property
     def tensorboard(self) -> Path:
@@ -60,50 +86,42 @@ class RunDirectory:
 
 
 @contextmanager
-def hold_new_run(given: Path | None, name: str) -> Iterator[RunDirectory]:
-    """Hold the folder of a new run: as given, or `runs/<name>`, with a suffix where taken."""
-    with ExitStack() as held:
-        if given is not None:
-            held.enter_context(hold_folder(given))
-            _refuse_taken(given)
-        yield RunDirectory(given or _hold_next(RunDirectory.ROOT / name, held))
-
-
-def _hold_next(folder: Path, held: ExitStack) -> Path:
-    """Make and hold the folder under the first name that is free: `<name>`, `<name>-2`, ...
-
-    Of several processes at the same moment, each makes another one.
-    """
-    candidate, number = folder, 1
-    while True:
-        try:
-            held.enter_context(hold_folder(candidate, new=True))
-            return candidate
-        except FileExistsError:
-            number += 1
-            candidate = folder.with_name(f"{folder.name}-{number}")
-
-
-@contextmanager
-def hold_run(folder: Path, patience: float = 0.0) -> Iterator[RunDirectory]:
-    """Hold the folder of a run that may be under way, and clear what a kill left half-written.
-
-    patience: as in `hold_folder`. Raises InputError where it holds something else than a run.
-    """
-    run = RunDirectory(folder)
-    with hold_folder(folder, patience):
-        if not run.config.is_file():
-            _refuse_taken(folder)
-        for place in (run.folder, run.checkpoints, run.model):
-            recover_folders(place)
+def hold_new_run(run: Directory) -> Iterator[Directory]:
+    """Hold the folder of a new run; InputError if something is in it."""
+    with hold_folder(run.folder):
+        run.check_empty()
         yield run
 
 
-def _refuse_taken(folder: Path) -> None:
-    if not holds_nothing(folder):
-        raise InputError(
-            f"{folder}: exists already; go on with --resume {folder}, or name another --run-dir"
-        )
+@contextmanager
+def hold_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
+    """Make and hold the first of `runs/<name>`, `runs/<name>-2`, ... that does not exist.
+
+    Several processes that do this at the same moment make a folder each.
+    """
+    for number in count(1):
+        folder = PretrainingDirectory.ROOT / (f"{name}-{number}" if number > 1 else name)
+        with ExitStack() as held:
+            try:
+                held.enter_context(hold_folder(folder, new=True))
+            except FileExistsError:
+                continue
+            yield PretrainingDirectory(folder)
+            return
+
+
+@contextmanager
+def hold_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
+    """Hold the folder of a run that may have begun, and clear what a kill left half-written.
+
+    patience: as in `hold_folder`. Raises InputError if the folder holds something but no run.
+    """
+    with hold_folder(run.folder, patience):
+        if not run.config.is_file():
+            run.check_empty()
+        for place in (run.folder, run.checkpoints, run.model):
+            recover_folders(place)
+        yield run
 
 
 def await_visible(path: Path) -> None:
@@ -124,11 +142,3 @@ def await_visible(path: Path) -> None:
 def _is_listed(path: Path) -> bool:
     """Look into the folder: unlike a question for the file, that is not answered from memory."""
     return path.parent.is_dir() and path.name in os.listdir(path.parent)
-
-
-def existing_run_directory(folder: Path) -> RunDirectory:
-    """Open the folder of an earlier run."""
-    run = RunDirectory(folder)
-    if not run.config.is_file():
-        raise InputError(f"{folder}: not a run directory (no {CONFIG_FILE}); cannot resume it")
-    return run

@@ -1,4 +1,4 @@
-"""The folder of a fine-tuning: what it was asked for, the best model so far, results."""
+"""The folder of a fine-tuning: the request, the best model so far, the results."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,41 +8,28 @@ from data_utils.provenance import describe_origin
 from model.classifiers.classifier import FOLDER
 from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
-from model.files.storage import (
-    check_format_version,
-    read_json,
-    recover_folders,
-    whole_folder,
-    write_json,
-)
+from model.files.storage import check_format_version, read_json, whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest, save_model
-from training.runs.folder_lock import holds_nothing
+from training.runs.run_directory import RunDirectory
 
 from .config import FinetuningConfig
 from .task import Task
 from .trainer import Finetuner
 
 FORMAT_VERSION = 1
-REQUEST_FILE = "finetuning.json"
 OTHER_MODEL, OTHER_TEXTS = "model_digest", "task_digest"
 
 
-class Directory:
+class FinetuningDirectory(RunDirectory):
     """`finetuning.json`, `checkpoint/`, `model/` with `classifier/` inside, `results.json`."""
 
+    CONFIG_FILE = "finetuning.json"
+    TAKEN = "go on with --resume, or name another --output"
+    ABSENT = "no fine-tuning was begun there; leave out --resume"
+
     def __init__(self, folder: Path):
-        self.folder = folder
-        self.origin = describe_origin()  # of the command that began; asking git takes its time
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folders to go on from."""
-        return self.folder / "checkpoint"
-
-    @property
-    def model(self) -> Path:
-        """The model and heads of the best epoch so far, as classify reads them."""
-        return self.folder / "model"
+        super().__init__(folder)
+        self.origin = describe_origin()  # of the command that began the run
 
     @property
     def results(self) -> Path:
@@ -57,31 +44,20 @@ class Directory:
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
     ) -> None:
-        """Note what is asked for; on resume, refuse to go on with anything else.
+        """Write down the request; on resume, raise InputError if it differs from the first one.
 
-        The folder is held by this process.
+        This process holds the folder.
         """
         request = as_request(loaded, task, config)
-        path = self.folder / REQUEST_FILE
-        if resume:
-            if not path.is_file():
-                raise InputError(
-                    f"{self.folder}: no fine-tuning was begun there; leave out --resume"
-                )
-            before = read_json(path)
-            check_same_request(before, request, path)
-            self.origin = before.get("origin", self.origin)
-            for parent in (self.folder, self.checkpoints, self.model):
-                recover_folders(parent)
+        if not resume:
+            write_json(self.config, {**request, "origin": self.origin})
             return
-        if not holds_nothing(self.folder):
-            raise InputError(
-                f"{self.folder}: exists already; go on with --resume, or name another --output"
-            )
-        write_json(path, {**request, "origin": self.origin})
+        before = read_json(self.config)
+        check_same_request(before, request, self.config)
+        self.origin = before.get("origin", self.origin)
 
     def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
-        """Put the model as it is now, and these heads, in the place of the best ones before."""
+        """Replace the best model and heads so far by the present model and these heads."""
         provenance = {
             "finetuned_from": dict(source.provenance),
             "epoch": tuner.progress.best_epoch,
@@ -94,7 +70,7 @@ class Directory:
 
 
 def as_request(loaded: LoadedModel, task: Task, config: FinetuningConfig) -> dict[str, Any]:
-    """Return what decides the outcome."""
+    """Return everything that decides the outcome."""
     settings = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(config).items()}
     return {
         "format_version": FORMAT_VERSION,

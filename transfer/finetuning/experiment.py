@@ -19,7 +19,7 @@ from model.classifiers.heads import build_heads
 from model.features import features_in_order
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
-from training.runs.folder_lock import hold_folder
+from training.runs.run_directory import hold_new_run, hold_run
 from training.runs.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
@@ -27,7 +27,7 @@ from ..features import FeatureCache
 from ..metrics import describe_choices
 from .checkpoint import Checkpoints
 from .config import FinetuningConfig
-from .directory import Directory
+from .directory import FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder
 from .task import Task, make_task
 from .trainer import Finetuner
@@ -55,10 +55,10 @@ def run_finetuning(
     too unless they have a `cache` elsewhere. Returns what `results.json` holds, or None where
     SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
     """
-    with hold_folder(output):
+    directory = FinetuningDirectory(output)
+    with hold_run(directory.check_exists()) if resume else hold_new_run(directory):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
-        directory = Directory(output)
         directory.begin(loaded, task, config, resume=resume)
         checkpoints = Checkpoints(directory.checkpoints)
         cache = cache or FeatureCache(output / "features")
@@ -99,7 +99,7 @@ def make_finetuner(
 
 def learn(
     tuner: Finetuner,
-    directory: Directory,
+    directory: FinetuningDirectory,
     checkpoints: Checkpoints,
     source: LoadedModel,
     stop: StopRequest,
@@ -142,7 +142,7 @@ def line_of(tuner: Finetuner) -> str:
 
 def describe(
     tuner: Finetuner,
-    directory: Directory,
+    directory: FinetuningDirectory,
     sets: Sequence[LabelledSet],
     device: torch.device,
 ) -> dict[str, Any]:

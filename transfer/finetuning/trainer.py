@@ -14,6 +14,7 @@ from model.classifiers.heads import Heads
 from model.errors import InputError
 from model.language_model import LanguageModel
 from training.optimizers.schedule import Schedule, set_learning_rate
+from training.progress import Progress
 
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold, choose_thresholds
@@ -28,10 +29,9 @@ STATISTICS_TEXTS = 2048  # of the training set, from which features are standard
 
 
 @dataclass
-class Progress:
-    """How far it is; a checkpoint keeps it."""
+class FinetuningProgress(Progress):
+    """How far a fine-tuning is."""
 
-    step: int = 0
     best_epoch: int = 0  # counted from 1; 0: none yet
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
@@ -66,7 +66,7 @@ class Finetuner:
         self.epoch_steps = batches_per_epoch(len(self.lengths), config.batch_size)
         self.steps = config.epochs * self.epoch_steps
         self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
-        self.progress = Progress()
+        self.progress = FinetuningProgress()
 
     @property
     def epoch(self) -> int:

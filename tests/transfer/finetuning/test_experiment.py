@@ -126,10 +126,12 @@ def test_what_began_it_is_its_origin(folder, tmp_path, monkeypatch):
 
 
 def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
-    opened = []
-    whole_folder = checkpoint.whole_folder
+    steps = []
+    writing = experiment.Checkpoints.writing
     monkeypatch.setattr(
-        checkpoint, "whole_folder", lambda path: opened.append(path.name) or whole_folder(path)
+        experiment.Checkpoints,
+        "writing",
+        lambda self, step, description: steps.append(step) or writing(self, step, description),
     )
     # A save after every step; the signal comes with the third, in the middle of an epoch.
     config = FinetuningConfig(**SETTINGS)
@@ -138,8 +140,8 @@ def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
     assert (
         run_finetuning(loaded, SEVERAL, tmp_path / "out", config, save_seconds=0, stop=stop) is None
     )
-    assert opened == sorted(set(opened))
-    assert len(opened) > 1
+    assert steps == sorted(set(steps))
+    assert len(steps) > 1
 
 
 def test_killed_between_an_epoch_and_its_checkpoint_it_goes_on(folder, tmp_path, monkeypatch):

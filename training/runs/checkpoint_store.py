@@ -1,0 +1,60 @@
+"""The folder `checkpoint/` of a run: a folder per step, whole or absent, the newest ones kept."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from model.files.shapes import hold_tensors
+from model.files.storage import (
+    check_format_version,
+    read_json,
+    step_folder,
+    step_folders,
+    whole_folder,
+    write_json,
+)
+from model.files.weights import load_tensors
+
+
+class CheckpointStore:
+    """What every kind of run does with its checkpoints; a subclass says what is in one."""
+
+    DESCRIPTION_FILE: ClassVar[str]  # JSON with the format's version and the run's progress
+    FORMAT_VERSION: ClassVar[int]  # the newest that is read
+
+    def __init__(self, folder: Path, keep: int):
+        self.folder, self.keep = folder, keep
+
+    def complete(self) -> list[Path]:
+        """Return the checkpoints, oldest first; a rename made each of them whole."""
+        return step_folders(self.folder)
+
+    @contextmanager
+    def writing(self, step: int, description: Mapping[str, Any]) -> Iterator[Path]:
+        """Yield a folder for the tensors of a step; then remove the outdated checkpoints."""
+        with whole_folder(step_folder(self.folder, step)) as partial:
+            yield partial
+            write_json(partial / self.DESCRIPTION_FILE, description)
+        for outdated in self.complete()[: -self.keep]:
+            shutil.rmtree(outdated)
+
+    def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
+        """Return the description of a checkpoint, and the file that holds it.
+
+        Raises InputError if it is damaged or of a newer version.
+        """
+        path = checkpoint / self.DESCRIPTION_FILE
+        content = read_json(path)
+        check_format_version(content, self.FORMAT_VERSION, path)
+        return content, path
+
+
+def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
+    """Load a module's tensors; InputError as for `hold_tensors` if they do not fit."""
+    tensors = load_tensors(path)
+    hold_tensors(path, tensors, module.state_dict(), authority)
+    module.load_state_dict(tensors)
