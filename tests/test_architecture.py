@@ -29,8 +29,8 @@ ALLOWED = {
         *(
             f"training.{name}"
             for name in (
-                *("objective", "progress", "optimizers.optim", "optimizers.state"),
-                *("runs.folder_lock", "runs.signals"),
+                *("objective", "progress", "optimizers.schedule", "optimizers.state"),
+                *("runs.checkpoint_store", "runs.run_directory", "runs.signals"),
             )
         ),
     },
