@@ -43,21 +43,22 @@ def _without_folders(word: str) -> str:
     return option + sign + _without_folders(value) if sign else word
 
 
-def git_revision() -> str:
-    """Return the checkout's commit, with -dirty if files differ; `unknown` outside of git.
+def git_revision(root: Path = ROOT) -> str:
+    """Return a checkout's commit, with -dirty if files differ; `unknown` outside of git.
 
     Changed result files do not count: a measurement writes them, and must not mark itself dirty.
     """
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{RESULTS}")
+    commit = _git(root, "rev-parse", "--short=12", "HEAD")
+    others = ("--untracked-files=no", "--", ".", f":!{RESULTS}")
+    changes = _git(root, "status", "--porcelain", *others)
     return commit + "-dirty" * bool(changes) if commit else "unknown"
 
 
-def _git(*arguments: str) -> str:
-    """Return what git prints about this checkout; nothing without git or outside a repository."""
+def _git(root: Path, *arguments: str) -> str:
+    """Return what git prints about a checkout; nothing without git or outside a repository."""
     try:
         process = subprocess.run(
-            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10
+            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

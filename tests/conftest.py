@@ -2,8 +2,11 @@
 
 import json
 import os
+import runpy
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, Tokenizer
+from tests.runs import ROOT
 
 # No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
 settings.register_profile("default", deadline=None)
@@ -108,3 +112,42 @@ def write_reviews(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def set_command_line(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes this process look started with a program's name and words."""
+
+    def set_words(*words: object) -> None:
+        monkeypatch.setattr(sys, "argv", list(map(str, words)))
+
+    return set_words
+
+
+@pytest.fixture
+def run_here(
+    set_command_line: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a script in this process: torch takes seconds to import."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+
+    def run_script(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        set_command_line(script, *arguments)
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(ROOT / script), run_name="__main__")
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(sys.argv, int(str(end.value.code)), out, err)
+
+    return run_script
+
+
+@pytest.fixture
+def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Let no file of this process grow beyond a size: a write fails there, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (request.param, before[1]))
+    yield request.param
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)

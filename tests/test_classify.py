@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import runpy
 import select
 import subprocess
 import sys
@@ -48,28 +47,22 @@ def work(tmp_path_factory):
 
 
 @pytest.fixture
-def classify(work, monkeypatch, capfd):
-    """Return a function that runs the script in this process: torch takes seconds to import."""
-    monkeypatch.syspath_prepend(ROOT / "scripts")
+def classify(work, run_here):
+    """Return a function that runs the script with one of the models of `work`."""
 
     def call(*arguments, model="full"):
-        command = ["classify.py", "--model", work / model, *arguments]
-        monkeypatch.setattr(sys, "argv", list(map(str, command)))
-        with pytest.raises(SystemExit) as end:
-            runpy.run_path(str(ROOT / "scripts" / "classify.py"), run_name="__main__")
-        out, err = capfd.readouterr()
-        return subprocess.CompletedProcess(command, end.value.code, out, err)
+        return run_here("scripts/classify.py", "--model", work / model, *arguments)
 
     return call
 
 
 @contextmanager
 def given(monkeypatch, content):
-    """Make standard input a file with this content."""
+    """Make standard input a file with this content; with None, a closed one (`<&-`)."""
     with tempfile.TemporaryFile() as file:
-        file.write(content)
+        file.write(content or b"")
         file.seek(0)
-        monkeypatch.setattr(sys, "stdin", file)
+        monkeypatch.setattr(sys, "stdin", None if content is None else file)
         yield
 
 
@@ -202,8 +195,8 @@ def test_refusals(classify, work, model, arguments, words):
 
 
 def test_a_closed_standard_input_is_refused(classify, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)  # what Python makes of `<&-`
-    assert_refused(classify("--input", "-"), "standard input is closed")
+    with given(monkeypatch, None):
+        assert_refused(classify("--input", "-"), "standard input is closed")
 
 
 def test_none_is_a_text_like_any_other(classify):

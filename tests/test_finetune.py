@@ -4,15 +4,12 @@ it refuses, in one line, with nothing written."""
 import csv
 import io
 import json
-import runpy
-import subprocess
-import sys
 
 import pytest
 
 from model import save_model
 from model.text.profiles import text_profile
-from tests.runs import ROOT, assert_refused, start, wait_for
+from tests.runs import assert_refused, start, wait_for
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 
 
@@ -37,17 +34,11 @@ def work(tmp_path, small_model):
 
 
 @pytest.fixture
-def call(work, monkeypatch, capfd):
-    """Return a function that runs a script in this process: torch takes seconds to import."""
-    monkeypatch.syspath_prepend(ROOT / "scripts")
+def call(work, run_here):
+    """Return a function that runs a script with the model of `work`."""
 
     def call(script, *arguments):
-        command = [f"{script}.py", "--model", work / "m", *arguments]
-        monkeypatch.setattr(sys, "argv", list(map(str, command)))
-        with pytest.raises(SystemExit) as end:
-            runpy.run_path(str(ROOT / "scripts" / f"{script}.py"), run_name="__main__")
-        out, err = capfd.readouterr()
-        return subprocess.CompletedProcess(command, end.value.code, out, err)
+        return run_here(f"scripts/{script}.py", "--model", work / "m", *arguments)
 
     return call
 

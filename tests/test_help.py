@@ -2,10 +2,8 @@
 
 import ast
 import gzip
-import runpy
 import shlex
 import shutil
-import sys
 
 import pytest
 import torch
@@ -54,23 +52,9 @@ def prepared(script, folder):
         torch.save(nvidia_language_model(draw(), "ifuo", symbols=257), folder / "mlstm.pt")
 
 
-@pytest.fixture
-def here(monkeypatch):
-    """Return a function that runs a command in this process: torch takes seconds to import."""
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-
-    def call(command):
-        monkeypatch.setattr(sys, "argv", shlex.split(command)[1:])
-        with pytest.raises(SystemExit) as end:
-            runpy.run_path(str(ROOT / sys.argv[0]), run_name="__main__")
-        return end.value.code
-
-    return call
-
-
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_every_example_runs(tmp_path, monkeypatch, here, capfd):
+def test_every_example_runs(tmp_path, monkeypatch, run_here):
     folder = make_checkout(tmp_path)
     monkeypatch.chdir(folder)
     for script in SCRIPTS:
@@ -80,7 +64,8 @@ def test_every_example_runs(tmp_path, monkeypatch, here, capfd):
                 process = run_shell(shortened(command), cwd=folder)
                 assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
             else:
-                assert here(shortened(command)) == 0, f"{command}\n{capfd.readouterr()}"
+                process = run_here(*shlex.split(shortened(command))[1:])
+                assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
     for name in (
         "labelled.csv",
         "unit7.npy",

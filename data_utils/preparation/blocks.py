@@ -43,6 +43,7 @@ class Request:
     strict: bool
     documents: bool  # a text file is one review, not a review a line
     digests: bool  # compute them, to find duplicates
+    block_bytes: int = BLOCK_BYTES  # an input is cut by it, so it decides a review's place
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,12 @@ def cut(source: int, given: Input, request: Request) -> Iterator[Block]:
         size = given.stored_bytes or 0
         if size == 0:
             raise InputError(f"{given.location}: the file is empty")
-        for index, start in enumerate(range(0, size, BLOCK_BYTES)):
-            yield Block(source, index, given, span=(start, min(start + BLOCK_BYTES, size)))
+        for index, start in enumerate(range(0, size, request.block_bytes)):
+            end = min(start + request.block_bytes, size)
+            yield Block(source, index, given, span=(start, end))
     else:
         with given.open() as file:
-            yield from _cut_stream(source, given, file)
+            yield from _cut_stream(source, given, file, request.block_bytes)
 
 
 def is_cut_by_lines(given: Input, request: Request) -> bool:
@@ -92,9 +94,9 @@ def is_cut_by_lines(given: Input, request: Request) -> bool:
         return not begins_an_array(file.read(READ_AHEAD))
 
 
-def _cut_stream(source: int, given: Input, file: IO[bytes]) -> Iterator[Block]:
+def _cut_stream(source: int, given: Input, file: IO[bytes], block_bytes: int) -> Iterator[Block]:
     index, line, rest = 0, 1, b""
-    while piece := _read_fully(file, BLOCK_BYTES):
+    while piece := _read_fully(file, block_bytes):
         end = piece.rfind(b"\n") + 1
         if end == 0:  # a line longer than a block
             rest += piece
@@ -263,7 +265,7 @@ def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
     for row, record in enumerate(records):
         part.append((row, record))
         size += sum(len(value) for value in record.values() if isinstance(value, str))
-        if size >= BLOCK_BYTES:
+        if size >= request.block_bytes:
             yield _encode_part(part, request)
             part, size = [], 0
     if part or row == 0:

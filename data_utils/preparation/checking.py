@@ -12,24 +12,25 @@ from model.text.split import Split
 
 from ..corpus import META_FILE, SPLITS, offsets_file, open_corpus, tokens_file
 
-PIECE = 1 << 22  # symbols, and offsets, in memory at a time
+PIECE_SIZE = 1 << 22
 
 
-def check_corpus(folder: Path) -> dict[str, Any]:
+def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
     """Check every byte of the splits against meta.json; return what it says about them.
 
+    piece_size: symbols, and offsets, that are in memory at a time.
     Raises InputError if a file is missing or cut short, if a checksum differs, if the offsets do
     not rise from zero to the end, or if a review does not begin as its text profile demands.
     """
     corpus = open_corpus(folder)  # which checks the vocabulary against its digest
     prefix = text_profile(corpus.text_profile).prefix.encode()
     for name in SPLITS:
-        size = corpus.meta["splits"][name]
+        split, size = corpus.splits[name], corpus.meta["splits"][name]
         _check_digest(folder / tokens_file(name), size["sha256"])
         if "offsets_sha256" in size:  # corpora of the first release have none
             _check_digest(folder / offsets_file(name), size["offsets_sha256"])
-        _check_offsets(corpus.splits[name], prefix, folder / offsets_file(name))
-        _check_symbols(corpus.splits[name], size["bytes"], folder / tokens_file(name))
+        _check_offsets(split, prefix, folder / offsets_file(name), piece_size)
+        _check_symbols(split, size["bytes"], folder / tokens_file(name), piece_size)
     sizes: dict[str, Any] = corpus.meta["splits"]
     return sizes
 
@@ -44,13 +45,13 @@ def _check_digest(path: Path, expected: str) -> None:
         )
 
 
-def _check_offsets(split: Split, prefix: bytes, path: Path) -> None:
+def _check_offsets(split: Split, prefix: bytes, path: Path, piece_size: int) -> None:
     offsets = split.offsets
     if not (offsets[0] == 0 and offsets[-1] == len(split.tokens)):
         raise InputError(f"{path}: does not run from zero to the end; prepare the corpus again")
     last = max(len(split.tokens) - 1, 0)
-    for start in range(0, split.reviews, PIECE):
-        piece = np.asarray(offsets[start : start + PIECE + 1])
+    for start in range(0, split.reviews, piece_size):
+        piece = np.asarray(offsets[start : start + piece_size + 1])
         if (np.diff(piece) < min(len(prefix), 1)).any():
             raise InputError(f"{path}: does not rise by whole reviews; prepare the corpus again")
         # The prefix takes at most as many symbols as it has bytes.
@@ -60,11 +61,11 @@ def _check_offsets(split: Split, prefix: bytes, path: Path) -> None:
             raise InputError(f"{path}: a review does not begin where it says; prepare it again")
 
 
-def _check_symbols(split: Split, text_bytes: int, path: Path) -> None:
+def _check_symbols(split: Split, text_bytes: int, path: Path, piece_size: int) -> None:
     """Check the symbols against the vocabulary, and their text against the number of bytes."""
     found = 0
-    for start in range(0, len(split.tokens), PIECE):
-        piece = np.asarray(split.tokens[start : start + PIECE])
+    for start in range(0, len(split.tokens), piece_size):
+        piece = np.asarray(split.tokens[start : start + piece_size])
         if piece.max() >= split.tokenizer.vocabulary_size:
             raise InputError(f"{path}: a symbol that the vocabulary lacks; prepare it again")
         found += split.tokenizer.count_bytes(piece)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from model.files.storage import read_json, write_json
 from model.reading.inputs import Input
 
-from .blocks import Block, Request, block_file, blocks_of, cut, read_block, row_ids
+from .blocks import BLOCK_BYTES, Block, Request, block_file, blocks_of, cut, read_block, row_ids
 from .processes import spread
 from .sorted_runs import SortedRun, write_run
 
@@ -45,7 +45,8 @@ def encode(
 def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
     """Remove the blocks of a source that were not made as `wanted`; record what is wanted."""
     notes = folder / f"source-{source:05d}.json"
-    known = read_json(notes) if notes.is_file() else None
+    # Earlier versions had one size of blocks, and did not write it down.
+    known = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
     # Text that was read strictly holds nothing that a lenient reading would have replaced.
     if known not in (wanted, {**wanted, "strict": True}):
         for path in blocks_of(folder, source):

@@ -13,11 +13,19 @@ from tqdm import tqdm
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
 
-STRETCH_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
+SORTED_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
 
 
-def merge(runs: Sequence[SortedRun], folder: Path, counts: Sequence[int]) -> dict[str, Any]:
-    """Write the splits, of `counts` reviews each, from the runs in the order of the keys."""
+def merge(
+    runs: Sequence[SortedRun],
+    folder: Path,
+    counts: Sequence[int],
+    stretch_bytes: int = SORTED_BYTES,
+) -> dict[str, Any]:
+    """Write the splits, of `counts` reviews each, from the runs in the order of the keys.
+
+    stretch_bytes: how much is sorted at a time; it does not change the result.
+    """
     total = sum(run.report()["bytes"] for run in runs)
     with ExitStack() as stack:
         writers = [
@@ -29,7 +37,7 @@ def merge(runs: Sequence[SortedRun], folder: Path, counts: Sequence[int]) -> dic
         )
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
-        for reviews in _stretches(runs, 1 + total // STRETCH_BYTES):
+        for reviews in _stretches(runs, 1 + total // stretch_bytes):
             if written is not None:
                 bar.update(written.result())
             written = writing.submit(_write, writers, reviews)

@@ -25,21 +25,37 @@ from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_FILE, SPLITS
-from .blocks import Request
+from .blocks import BLOCK_BYTES, Request
 from .encoding import encode
 from .expansion import expand
-from .merging import merge
+from .merging import SORTED_BYTES, merge
 from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
-from .tokenization import DESCRIPTION_FILE, tokenize
+from .tokenization import DESCRIPTION_FILE, TOKENIZED_BYTES, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
 BLOCK_FOLDER = "blocks"
 TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
 TEXT_FILE = "text.json"  # in it, once it is complete
 TOKENS_FOLDER = "tokens"
-DUPLICATES_AT_ONCE = 4_000_000  # reviews whose digests are in memory together
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceSizes:
+    """How much is worked on at a time, which bounds the memory in use.
+
+    Only block_bytes shows in the result: a shuffled corpus has another order.
+    """
+
+    block_bytes: int = BLOCK_BYTES
+    """Bytes of an input that are read at a time, decompressed."""
+    sorted_bytes: int = SORTED_BYTES
+    """Bytes of text that are sorted at a time."""
+    tokenized_bytes: int = TOKENIZED_BYTES
+    """Bytes of text that are encoded with a vocabulary at a time."""
+    digests: int = 4_000_000
+    """Reviews whose digests are compared at a time, to find duplicates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +71,7 @@ class Preparation:
     deduplicate: bool = False
     shuffle: bool = True
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    pieces: PieceSizes = field(default_factory=PieceSizes)
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**63:
@@ -74,7 +91,14 @@ class Preparation:
 
     def request(self) -> Request:
         """Return what the encoding of a block depends on."""
-        return Request(self.text_key, self.profile, self.strict, self.documents, self.deduplicate)
+        return Request(
+            self.text_key,
+            self.profile,
+            self.strict,
+            self.documents,
+            self.deduplicate,
+            self.pieces.block_bytes,
+        )
 
 
 def prepare_corpus(
@@ -140,7 +164,7 @@ def _encode(
         made.save(parts)
         write_json(described, made.describe())
     tokenizer = load_tokenizer(parts, read_json(described), described)
-    sizes = tokenize(text, sizes, parts, partial, workers)
+    sizes = tokenize(text, sizes, parts, partial, workers, preparation.pieces.tokenized_bytes)
     tokenizer.save(partial)
     return tokenizer, sizes
 
@@ -161,17 +185,20 @@ def _sort(
     kept = sum(run.report()["reviews"] for run in runs)
     duplicates = 0
     if preparation.deduplicate:
-        duplicates = mark_duplicates(runs, 1 + kept // DUPLICATES_AT_ONCE)
+        duplicates = mark_duplicates(runs, 1 + kept // preparation.pieces.digests)
         log.info("%s duplicates left out", f"{duplicates:,}")
     counts = split_counts(kept - duplicates, preparation.split)
-    sizes = merge(runs, text, counts)
+    sizes = merge(runs, text, counts, preparation.pieces.sorted_bytes)
     return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
 
 
 def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
-    """Return everything that the text of a corpus depends on; the vocabulary comes later."""
+    """Return everything that the text of a corpus depends on; the vocabulary comes later.
+
+    Each input's blocks are kept with the size that they were cut by.
+    """
     wanted = asdict(preparation)
-    del wanted["vocabulary"]
+    del wanted["vocabulary"], wanted["pieces"]
     given = [each.identity for each in inputs]
     return {"inputs": given, **wanted, "split": list(preparation.split)}
 

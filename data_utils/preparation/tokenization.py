@@ -23,7 +23,7 @@ from .merging import SplitWriter
 from .processes import spread
 
 DESCRIPTION_FILE = "tokenizer.json"  # of the vocabulary in the folder of the parts
-STRETCH_BYTES = 4 << 20  # of text, encoded at a time; it takes about thirty times as much memory
+TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time; it takes about thirty times as much memory
 
 
 class Stretch(NamedTuple):
@@ -35,15 +35,21 @@ class Stretch(NamedTuple):
 
 
 def tokenize(
-    text: Path, sizes: Mapping[str, Any], parts: Path, output: Path, workers: int
+    text: Path,
+    sizes: Mapping[str, Any],
+    parts: Path,
+    output: Path,
+    workers: int,
+    stretch_bytes: int = TOKENIZED_BYTES,
 ) -> dict[str, Any]:
     """Write the splits as symbols to `output`; return what meta.json says of them.
 
     text: a folder of splits in bytes; sizes: their description by `merge`. parts: a folder with
     the vocabulary; parts that are already in it are not encoded again.
+    stretch_bytes: how much text one part holds; it does not change the result.
     """
     splits = {name: _text_split(text, name, sizes) for name in SPLITS}
-    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name])]
+    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name], stretch_bytes)]
     with ExitStack() as stack:
         writers = {
             name: stack.enter_context(SplitWriter(output, name, splits[name].reviews))
@@ -69,9 +75,9 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
     return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
 
 
-def _cut(name: str, split: Split) -> Iterator[Stretch]:
+def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
     """Cut a split into stretches of about the same number of bytes."""
-    goals = np.arange(0, len(split.tokens), STRETCH_BYTES)
+    goals = np.arange(0, len(split.tokens), stretch_bytes)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
         yield Stretch(name, first, last)

@@ -72,7 +72,8 @@ class Duplicates:
 class Tally:
     """Counts over the reviews of one part; the counts of parts can be added."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
+        self._block_bytes = block_bytes  # of which bincount takes 8 times the memory
         self.bytes = np.zeros(256, dtype=np.int64)
         self.lengths = np.zeros(EXACT_LENGTHS + 1, dtype=np.int64)  # the last one: any longer
         self.histogram = np.zeros(len(LENGTH_EDGES), dtype=np.int64)
@@ -89,8 +90,9 @@ class Tally:
         self.lengths += np.bincount(np.minimum(lengths, EXACT_LENGTHS), minlength=len(self.lengths))
         bins = np.searchsorted(LENGTH_EDGES, lengths, side="right") - 1
         self.histogram += np.bincount(bins, minlength=len(self.histogram))
-        for start in range(0, len(block.tokens), BLOCK_BYTES):  # bincount takes 8 times the bytes
-            self.bytes += np.bincount(block.tokens[start : start + BLOCK_BYTES], minlength=256)
+        for start in range(0, len(block.tokens), self._block_bytes):
+            part = block.tokens[start : start + self._block_bytes]
+            self.bytes += np.bincount(part, minlength=256)
         outside = np.flatnonzero(block.tokens >= 128)
         owners = np.searchsorted(block.offsets, outside, side="right")
         self.reviews_outside_ascii += len(np.unique(owners))
@@ -136,33 +138,38 @@ class Tally:
         }
 
 
-def describe_corpus(folder: Path) -> dict[str, Any]:
+def describe_corpus(
+    folder: Path, *, block_bytes: int = BLOCK_BYTES, block_reviews: int = BLOCK_REVIEWS
+) -> dict[str, Any]:
     """Describe the splits of a prepared corpus; lengths include the frame of its text profile.
 
+    block_bytes and block_reviews bound what is in memory at a time.
     Raises InputError if a part is missing or damaged.
     """
     corpus = open_corpus(folder)
     tallies, duplicates, within = {}, Duplicates(), {}
     for name in SPLITS:
-        tallies[name] = Tally()
-        for block in _read_split(folder, name, corpus.splits[name]):
+        tallies[name] = Tally(block_bytes)
+        for block in _read_split(folder, name, corpus.splits[name], block_bytes, block_reviews):
             tallies[name].add(block)
             duplicates.add(block)
         within[name] = duplicates.end_part()
     return {"text_profile": corpus.text_profile, **_describe(tallies, duplicates, within)}
 
 
-def _read_split(folder: Path, name: str, split: Split) -> Iterator[Split]:
+def _read_split(
+    folder: Path, name: str, split: Split, block_bytes: int, block_reviews: int
+) -> Iterator[Split]:
     """Yield a split in blocks, read from the files: mapped pages would count as memory in use."""
     position = 0
     with tqdm(desc=name, total=split.reviews, unit=" reviews", disable=None) as progress:
         while position < split.reviews:
-            count = min(BLOCK_REVIEWS, split.reviews - position) + 1
+            count = min(block_reviews, split.reviews - position) + 1
             path = folder / offsets_file(name)
             offsets = np.fromfile(path, "<i8", count, offset=8 * position)
             if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(split.tokens):
                 raise InputError(f"{path}: damaged; prepare the corpus again")
-            ending = int(np.searchsorted(offsets, offsets[0] + BLOCK_BYTES, side="right")) - 1
+            ending = int(np.searchsorted(offsets, offsets[0] + block_bytes, side="right")) - 1
             offsets = offsets[: max(ending, 1) + 1]
             first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
             dtype = split.tokens.dtype

@@ -9,12 +9,12 @@ be valid UTF-8 under every text profile.
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import atheris
 
 with atheris.instrument_imports():
-    from data_utils.preparation import blocks
     from data_utils.preparation.blocks import Request, cut, read_block
     from model.errors import InputError
     from model.reading.inputs import as_input
@@ -52,11 +52,11 @@ def try_one(data: bytes) -> None:
 
 def compare_blocks(path: Path, size: int, texts: list[str] | None, report: ReadingReport) -> None:
     """Hold what blocks give against what one reader gave."""
-    blocks.BLOCK_BYTES = size
+    request = replace(REQUEST, block_bytes=size)
     found, counted = [], ReadingReport()
     try:
-        for block in cut(0, as_input(path), REQUEST):
-            for reviews in read_block(block, REQUEST):
+        for block in cut(0, as_input(path), request):
+            for reviews in read_block(block, request):
                 found += reviews.encoded
                 counted += reviews.report
     except InputError:

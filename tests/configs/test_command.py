@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,17 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert line.endswith("; take it away")
 
 
-def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
+@pytest.fixture
+def stdout_in_a_file(tmp_path):
+    """No pipe that a reader could have left."""
+    with open(tmp_path / "out", "w") as file, redirect_stdout(file):
+        yield
+
+
+def test_another_broken_pipe_is_an_error(capsys, stdout_in_a_file):
     def break_a_pipe_of_its_own():
         raise BrokenPipeError(32, "Broken pipe", "a worker")
 
-    monkeypatch.setattr("model.commands.program._drop_stdout", lambda: None)
-    monkeypatch.setattr("model.commands.program._reader_left", lambda: False)
     with pytest.raises(SystemExit) as end:
         run(break_a_pipe_of_its_own)
     assert end.value.code == 2
@@ -100,7 +106,6 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
     killed = []
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
     monkeypatch.setattr("training.parallel.launcher.os.kill", lambda *call: killed.append(call))
-    monkeypatch.setattr("model.commands.program._drop_stdout", lambda: None)
 
     def refuse():
         raise error

@@ -5,8 +5,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from data_utils import provenance
-from data_utils.provenance import describe_origin
+from data_utils.provenance import describe_origin, git_revision
 
 
 def started(monkeypatch, module):
@@ -16,13 +15,13 @@ def started(monkeypatch, module):
     monkeypatch.setitem(sys.modules, "__main__", main)
 
 
-def test_origin_names_revision_versions_and_hardware(monkeypatch):
+def test_origin_names_revision_versions_and_hardware(monkeypatch, set_command_line):
     started(monkeypatch, None)
-    monkeypatch.setattr(sys, "argv", ["/home/me/main.py", "--data.corpus", "/home/me/reviews"])
+    set_command_line("/home/me/main.py", "--data.corpus", "/home/me/reviews")
     origin = describe_origin()
     assert origin["command"] == "main.py --data.corpus reviews"
     words = ["main.py", "--data=../me/x=y.csv", "--split=98,1,1", "a=/home/me/b=/home/me/c"]
-    monkeypatch.setattr(sys, "argv", words)
+    set_command_line(*words)
     assert describe_origin()["command"] == "main.py --data=x=y.csv --split=98,1,1 a=c"
     assert origin["versions"]["torch"]
     assert origin["hardware"]["cores"] >= 1
@@ -31,13 +30,13 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch):
     assert origin["git_revision"]
 
 
-def test_a_module_is_named_as_python_takes_it(monkeypatch):
+def test_a_module_is_named_as_python_takes_it(monkeypatch, set_command_line):
     started(monkeypatch, "experiments.neuron.run")
-    monkeypatch.setattr(sys, "argv", ["/home/me/run.py", "--data", "/home/me/data"])
+    set_command_line("/home/me/run.py", "--data", "/home/me/data")
     assert describe_origin()["command"] == "-m experiments.neuron.run --data data"
 
 
-def test_kept_results_may_differ_but_no_code(monkeypatch, tmp_path):
+def test_kept_results_may_differ_but_no_code(tmp_path):
     kept, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
     kept.parent.mkdir(parents=True)
     for path in (kept, code):
@@ -45,15 +44,13 @@ def test_kept_results_may_differ_but_no_code(monkeypatch, tmp_path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    clean = provenance.git_revision()
+    clean = git_revision(tmp_path)
     assert len(clean) == 12
     kept.write_text("2")
-    assert provenance.git_revision() == clean
+    assert git_revision(tmp_path) == clean
     code.write_text("2")
-    assert provenance.git_revision() == f"{clean}-dirty"
+    assert git_revision(tmp_path) == f"{clean}-dirty"
 
 
-def test_outside_of_git_the_revision_is_unknown(monkeypatch, tmp_path):
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
-    assert provenance.git_revision() == "unknown"
+def test_outside_of_git_the_revision_is_unknown(tmp_path):
+    assert git_revision(tmp_path) == "unknown"

@@ -17,6 +17,7 @@ class Site:
     kind: str = "application/octet-stream"
     statuses: list[int] = field(default_factory=list)  # refuse the next requests so
     cuts: list[int] = field(default_factory=list)  # bytes after which the next answers end
+    claims: int | None = None  # bytes that the answers say they have
     stalls: bool = False  # an answer that is cut does not end, it waits
     asked: list[dict[str, str]] = field(default_factory=list)
     sent: list[tuple[int, int]] = field(default_factory=list)  # first and last byte + 1
@@ -62,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         size = len(site.content)
         self.send_response(206 if start else 200)
         self.send_header("Content-Type", site.kind)
-        self.send_header("Content-Length", str(size - start))
+        self.send_header("Content-Length", str(site.claims or size - start))
         if start:
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
         if site.etag:

@@ -2,13 +2,13 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from data_utils.preparation import blocks
 from data_utils.preparation.blocks import Request, cut, read_block
 from model.errors import InputError
 from model.reading.inputs import as_input
@@ -74,9 +74,7 @@ def test_blocks_read_what_one_reader_reads(tmp_path_factory, lines, size, compre
     except InputError:  # at the end: no records, or none with a text
         if not content and not compress:
             return  # an empty file is refused before it is cut
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", size)
-        encoded, rows, found, _ = through_blocks(path)
+    encoded, rows, found, _ = through_blocks(path, replace(REQUEST, block_bytes=size))
     assert encoded == expected
     assert found == report
     assert rows == sorted(set(rows))
@@ -84,18 +82,16 @@ def test_blocks_read_what_one_reader_reads(tmp_path_factory, lines, size, compre
 
 @pytest.mark.parametrize("size", [1, 7, 40, 1000])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_the_wrong_line_is_named(tmp_path, monkeypatch, size, suffix):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+def test_the_wrong_line_is_named(tmp_path, size, suffix):
     content = b'{"text": "a"}\n\n' * 9 + b"{wrong}\n" + b'{"text": "b"}\n'
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(gzip.compress(content) if suffix else content)
     with pytest.raises(InputError, match=r"line 19: not JSON"):
-        through_blocks(path)
+        through_blocks(path, replace(REQUEST, block_bytes=size))
 
 
-def test_strictness_names_the_line_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 30)
-    strict = Request(None, "raw", strict=True, documents=False, digests=False)
+def test_strictness_names_the_line_too(tmp_path):
+    strict = replace(REQUEST, strict=True, block_bytes=30)
     for wrong, message in ((b"caf\xe9", "not UTF-8"), (b"\\ud800", "a lone surrogate")):
         path = tmp_path / "a.jsonl"
         path.write_bytes(b'{"text": "a"}\n' * 5 + b'{"text": "' + wrong + b'"}\n')
@@ -103,14 +99,14 @@ def test_strictness_names_the_line_too(tmp_path, monkeypatch):
             through_blocks(path, strict)
 
 
-def test_an_array_and_a_table_come_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
+def test_an_array_and_a_table_come_in_parts(tmp_path):
+    request = replace(REQUEST, block_bytes=20)
     texts = [f"number {i}" for i in range(12)]
     (tmp_path / "a.json").write_text(json.dumps([{"text": text} for text in texts]))
     (tmp_path / "a.csv").write_text("\n".join(["text", *texts]))
     for name in ("a.json", "a.csv"):
-        (block,) = cut(0, as_input(tmp_path / name), REQUEST)
-        parts = list(read_block(block, REQUEST))
+        (block,) = cut(0, as_input(tmp_path / name), request)
+        parts = list(read_block(block, request))
         assert [review.decode() for part in parts for review in part.encoded] == texts
         assert len(parts) == 4
         assert all(part.rows == list(range(len(part.rows))) for part in parts)

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from data_utils.preparation import checking
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
@@ -20,9 +19,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_an_untouched_corpus_passes(folder, monkeypatch, piece):
-    monkeypatch.setattr(checking, "PIECE", piece)
-    assert check_corpus(folder)["train"]["reviews"] == 40
+def test_an_untouched_corpus_passes(folder, piece):
+    assert check_corpus(folder, piece)["train"]["reviews"] == 40
 
 
 @pytest.mark.parametrize("name", ["train.bin", "valid.offsets", "test.bin"])

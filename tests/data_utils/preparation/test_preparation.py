@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_utils.corpus import SPLITS, open_corpus
-from data_utils.preparation import blocks, encoding, merging, preparation
-from data_utils.preparation.preparation import Preparation, split_counts
+from data_utils.preparation import preparation
+from data_utils.preparation.preparation import PieceSizes, Preparation, split_counts
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.text.profiles import text_profile
+from tests.data_utils.preparation.interruptions import change_unnoticed, interrupted_at
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
@@ -35,6 +36,7 @@ def reviews_of(split):
     ]
 
 
+MANY_BLOCKS = PieceSizes(block_bytes=700)
 TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 
 
@@ -57,23 +59,20 @@ def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_size_of_the_stretches_changes_nothing(tmp_path, source, monkeypatch):
+def test_the_size_of_the_stretches_changes_nothing(tmp_path, source):
     prepare_corpus([source], tmp_path / "one")
-    monkeypatch.setattr(merging, "STRETCH_BYTES", 500)
-    prepare_corpus([source], tmp_path / "many")
+    prepare_corpus([source], tmp_path / "many", pieces=PieceSizes(sorted_bytes=500))
     assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_the_number_of_processes_changes_nothing(tmp_path, source, monkeypatch, compress):
-    """Processes of their own have the real block size; the thread that cuts has this one."""
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+def test_the_number_of_processes_changes_nothing(tmp_path, source, compress):
     if compress:
         path = tmp_path / "in.jsonl.gz"
         path.write_bytes(gzip.compress(source.read_bytes()))
         source = path
-    prepare_corpus([source], tmp_path / "one")
-    prepare_corpus([source], tmp_path / "three", workers=3)
+    prepare_corpus([source], tmp_path / "one", pieces=MANY_BLOCKS)
+    prepare_corpus([source], tmp_path / "three", workers=3, pieces=MANY_BLOCKS)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "three")
 
 
@@ -119,71 +118,71 @@ def test_meta_describes_the_corpus(tmp_path, source):
     assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
 
 
-def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
-    prepare_corpus([source], tmp_path / "whole")
-    original, encoded = encoding.write_run, []
+def unfinish(folder, blocks):
+    """Leave the first blocks of an interrupted preparation as they are, and tear the others."""
+    reports = sorted(folder.glob("block-*.json"))
+    assert len(reports) > blocks + 2
+    for report in reports[blocks:]:
+        report.unlink()  # it is written last
+        report.with_suffix(".bin").write_bytes(b"torn")
 
-    def count_and_fail(run, *arguments):
-        if len(encoded) == 4:
-            raise OSError(28, "No space left on device")
-        encoded.append(run)
-        original(run, *arguments)
 
-    monkeypatch.setattr(encoding, "write_run", count_and_fail)
-    with pytest.raises(OSError, match="No space"):
-        prepare_corpus([source], tmp_path / "out")
+def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source):
+    prepare_corpus([source], tmp_path / "whole", pieces=MANY_BLOCKS)
+    interrupt_while_sorting(source, tmp_path / "out", pieces=MANY_BLOCKS)
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(encoding, "write_run", original)
-    again = []
-    monkeypatch.setattr(
-        encoding, "write_run", lambda *args: (again.append(args[0]), original(*args))
-    )
-    prepare_corpus([source], tmp_path / "out")
-    assert not {run.base for run in encoded} & {run.base for run in again}
+    unfinish(tmp_path / "out.partial" / "blocks", 4)
+    prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def interrupt(*arguments):
-    raise KeyboardInterrupt
+def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
+    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
+    interrupt_while_sorting(source, tmp_path / "out", **settings)
+    unfinish(tmp_path / "out.partial" / "blocks", 4)
+    change_unnoticed(source, b"review", b"REVIEW")
+    prepare_corpus([source], tmp_path / "out", **settings)
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    kept = sum(b"review" in review for review in found)
+    assert 0 < kept < len(TEXTS)
+    assert all(b"REVIEW" in review for review in found[kept:])
 
 
-def interrupt_while_sorting(monkeypatch, source, output, **settings):
-    monkeypatch.setattr(preparation, "merge", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+def interrupt_while_sorting(source, output, **settings):
+    with interrupted_at("records;"):  # the report on the reading, which comes before the sorting
         prepare_corpus([source], output, **settings)
-    monkeypatch.undo()
 
 
-def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source, monkeypatch):
-    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
-    monkeypatch.setattr(encoding, "write_run", interrupt)
+def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source):
+    prepare_corpus([source], tmp_path / "whole")
+    interrupt_while_sorting(source, tmp_path / "out")
+    change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, monkeypatch):
-    interrupt_while_sorting(monkeypatch, source, tmp_path / "out", profile="raw")
+def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source):
+    interrupt_while_sorting(source, tmp_path / "out", profile="raw")
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
 
 
-def test_a_changed_input_is_read_anew(tmp_path, source, monkeypatch):
-    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+def test_a_changed_input_is_read_anew(tmp_path, source):
+    interrupt_while_sorting(source, tmp_path / "out")
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
 
 
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
-def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, monkeypatch, vocabulary):
+def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     folder = tmp_path / "data"
     folder.mkdir()
     source = write_texts(folder / "in.jsonl", TEXTS)
     (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
     settings = {"vocabulary": VocabularyConfig(tokenizer=vocabulary, size=320)}
-    interrupt_while_sorting(monkeypatch, folder, folder / "a", **settings)
+    interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):
         meta = prepare_corpus([argument], folder / "b")
@@ -194,53 +193,47 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, monkeypatch, voc
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
 
-def test_an_unreadable_reference_is_counted_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS[:50], f"&lt; {UNREADABLE}", *TEXTS[50:]])
-    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0))
+    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0), pieces=MANY_BLOCKS)
     assert meta["reading"]["unreadable_references"] == 1
     found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
     assert len(found) == 201
     assert f"\n &lt; {UNREADABLE} ".encode() in found
 
 
-@pytest.fixture
-def written(monkeypatch):
-    """The names of the blocks that were encoded."""
-    names, original = [], encoding.write_run
-    monkeypatch.setattr(
-        encoding, "write_run", lambda *args: (names.append(args[0].base.name), original(*args))
-    )
-    return names
-
-
-def test_what_strictness_refused_goes_on_without_it(tmp_path, monkeypatch, written):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
+def test_what_strictness_refused_goes_on_without_it(tmp_path):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
     with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
-        prepare_corpus([source], tmp_path / "out", strict=True)
-    assert len(written) > 5
+        prepare_corpus([source], tmp_path / "out", strict=True, **settings)
     assert not (tmp_path / "out").exists()
-    prepare_corpus([source], tmp_path / "out")
-    assert len(written) == len(set(written))
-    prepare_corpus([source], tmp_path / "whole")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    change_unnoticed(source, b"review", b"REVIEW")
+    prepare_corpus([source], tmp_path / "out", **settings)
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert len(found) == 201
+    kept = [b"review" in review for review in found]
+    assert all(kept[:-20])  # only the block in which line 201 is was left to do
+    assert not any(kept[-2:])
 
 
-def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source, written):
+def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source):
     other = tmp_path / "other.jsonl"
     other.write_text("not JSON\n")
     with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
         prepare_corpus([source, other], tmp_path / "out")
     write_texts(other, ["mended"])
+    change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
-    assert written == ["block-00000-0000000", "block-00001-0000000"]
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 201
+    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    assert sum(b"review" in review for review in found) == 200
+    assert b"\n mended " in found
+    assert len(found) == 201
 
 
-def test_what_was_not_read_strictly_is_read_again(tmp_path, monkeypatch):
+def test_what_was_not_read_strictly_is_read_again(tmp_path):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
-    interrupt_while_sorting(monkeypatch, source, tmp_path / "out")
+    interrupt_while_sorting(source, tmp_path / "out")
     with pytest.raises(InputError, match="line 201"):
         prepare_corpus([source], tmp_path / "out", strict=True)
 
@@ -260,37 +253,35 @@ def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
     assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
 
 
-def test_duplicates_leave_the_first_of_each(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", 7)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)
+def test_duplicates_leave_the_first_of_each(tmp_path):
+    pieces = PieceSizes(digests=7, block_bytes=300)
     texts = [f"text {i % 23}" for i in range(60)] + ["  text 3 "]  # equal once it is cleaned
     source = write_texts(tmp_path / "in.jsonl", texts)
-    meta = prepare_corpus([source], tmp_path / "out", deduplicate=True, split=(1, 0, 0))
+    meta = prepare_corpus(
+        [source], tmp_path / "out", deduplicate=True, split=(1, 0, 0), pieces=pieces
+    )
     assert meta["reading"]["duplicates"] == 61 - 23
     found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
     assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
 
 
-def test_of_duplicates_the_first_stays_where_it_is(tmp_path, monkeypatch):
+def test_of_duplicates_the_first_stays_where_it_is(tmp_path):
     """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 60)
     sources = [
         write_texts(tmp_path / "in1.jsonl", ["a", "b", "a", "c", "b", "d", "c"]),
         write_texts(tmp_path / "in2.jsonl", ["d", "e", "a", "f", "e"]),
     ]
     for at_once in (1, 1000):
-        monkeypatch.setattr(preparation, "DUPLICATES_AT_ONCE", at_once)
         output = tmp_path / f"out{at_once}"
-        prepare_corpus(
-            sources, output, deduplicate=True, shuffle=False, split=(1, 0, 0), profile="raw"
-        )
+        settings = {"shuffle": False, "split": (1, 0, 0), "profile": "raw"}
+        pieces = PieceSizes(digests=at_once, block_bytes=60)
+        prepare_corpus(sources, output, deduplicate=True, pieces=pieces, **settings)
         assert bytes(open_corpus(output).splits["train"].tokens) == b"abcdef"
 
 
-def test_the_order_of_the_input_can_be_kept(tmp_path, source, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(merging, "STRETCH_BYTES", 900)
-    prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1))
+def test_the_order_of_the_input_can_be_kept(tmp_path, source):
+    pieces = PieceSizes(block_bytes=700, sorted_bytes=900)
+    prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1), pieces=pieces)
     corpus = open_corpus(tmp_path / "out")
     found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     assert found == [text_profile("openai").encode(text) for text in TEXTS]

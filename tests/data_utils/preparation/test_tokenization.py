@@ -1,8 +1,7 @@
 """A corpus of a vocabulary's symbols holds the text of the corpus of bytes, whatever interrupts."""
 
 import json
-import os
-import signal
+import multiprocessing
 import threading
 import time
 from itertools import pairwise
@@ -11,16 +10,18 @@ import numpy as np
 import pytest
 
 from data_utils.corpus import SPLITS, open_corpus
-from data_utils.preparation import encoding, preparation, tokenization, vocabulary
+from data_utils.preparation import preparation
 from data_utils.preparation.checking import check_corpus
-from data_utils.preparation.preparation import Preparation
+from data_utils.preparation.preparation import PieceSizes, Preparation
 from data_utils.preparation.vocabulary import VocabularyConfig, sample_reviews
 from data_utils.statistics.counts import describe_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.tokenizer import TOKENIZER_FILE
+from tests.data_utils.preparation.interruptions import change_unnoticed, interrupted_at
 from tests.data_utils.test_lanes import make_split
 
+PIECES = PieceSizes(tokenized_bytes=3000)
 EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]
 TEXTS = [review.text for review in synthetic_reviews(300, seed=8)] + EXTRA
 
@@ -77,94 +78,81 @@ def test_a_corpus_of_bytes_says_nothing_of_vocabularies(tmp_path, source):
     assert set(files_of(tmp_path / "out")) == expected
 
 
-def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole, monkeypatch):
-    monkeypatch.setattr(tokenization, "STRETCH_BYTES", 3000)
-    prepare_corpus([source], tmp_path / "two", workers=2)
+def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole):
+    prepare_corpus([source], tmp_path / "two", workers=2, pieces=PIECES)
     assert files_of(tmp_path / "two") == files_of(whole)
     assert TOKENIZER_FILE in files_of(whole)
 
 
-def interrupt(*arguments, **options):
-    raise KeyboardInterrupt
+def stop_at_the_end(source, output, **settings):
+    """Fail on the last file of a corpus, with every part encoded."""
+    with interrupted_at("training a"):
+        prepare_corpus([source], output, **settings)
+    partial = output.with_name("out.partial")
+    (partial / "meta.json").mkdir()  # a file cannot take its place
+    with pytest.raises(InputError, match=r"meta\.json: is a folder"):
+        prepare_corpus([source], output, **settings)
+    (partial / "meta.json").rmdir()
+    return partial / "tokens"
 
 
-def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whole, monkeypatch):
-    monkeypatch.setattr(tokenization, "STRETCH_BYTES", 3000)
-    original, encoded = tokenization._write_part, []
-
-    def stop_after_four(part, *arguments):
-        if len(encoded) == 4:
-            raise KeyboardInterrupt
-        encoded.append(part.name)
-        original(part, *arguments)
-
-    monkeypatch.setattr(tokenization, "_write_part", stop_after_four)
-    with pytest.raises(KeyboardInterrupt):
-        prepare_corpus([source], tmp_path / "out")
+def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whole, caplog):
+    parts = stop_at_the_end(source, tmp_path / "out", pieces=PIECES)
     assert not (tmp_path / "out").exists()
-    again = []
-
-    def note(part, *arguments):
-        again.append(part.name)
-        original(part, *arguments)
-
-    monkeypatch.setattr(tokenization, "_write_part", note)
-    monkeypatch.setattr(vocabulary, "_train_apart", interrupt)
-    monkeypatch.setattr(encoding, "encode_block", interrupt)  # nothing is read again
-    prepare_corpus([source], tmp_path / "out")
-    assert again
-    assert not set(again) & set(encoded)
-    assert files_of(tmp_path / "out") == files_of(whole)
+    first, *others = sorted(parts.glob("train-*.bin"))
+    assert len(others) > 4
+    for part in others[4:]:
+        part.with_suffix(".lengths").unlink()
+        part.unlink()
+    encoded = first.read_bytes()
+    first.write_bytes(encoded[::-1])  # the corpus shows that this part was not encoded again
+    change_unnoticed(source, b" the ", b" THE ")  # and this, that the text was not read again
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        prepare_corpus([source], tmp_path / "out", pieces=PIECES)
+    assert "training a" not in caplog.text
+    found, expected = files_of(tmp_path / "out"), files_of(whole)
+    assert expected["train.bin"].startswith(encoded)
+    expected["train.bin"] = encoded[::-1] + expected["train.bin"][len(encoded) :]
+    assert found.pop("meta.json") != expected.pop("meta.json")  # which holds the digests
+    assert found == expected
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
 
 
-def test_a_torn_part_is_encoded_again(tmp_path, source, whole, monkeypatch):
-    monkeypatch.setattr(preparation, "_describe", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        prepare_corpus([source], tmp_path / "out")
-    monkeypatch.undo()
-    parts = tmp_path / "out.partial" / "tokens"
-    (part,) = parts.glob("train-*.bin")
+def test_a_torn_part_is_encoded_again(tmp_path, source, whole):
+    (part,) = stop_at_the_end(source, tmp_path / "out").glob("train-*.bin")
     part.write_bytes(b"torn")
     part.with_suffix(".lengths").unlink()
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_vocabulary_that_cannot_be_keeps_the_text(tmp_path, source, whole, monkeypatch):
+def test_a_vocabulary_that_cannot_be_keeps_the_text(tmp_path, source, whole):
     with pytest.raises(InputError, match=r"30,000 cannot be made: .* another --vocabulary-size"):
         prepare_corpus([source], tmp_path / "out", size=30_000)
-    monkeypatch.setattr(encoding, "encode_block", interrupt)
+    change_unnoticed(source, b" the ", b" THE ")
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_another_seed_is_another_text(tmp_path, source, whole, monkeypatch):
-    monkeypatch.setattr(preparation, "_encode", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+def test_another_seed_is_another_text(tmp_path, source, whole):
+    with interrupted_at("training a"):
         prepare_corpus([source], tmp_path / "out", seed=1)
-    monkeypatch.undo()
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_killed_trainer_is_told_and_the_text_stays(tmp_path, source, monkeypatch):
-    processes = []
-    original = vocabulary.CONTEXT.Process.start
+def test_a_killed_trainer_is_told_and_the_text_stays(tmp_path, source):
+    def kill_the_trainer():
+        while not (children := multiprocessing.active_children()):
+            time.sleep(0.01)
+        children[0].kill()
 
-    def start(process):
-        original(process)
-        processes.append(process)
-        threading.Thread(target=kill, args=(process.pid,)).start()
-
-    def kill(pid):
-        time.sleep(0.05)
-        os.kill(pid, signal.SIGKILL)
-
-    monkeypatch.setattr(vocabulary.CONTEXT.Process, "start", start)
+    killer = threading.Thread(target=kill_the_trainer, daemon=True)
+    killer.start()
     with pytest.raises(ChildProcessError, match="a smaller --tokenizer-sample: it continues"):
         prepare_corpus([source], tmp_path / "out")
-    assert len(processes) == 1
+    killer.join()
     assert (tmp_path / "out.partial" / "text" / "text.json").is_file()
 
 
@@ -262,7 +250,6 @@ def test_a_split_of_another_size_is_named(whole):
         open_corpus(whole)
 
 
-def test_statistics_are_those_of_the_text(tmp_path, source, whole, monkeypatch):
+def test_statistics_are_those_of_the_text(tmp_path, source, whole):
     prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    monkeypatch.setattr("data_utils.statistics.counts.BLOCK_BYTES", 1000)
-    assert describe_corpus(whole) == describe_corpus(tmp_path / "bytes")
+    assert describe_corpus(whole, block_bytes=1000) == describe_corpus(tmp_path / "bytes")

@@ -98,13 +98,11 @@ def test_a_key_of_stars_that_is_nowhere(tmp_path):
 
 @pytest.mark.parametrize(("block_bytes", "block_reviews"), [(4 << 20, 1 << 16), (50, 3), (1, 1)])
 @pytest.mark.parametrize("split", [(2, 1, 1), (1, 0, 0)])
-def test_a_prepared_corpus(tmp_path, monkeypatch, block_bytes, block_reviews, split):
+def test_a_prepared_corpus(tmp_path, block_bytes, block_reviews, split):
     folder = tmp_path / "corpus"
     source = write_reviews(tmp_path / "a.jsonl")
     prepare_corpus([source], folder, Preparation(split=split))
-    monkeypatch.setattr(statistics, "BLOCK_BYTES", block_bytes)
-    monkeypatch.setattr(statistics, "BLOCK_REVIEWS", block_reviews)
-    found = describe_corpus(folder)
+    found = describe_corpus(folder, block_bytes=block_bytes, block_reviews=block_reviews)
     everything = []
     for name, part in open_corpus(folder).splits.items():
         content = part.tokens.tobytes()
