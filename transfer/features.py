@@ -23,9 +23,18 @@ SECONDS_BETWEEN_SAVES = 10.0
 class FeatureCache:
     """A folder of feature arrays, one per (model, texts as read, kind), named by their digest."""
 
-    def __init__(self, folder: Path, kind: FeatureKind = FINAL_CELL):
+    def __init__(
+        self,
+        folder: Path,
+        kind: FeatureKind = FINAL_CELL,
+        *,
+        batch_size: int = BATCH_SIZE,
+        seconds_between_saves: float = SECONDS_BETWEEN_SAVES,
+    ):
         self.folder = folder
         self.kind = kind
+        self.batch_size = batch_size
+        self.seconds_between_saves = seconds_between_saves
 
     def features(
         self, model: LanguageModel, sequences: Sequence[np.ndarray], name: str
@@ -35,8 +44,10 @@ class FeatureCache:
         sequences: the texts as the model reads them, symbols [n] each. Raises InputError for a
         file of the cache that is damaged.
         """
-        digest = hashlib.sha256(f"{model_digest(model)} {len(sequences)} {BATCH_SIZE}".encode())
-        if self.kind != FINAL_CELL:  # whose name was given before there were others
+        digest = hashlib.sha256(
+            f"{model_digest(model)} {len(sequences)} {self.batch_size}".encode()
+        )
+        if self.kind != FINAL_CELL:  # the first kind: its files keep the names they have
             digest.update(repr(self.kind).encode())
         for sequence in sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
@@ -54,7 +65,7 @@ class FeatureCache:
     ) -> None:
         partial = path.with_suffix(".partial.npy")
         progress = path.with_suffix(".progress.json")
-        shape, total = self._shape(model, sequences), -(-len(sequences) // BATCH_SIZE)
+        shape, total = self._shape(model, sequences), -(-len(sequences) // self.batch_size)
         done = 0
         if progress.is_file() and partial.is_file():
             noted = read_json(progress).get("batches")
@@ -65,11 +76,13 @@ class FeatureCache:
             array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
         reserve_space(partial)
         saved_at = time.monotonic()
-        batches = final_states(model, sequences, kind=self.kind, batch_size=BATCH_SIZE, skip=done)
+        batches = final_states(
+            model, sequences, kind=self.kind, batch_size=self.batch_size, skip=done
+        )
         for rows, values in tqdm(batches, desc=name, initial=done, total=total, disable=None):
             array[rows] = values
             done += 1
-            if time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
+            if time.monotonic() - saved_at > self.seconds_between_saves:
                 array.flush()  # before the note that says how much of it is there
                 write_json(progress, {"batches": done})
                 saved_at = time.monotonic()

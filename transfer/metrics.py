@@ -122,14 +122,17 @@ def bootstrap_intervals(truth: np.ndarray, told: np.ndarray, seed: int) -> dict[
     return {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
 
 
-def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:
+def resampled_sums(
+    values: np.ndarray, seed: int, counts_at_once: int = COUNTS_AT_ONCE
+) -> np.ndarray:
     """Return the sums float64 [R, K] of rows of values [N, K] drawn N times, in RESAMPLES draws.
 
-    Some draws at a time: memory does not grow with N.
+    counts_at_once: counts of texts, over all draws, that are in memory together; they do not
+    change the sums.
     """
     N = len(values)
     rng, shares = np.random.default_rng(seed), np.full(N, 1 / N)
-    rows = max(1, COUNTS_AT_ONCE // N)
+    rows = max(1, counts_at_once // N)
     return np.concatenate([
         rng.multinomial(N, shares, size=min(rows, RESAMPLES - start)) @ values
         for start in range(0, RESAMPLES, rows)

@@ -83,10 +83,12 @@ class Neuron:
         return examples.units([self.index])
 
 
-def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
+def fit_regression(
+    train: Examples, val: Examples, seed: int = 0, max_iterations: int = MAX_ITERATIONS
+) -> Regression:
     """Fit for every C and return the best on val; the smallest C wins ties."""
     check_classes(train.labels)
-    fits = [_fit(train, val, c, seed) for c in C_GRID]
+    fits = [_fit(train, val, c, seed, max_iterations) for c in C_GRID]
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
@@ -96,20 +98,22 @@ def check_classes(labels: np.ndarray) -> None:
         raise InputError("the training labels hold a single class; two are needed")
 
 
-def l1_regression(c: float, seed: int = 0) -> LogisticRegression:
+def l1_regression(
+    c: float, seed: int = 0, max_iterations: int = MAX_ITERATIONS
+) -> LogisticRegression:
     """Return an L1 logistic regression between two classes, yet to be fitted."""
     # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
     return LogisticRegression(
-        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
+        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=max_iterations
     )
 
 
-def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
-    model = OneVsRestClassifier(l1_regression(c, seed))  # of two classes it fits one regression
+def _fit(train: Examples, val: Examples, c: float, seed: int, max_iterations: int) -> Regression:
+    model = OneVsRestClassifier(l1_regression(c, seed, max_iterations))  # one fit for two classes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged`
         model.fit(train.features, train.labels)
-    converged = all(int(fit.n_iter_.max()) < MAX_ITERATIONS for fit in model.estimators_)
+    converged = all(int(fit.n_iter_.max()) < max_iterations for fit in model.estimators_)
     val_accuracy = float(model.score(val.features, val.labels))
     coefficients = np.concatenate([fit.coef_ for fit in model.estimators_])
     intercepts = np.concatenate([fit.intercept_ for fit in model.estimators_])

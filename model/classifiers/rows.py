@@ -20,15 +20,20 @@ log = logging.getLogger(__name__)
 
 
 def in_batches(
-    records: Iterable[Record], waiting: Callable[[], int] | None = None
+    records: Iterable[Record],
+    waiting: Callable[[], int] | None = None,
+    most_characters: int = BATCH_CHARACTERS,
 ) -> Iterator[list[Record]]:
-    """Group records; no batch waits for a record that has not come, where `waiting` counts them."""
+    """Group records into batches of at most BATCH_ROWS, fewer where texts are long.
+
+    waiting: counts the records that have come already; a batch then waits for no other.
+    """
     batch: list[Record] = []
     characters = 0
     for record in records:
         batch.append(record)
         characters += sum(len(value) for value in record.values() if isinstance(value, str))
-        is_full = len(batch) >= BATCH_ROWS or characters >= BATCH_CHARACTERS
+        is_full = len(batch) >= BATCH_ROWS or characters >= most_characters
         if is_full or (waiting is not None and not waiting()):
             yield batch
             batch, characters = [], 0

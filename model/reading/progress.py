@@ -10,11 +10,18 @@ LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the 
 class Progress:
     """Counts bytes that have been read, and shows how many, how fast, and how long it will take.
 
-    On a terminal as a bar; where stderr is a file or a pipe as a line every `LINE_SECONDS`, so that
+    On a terminal as a bar; where stderr is a file or a pipe as a line every `line_seconds`, so that
     a job's log shows that it lives and a short one's stays empty.
     """
 
-    def __init__(self, what: str, total: float | None = None, *, shown: bool = True):
+    def __init__(
+        self,
+        what: str,
+        total: float | None = None,
+        *,
+        shown: bool = True,
+        line_seconds: float = LINE_SECONDS,
+    ):
         from tqdm import tqdm  # 30 ms that a command which ends at once does not need
 
         stderr = sys.stderr
@@ -22,8 +29,8 @@ class Progress:
         if stderr is None or not shown:
             options["disable"] = True
         elif not stderr.isatty():
-            seconds = {"mininterval": LINE_SECONDS, "maxinterval": LINE_SECONDS}
-            options |= {"file": _Lines(), "delay": LINE_SECONDS, "ncols": 0, **seconds}
+            seconds = {"mininterval": line_seconds, "maxinterval": line_seconds}
+            options |= {"file": _Lines(), "delay": line_seconds, "ncols": 0, **seconds}
         self._bar = tqdm(**options)
 
     def advance(self, count: int) -> None:

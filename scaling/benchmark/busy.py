@@ -5,13 +5,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -34,6 +34,14 @@ from training.trainer import TrainConfig, Trainer
 LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml
 TEXTS = 16  # read at once
 Piece = Callable[[], int]  # does some work, returns its characters
+
+
+class Worker(Protocol):
+    """Works for the seconds that it is sent, then says how many characters it made in each."""
+
+    def send(self, seconds: float, /) -> None: ...
+
+    def recv(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +74,15 @@ class BusyOptions:
 def measure_busy(options: BusyOptions) -> dict[str, Any]:
     """Return characters per second and, as `ratios`, the speed relative to the fair share."""
     with _workers(options.work) as workers:
-        speeds = _take_turns(workers, options)
-    fair = usable_cores() / (usable_cores() + options.others)
+        speeds = take_turns(workers, options, _busy_processes)
+    return {**describe_turns(speeds, options, usable_cores()), "origin": describe_origin()}
+
+
+def describe_turns(
+    speeds: dict[str, tuple[list[float], list[float]]], options: BusyOptions, cores: int
+) -> dict[str, Any]:
+    """Return the medians and ratios of the speeds that `take_turns` measured on some cores."""
+    fair = cores / (cores + options.others)
     shares = {
         name: [busy / alone / fair for alone, busy in zip(*both, strict=True)]
         for name, both in speeds.items()
@@ -87,21 +102,25 @@ def measure_busy(options: BusyOptions) -> dict[str, Any]:
         "ratio_ranges": {name: [min(values), max(values)] for name, values in shares.items()},
         "fair_share": fair,
         "options": {name: value for name, value in asdict(options).items() if name != "output"},
-        "origin": describe_origin(),
         "turns": named,
     }
 
 
-def _take_turns(
-    workers: dict[str, Connection], options: BusyOptions
+def take_turns(
+    workers: Mapping[str, Worker],
+    options: BusyOptions,
+    busy_processes: Callable[[int], AbstractContextManager[None]],
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Return each worker's characters per second in its turns alone, and beside the others."""
+    """Return each worker's characters per second in its turns alone, and beside the others.
+
+    busy_processes: a context in which so many of them run.
+    """
     speeds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in workers}
     names = list(workers)
     for index in range(options.rounds):
         first = index % len(names)
         for beside, others in enumerate((0, options.others)):
-            with _busy_processes(others):
+            with busy_processes(others):
                 for name in names[first:] + names[:first]:
                     workers[name].send(options.seconds)
                     speeds[name][beside].append(workers[name].recv())

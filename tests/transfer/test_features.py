@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import transfer.features as features_module
 from model.errors import InputError
 from model.files.weights import model_digest
 from model.language_model import ModelConfig, build_model
@@ -13,17 +12,17 @@ from transfer.features import FeatureCache
 TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
 
 
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    monkeypatch.setattr(features_module, "BATCH_SIZE", 4)
-    monkeypatch.setattr(features_module, "SECONDS_BETWEEN_SAVES", 0.0)
+def cache_of(folder):
+    """A cache that reads few texts at a time, and saves after each of these batches."""
+    return FeatureCache(folder, batch_size=4, seconds_between_saves=0.0)
 
 
-def test_second_time_nothing_is_computed(tmp_path, small_model, monkeypatch):
-    cache = FeatureCache(tmp_path)
-    first = cache.features(small_model, TEXTS, "train")
-    monkeypatch.setattr(features_module, "final_states", None)
-    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), first)
+def test_second_time_nothing_is_computed(tmp_path, small_model):
+    cache = cache_of(tmp_path)
+    features = cache.features(small_model, TEXTS, "train")
+    (path,) = tmp_path.iterdir()
+    np.save(path, features + 1)  # what no computation would give
+    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), features + 1)
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -37,7 +36,7 @@ def test_second_time_nothing_is_computed(tmp_path, small_model, monkeypatch):
     ],
 )
 def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):
-    cache = FeatureCache(tmp_path)
+    cache = cache_of(tmp_path)
     cache.features(small_model, TEXTS, "train")
     (path,) = tmp_path.iterdir()
     damage(path)
@@ -45,37 +44,35 @@ def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, mes
         cache.features(small_model, TEXTS, "train")
 
 
-def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model, monkeypatch):
-    expected = FeatureCache(tmp_path / "whole").features(small_model, TEXTS, "a")
-    original, computed = features_module.final_states, []
+class Interrupted:
+    """A model that counts what it reads, and is interrupted when it begins a batch."""
 
-    def stop_after_three(*arguments, **options):
-        for rows, values in original(*arguments, **options):
-            if len(computed) == 3:
-                raise KeyboardInterrupt
-            computed.append(rows)
-            yield rows, values
+    def __init__(self, model, batch):
+        self.model, self.batch, self.begun = model, batch, 0
 
-    cache = FeatureCache(tmp_path / "cut")
-    with monkeypatch.context() as patch:
-        patch.setattr(features_module, "final_states", stop_after_three)
-        with pytest.raises(KeyboardInterrupt):
-            cache.features(small_model, TEXTS, "a")
+    def __getattr__(self, name):
+        return getattr(self.model, name)
 
-    later = []
+    def hidden(self, *arguments):
+        self.begun += 1
+        if self.begun == self.batch:
+            raise KeyboardInterrupt
+        return self.model.hidden(*arguments)
 
-    def count(*arguments, **options):
-        for rows, values in original(*arguments, **options):
-            later.append(rows)
-            yield rows, values
 
-    monkeypatch.setattr(features_module, "final_states", count)
-    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "a"), expected)
-    assert sorted(np.concatenate(computed + later)) == list(range(30))
+def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
+    assert max(map(len, TEXTS)) < 128  # a batch is one window
+    expected = cache_of(tmp_path / "whole").features(small_model, TEXTS, "a")
+    with pytest.raises(KeyboardInterrupt):
+        cache_of(tmp_path / "cut").features(Interrupted(small_model, 4), TEXTS, "a")
+    model = Interrupted(small_model, None)
+    found = cache_of(tmp_path / "cut").features(model, TEXTS, "a")
+    np.testing.assert_array_equal(found, expected)
+    assert model.begun == 8 - 3
 
 
 def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):
-    cache = FeatureCache(tmp_path)
+    cache = cache_of(tmp_path)
     cache.features(small_model, TEXTS, "a")
     cache.features(small_model, TEXTS[:-1], "a")
     cache.features(build_model(ModelConfig(hidden_size=12), seed=9), TEXTS, "a")

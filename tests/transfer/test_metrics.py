@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transfer.metrics import describe_choices
+from transfer.metrics import describe_choices, resampled_sums
 
 GENERATOR = np.random.default_rng(0)
 TRUTH = (GENERATOR.random((30, 3)) > 0.6).astype(np.int64)
@@ -72,10 +72,10 @@ def test_intervals_hold_the_value_and_shrink_with_texts():
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
 
 
-def test_intervals_are_the_same_however_many_draws_are_made_at_once(monkeypatch):
-    expected = describe_choices(TRUTH, TOLD, CLASSES)
-    monkeypatch.setattr("transfer.metrics.COUNTS_AT_ONCE", 7 * len(TRUTH))
-    assert describe_choices(TRUTH, TOLD, CLASSES) == expected
+def test_sums_are_the_same_however_many_draws_are_made_at_once():
+    values = np.arange(12.0).reshape(6, 2)
+    expected = resampled_sums(values, seed=3)
+    np.testing.assert_array_equal(resampled_sums(values, 3, counts_at_once=7 * 6), expected)
 
 
 def test_a_class_that_is_neither_there_nor_told_is_zero_not_a_warning():

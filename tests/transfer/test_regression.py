@@ -64,13 +64,12 @@ def test_noise_has_no_weight_at_all():
     assert np.flatnonzero(coefficients).tolist() == [3]
 
 
-def test_one_regression_is_the_published_one(monkeypatch):
+def test_one_regression_is_the_published_one():
     asked = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 100}
     for seed, fit in ((7, regression.l1_regression(0.25, 7)), (0, regression.l1_regression(0.25))):
         expected = asked | {"C": 0.25, "random_state": seed}
         assert expected.items() <= fit.get_params().items()
-    monkeypatch.setattr(regression, "MAX_ITERATIONS", 3)
-    assert regression.l1_regression(0.25).max_iter == 3
+    assert regression.l1_regression(0.25, max_iterations=3).max_iter == 3
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 7}])
@@ -91,8 +90,7 @@ def test_the_seed_reaches_every_fit(monkeypatch, options):
 def test_a_fit_that_was_stopped_has_not_converged(monkeypatch):
     """scikit-learn's warning of it goes no further; any other does."""
     train, val = make_examples(60, 0), make_examples(60, 1)
-    monkeypatch.setattr(regression, "MAX_ITERATIONS", 1)
-    assert fit_regression(train, val).converged is False
+    assert fit_regression(train, val, max_iterations=1).converged is False
     monkeypatch.setattr(
         regression.OneVsRestClassifier,
         "fit",

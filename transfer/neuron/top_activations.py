@@ -36,16 +36,24 @@ class Jump:
 
 
 def find_top_activations(
-    loaded: LoadedModel, test: LabelledSet, values: np.ndarray, unit: int, polarity: int, seed: int
+    loaded: LoadedModel,
+    test: LabelledSet,
+    values: np.ndarray,
+    unit: int,
+    polarity: int,
+    seed: int,
+    most_characters: int = MOST_CHARACTERS,
 ) -> dict[str, Any]:
-    """Read what is worth showing of a labelled set.
+    """Find the texts, moments and words of a labelled set at which a unit is most active.
 
-    values: float32 [N], the unit's after each text; polarity: 1 where high values are positive.
+    values: float32 [N], the unit's value after each text. polarity: 1 if high values are positive,
+    -1 if they are negative. seed: draws the texts that are searched for moments and words, until
+    they hold most_characters.
     """
     rows = np.array([row for row, text in enumerate(test.texts) if loaded.profile.clean(text)])
     kinds = choose_texts(values[rows], test.labels[rows], polarity)
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
-    searched = _sample(test.texts, rows, seed)
+    searched = _sample(test.texts, rows, seed, most_characters)
     wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
     found = read_texts(loaded, [test.texts[row] for row in wanted], [unit])
     traces = dict(zip(wanted, found.traces, strict=True))
@@ -85,11 +93,11 @@ def choose_texts(values: np.ndarray, labels: np.ndarray, polarity: int) -> dict[
     }
 
 
-def _sample(texts: Sequence[str], rows: np.ndarray, seed: int) -> list[int]:
-    """Draw rows until their texts hold MOST_CHARACTERS, one at least."""
+def _sample(texts: Sequence[str], rows: np.ndarray, seed: int, most_characters: int) -> list[int]:
+    """Draw at least one row, and more until their texts hold most_characters."""
     order = np.random.default_rng(seed).permutation(rows)
     sizes = np.cumsum([len(texts[row]) for row in order])
-    return sorted(order[: max(int((sizes <= MOST_CHARACTERS).sum()), 1)].tolist())
+    return sorted(order[: max(int((sizes <= most_characters).sum()), 1)].tolist())
 
 
 def jumps_of(trace: UnitTrace, row: int = 0) -> list[Jump]:
@@ -116,10 +124,12 @@ def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
     return largest
 
 
-def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
+def average_words(
+    jumps: Sequence[Jump], texts: dict[int, str], rare: int = RARE
+) -> dict[str, list[dict[str, Any]]]:
     """Return the words, lower-cased, that raise and that lower the unit most on average.
 
-    Only those met RARE times or more; `standard_error` is that of the mean.
+    Only those met `rare` times or more; `standard_error` is that of the mean.
     """
     changes: dict[str, list[float]] = {}
     for jump in jumps:
@@ -134,7 +144,7 @@ def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, lis
             "standard_error": float(np.std(values, ddof=1) / np.sqrt(len(values))),
         }
         for word, values in changes.items()
-        if len(values) >= RARE
+        if len(values) >= rare
     ]
     rows.sort(key=lambda row: row["mean_change"])
     return {

@@ -6,7 +6,6 @@ import logging
 import numpy as np
 import pytest
 
-from model.classifiers import rows
 from model.classifiers.classifier import Classifier
 from model.classifiers.rows import BATCH_ROWS, classify_batches, in_batches
 from model.classifiers.sentiment_classifier import SentimentClassifier
@@ -98,12 +97,10 @@ def test_rows_without_the_key_are_refused(classifier, text_key):
         classified(classifier, [{"id": 1}, {"id": 2}], text_key)
 
 
-def test_batches_are_bounded_and_lazy(monkeypatch):
-    monkeypatch.setattr(rows, "BATCH_CHARACTERS", 50)
+def test_batches_are_bounded_and_lazy():
     endless = (Record(text="x" * (20 if n < 9 else 100)) for n in itertools.count())
-    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 5)]
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=50), 5)]
     assert sizes == [3, 3, 3, 1, 1]
-    monkeypatch.setattr(rows, "BATCH_CHARACTERS", 1 << 40)
     endless = (Record(text="x") for _ in itertools.count())
     assert len(next(in_batches(endless))) == BATCH_ROWS
 

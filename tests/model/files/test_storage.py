@@ -1,11 +1,13 @@
 """Files are whole or absent."""
 
-from pathlib import Path
+import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from model.errors import InputError
-from model.files import storage
 from model.files.storage import (
     read_json,
     recover_folders,
@@ -13,6 +15,7 @@ from model.files.storage import (
     write_atomically,
     write_json,
 )
+from tests.runs import ROOT
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -76,57 +79,50 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [final]
 
 
-class Killed(BaseException):
-    """Stands in for SIGKILL: see `killed_at`."""
+KILLED = """
+import itertools, os, signal, sys
+from pathlib import Path
+from model.files.storage import whole_folder
+
+number, renames = int(sys.argv[2]), itertools.count(1)
+
+def kill(event, arguments):
+    if event == "os.rename" and next(renames) == number:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with whole_folder(Path(sys.argv[1])) as partial:
+    (partial / "one").write_text("second")
+    sys.addaudithook(kill)
+"""
 
 
-def killed_at(number, final, monkeypatch):
-    """Replace `final`, cut short before its rename number `number`; nothing is tidied after it."""
-    rename, count = Path.rename, 0
-
-    def rename_or_die(self, target):
-        nonlocal count
-        count += 1
-        if count >= number:
-            raise Killed
-        return rename(self, target)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
-        patch.setattr(Path, "rename", rename_or_die)
-        patch.setattr(storage, "_recover", lambda old, final: None)
-        with whole_folder(final) as partial:
-            (partial / "one").write_text("second")
+def killed_at(number, final):
+    """Replace `final` in a process that is killed before its rename number `number`."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, final, str(number)], cwd=ROOT)
+    assert ended.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_kill_between_the_renames_loses_no_folder(tmp_path, monkeypatch, number):
+def test_a_kill_between_the_renames_loses_no_folder(tmp_path, number):
     final = tmp_path / "a.step"
     with whole_folder(final) as partial:
         (partial / "one").write_text("first")
-    killed_at(number, final, monkeypatch)
+    killed_at(number, final)
     recover_folders(tmp_path)
     assert (final / "one").read_text() == "first"
-    killed_at(number, final, monkeypatch)
+    killed_at(number, final)
     with whole_folder(final) as partial:
         (partial / "one").write_text("third")
     assert (final / "one").read_text() == "third"
     assert list(tmp_path.iterdir()) == [final]
 
 
-def test_a_rename_that_fails_leaves_the_old_folder(tmp_path, monkeypatch):
+def test_a_rename_that_fails_leaves_the_old_folder(tmp_path):
     final = tmp_path / "step"
     with whole_folder(final) as partial:
         (partial / "one").write_text("first")
-    rename = Path.rename
-
-    def fail(self, target):
-        if self.name.endswith(".partial"):
-            raise OSError("stale handle")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", fail)
-    with pytest.raises(OSError, match="stale handle"), whole_folder(final) as partial:
-        (partial / "one").write_text("second")
+    with pytest.raises(FileNotFoundError), whole_folder(final) as partial:
+        shutil.rmtree(partial)  # after which the last rename cannot be
     assert (final / "one").read_text() == "first"
     assert list(tmp_path.iterdir()) == [final]
 

@@ -1,18 +1,16 @@
 """What a command tells of how far it is, and how that is known of a file."""
 
 import io
-import sys
 import time
+from contextlib import redirect_stderr
 
-from model.reading import progress
 from model.reading.inputs import Position
 from model.reading.progress import Progress
 from model.reading.records import read_records
 
 
-def test_where_there_is_no_terminal_it_is_a_line_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.05)
-    with Progress("classify", 1000) as told:
+def test_where_there_is_no_terminal_it_is_a_line_now_and_then(capsys):
+    with Progress("classify", 1000, line_seconds=0.05) as told:
         for _ in range(3):
             time.sleep(0.06)
             told.note("7 rows/s")
@@ -30,16 +28,16 @@ def test_a_short_job_leaves_its_log_empty(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_has_a_bar_unless_it_is_not_wanted(monkeypatch):
+def test_a_terminal_has_a_bar_unless_it_is_not_wanted():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     for shown in (True, False):
-        monkeypatch.setattr(sys, "stderr", Terminal())
-        with Progress("classify", 1000, shown=shown) as told:
+        terminal = Terminal()
+        with redirect_stderr(terminal), Progress("classify", 1000, shown=shown) as told:
             told.advance(1000)
-        assert ("100%|" in sys.stderr.getvalue()) == shown
+        assert ("100%|" in terminal.getvalue()) == shown
 
 
 def test_the_share_of_a_file_is_where_its_reader_is(tmp_path):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from scaling.benchmark import busy
+from scaling.benchmark.busy import BusyOptions, describe_turns, take_turns
 from tests.runs import assert_refused, run
 
 
@@ -22,7 +22,7 @@ class Worker:
         return self.beside if self.others[-1] else 90.0
 
 
-def test_a_share_is_of_what_a_fair_scheduler_would_give(monkeypatch):
+def test_a_share_is_of_what_a_fair_scheduler_would_give():
     others = []
 
     @contextmanager
@@ -30,14 +30,9 @@ def test_a_share_is_of_what_a_fair_scheduler_would_give(monkeypatch):
         others.append(count)
         yield
 
-    @contextmanager
-    def workers(work):
-        yield {"train": Worker(30.0, others), "train_without": Worker(3.0, others)}
-
-    monkeypatch.setattr(busy, "_busy_processes", busy_processes)
-    monkeypatch.setattr(busy, "_workers", workers)
-    monkeypatch.setattr(busy, "usable_cores", lambda: 2)
-    result = busy.measure_busy(busy.BusyOptions(rounds=2, seconds=2.0, work=("train",)))
+    workers = {"train": Worker(30.0, others), "train_without": Worker(3.0, others)}
+    options = BusyOptions(rounds=2, seconds=2.0, work=("train",))
+    result = describe_turns(take_turns(workers, options, busy_processes), options, cores=2)
     assert others == [0, 4, 0, 4]
     assert result["fair_share"] == pytest.approx(1 / 3)
     assert result["ratios"] == pytest.approx({"train": 1.0, "train_without": 0.1})

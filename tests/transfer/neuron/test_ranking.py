@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import transfer.neuron.ranking as ranking_module
 from tests.transfer.test_regression import make_examples
 from transfer.neuron.ranking import (
+    COLUMNS,
     Cuts,
+    Ranking,
     area_interval,
     areas_under_curve,
     describe_ranking,
@@ -15,11 +16,6 @@ from transfer.neuron.ranking import (
     rank_units,
 )
 from transfer.regression import Examples, fit_regression
-
-
-@pytest.fixture(autouse=True)
-def _several_blocks(monkeypatch):
-    monkeypatch.setattr(ranking_module, "COLUMNS", 3)
 
 
 def coarse_examples(seed, count=41):
@@ -53,6 +49,16 @@ def test_no_cut_is_better(seed):
     assert accuracies[4] == pytest.approx(majority)  # of the constant unit
     assert cuts.polarity[1] == 1
     assert cuts.polarity[5] == -1
+
+
+def test_units_are_measured_block_by_block():
+    few = coarse_examples(3)
+    many = Examples(np.tile(few.features, COLUMNS), few.labels)
+    one, each = fit_cuts(few), fit_cuts(many)
+    np.testing.assert_array_equal(each.values, np.tile(one.values, COLUMNS))
+    np.testing.assert_array_equal(each.accuracies(many), np.tile(one.accuracies(few), COLUMNS))
+    areas = np.tile(areas_under_curve(few), COLUMNS)
+    np.testing.assert_array_equal(areas_under_curve(many), areas)
 
 
 def test_values_that_differ_by_the_last_bit_are_cut_apart():
@@ -109,9 +115,7 @@ def test_units_without_weight_follow_by_accuracy():
     train = coarse_examples(2)
     ranking = rank_units(train, fit_regression(train, train))
     weights = np.array([0, 0, 0, 0.1, 0, 0, -0.2])
-    orders = ranking_module.Ranking(
-        ranking.cuts, ranking.accuracies, ranking.areas, weights
-    ).orders()
+    orders = Ranking(ranking.cuts, ranking.accuracies, ranking.areas, weights).orders()
     assert orders["weight"][:2].tolist() == [6, 3]
     rest = [unit for unit in orders["accuracy"] if unit not in (3, 6)]
     assert orders["weight"][2:].tolist() == rest

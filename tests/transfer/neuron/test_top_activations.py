@@ -64,8 +64,7 @@ def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
         np.testing.assert_array_equal(unit_trace.before, [0.0])
 
 
-def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
-    monkeypatch.setattr(extremes, "RARE", 3)
+def test_words_are_averaged_where_they_are_not_rare():
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
     jumps = []
@@ -76,7 +75,7 @@ def test_words_are_averaged_where_they_are_not_rare(monkeypatch):
             extremes.Jump(row, jump.start, jump.stop, change)
             for jump, change in zip(jumps_of(unit_trace), changes[row], strict=True)
         ]
-    words = average_words(jumps, texts)
+    words = average_words(jumps, texts, rare=3)
     (up,), (down,) = words["raise"], words["lower"]
     assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
     assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
@@ -91,17 +90,15 @@ def test_a_long_word_takes_time_in_proportion():
     assert time.process_time() - began < 1
 
 
-def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):
-    monkeypatch.setattr(extremes, "MOST_CHARACTERS", 60)
-    monkeypatch.setattr(extremes, "TEXT_WINDOW", 12)
-    texts = ["It works and it lasts.", " ", "It broke at once!", "So so, this one."]
+def test_what_is_found_is_what_the_unit_holds(loaded):
+    texts = ["It works and it lasts. " * 40 + "Yes.", " ", "It broke at once!", "So so, this one."]
     test = LabelledSet(texts, np.array([1, 0, 0, 1]), ("no", "yes"))
-    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, seed=0)
+    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0, 60)
     assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
     shown = found["texts"]["highest"][0]
     (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
-    assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-12:], "yes", True)
-    np.testing.assert_allclose(shown["values"], unit_trace.values[-12:, 0], rtol=1e-3)
+    assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-600:], "yes", True)
+    np.testing.assert_allclose(shown["values"], unit_trace.values[-600:, 0], rtol=1e-3)
     assert found["searched"]["texts"] < 4
     for kind, sign in (("rises", 1), ("falls", -1)):
         for moment in found["moments"][kind]:
