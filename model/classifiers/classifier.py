@@ -129,12 +129,10 @@ def save_classifier(
 
     origin: from which data, by which command and code it was fitted; kept as it is.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
         "intercept": torch.from_numpy(np.atleast_1d(classifier.intercept).astype(np.float32)),
     }
-    save_tensors(folder / WEIGHTS_FILE, tensors)
     description: dict[str, Any] = {
         "format_version": 1 if classifier.is_binary else 2,
         "classes": list(classifier.classes),
@@ -150,16 +148,36 @@ def save_classifier(
         description["link"] = classifier.link
     elif classifier.threshold != THRESHOLD:
         description["threshold"] = classifier.threshold
-    if origin is not None:
-        description["origin"] = dict(origin)
-    write_json(folder / CONFIG_FILE, description)
+    write_files(folder, tensors, description, origin)
+
+
+def write_files(
+    folder: Path,
+    tensors: Mapping[str, torch.Tensor],
+    description: Mapping[str, Any],
+    origin: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the weights and the description of a classifier of any kind.
+
+    Each file is replaced whole. origin: what else the description keeps of how it was made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    kept = {} if origin is None else {"origin": dict(origin)}
+    write_json(folder / CONFIG_FILE, {**description, **kept})
+
+
+def read_description(path: Path, newest: int) -> dict[str, Any]:
+    """Read a classifier's description, of format version `newest` or older, else InputError."""
+    description = read_json(path)
+    check_format_version(description, newest, path)
+    return description
 
 
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:
     """Read a classifier for features of `hidden_size`; InputError where it is none or damaged."""
     path = folder / CONFIG_FILE
-    description = read_json(path)
-    check_format_version(description, FORMAT_VERSION, path)
+    description = read_description(path, FORMAT_VERSION)
     try:
         classes = _classes(description)
         link = _link(description)

@@ -14,8 +14,7 @@ import torch
 
 from ..errors import InputError
 from ..features import FeatureKind
-from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import check_shapes, load_tensors, save_tensors
+from ..files.weights import check_shapes, load_tensors
 from .classifier import (
     CONFIG_FILE,
     THRESHOLD,
@@ -23,6 +22,8 @@ from .classifier import (
     WEIGHTS_FILE,
     checked_classes,
     checked_threshold,
+    read_description,
+    write_files,
 )
 from .heads import Heads, HeadsConfig, class_probabilities
 from .leaning import leading_unit, leanings_of_heads, shares_of_classes
@@ -109,8 +110,6 @@ def untuned_thresholds(classes: int, *, exclusive: bool) -> tuple[float, ...]:
 
 def save_fine_tuned(folder: Path, tuned: FineTuned) -> None:
     """Write heads; each file is replaced whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / WEIGHTS_FILE, tuned.heads.state_dict())
     description = {
         "format_version": FORMAT_VERSION,
         "kind": KIND,
@@ -121,7 +120,7 @@ def save_fine_tuned(folder: Path, tuned: FineTuned) -> None:
         "state": "cell",
         "model_digest": tuned.model_digest,
     }
-    write_json(folder / CONFIG_FILE, description)
+    write_files(folder, tuned.heads.state_dict(), description)
 
 
 def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> Heads:
@@ -140,8 +139,7 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
 def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
     """Read heads for features of `hidden_size`; InputError where they are none or damaged."""
     path = folder / CONFIG_FILE
-    description = read_json(path)
-    check_format_version(description, FORMAT_VERSION, path)
+    description = read_description(path, FORMAT_VERSION)
     try:
         classes, exclusive, thresholds, config = _read(description)
         digest = str(description["model_digest"])

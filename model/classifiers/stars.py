@@ -14,8 +14,6 @@ import torch
 
 from ..errors import InputError, checked_number
 from ..features import FeatureKind
-from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import save_tensors
 from .classifier import (
     CONFIG_FILE,
     THRESHOLD,
@@ -24,6 +22,8 @@ from .classifier import (
     checked_between,
     checked_classes,
     checked_threshold,
+    read_description,
+    write_files,
 )
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
@@ -129,8 +129,6 @@ def save_stars(
     folder: Path, classifier: StarsClassifier, origin: Mapping[str, Any] | None = None
 ) -> None:
     """Write a head between stars; each file is replaced whole. origin: kept as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / WEIGHTS_FILE, classifier.heads.state_dict())
     description = {
         "format_version": FORMAT_VERSION,
         "kind": KIND,
@@ -144,16 +142,13 @@ def save_stars(
         "threshold": classifier.threshold,
         "model_digest": classifier.model_digest,
     }
-    if origin is not None:
-        description["origin"] = dict(origin)
-    write_json(folder / CONFIG_FILE, description)
+    write_files(folder, classifier.heads.state_dict(), description, origin)
 
 
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     """Read what `save_stars` wrote; InputError where it is none or damaged."""
     path = folder / CONFIG_FILE
-    description = read_json(path)
-    check_format_version(description, FORMAT_VERSION, path)
+    description = read_description(path, FORMAT_VERSION)
     try:
         config, settings = _read(description)
     except (KeyError, TypeError, ValueError, InputError) as error:
