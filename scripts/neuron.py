@@ -13,10 +13,11 @@ from typing import Any
 import command
 
 from transfer.intervals import check_seeds
+from transfer.task import LabelledTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(LabelledTask):
     """Study one unit on a labelled task; write a page, neuron.json and figures.
 
     The page ranks the units by accuracy, area under the ROC curve and weight. For the unit it has
@@ -24,21 +25,9 @@ class Options:
     texts and words that move it most. Every choice is made on train and val.
     """
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
-    train: Path
-    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
-    val: Path
-    """Labelled texts to choose C on."""
-    test: Path
-    """Labelled texts to report on, and to show."""
     output: Path
     """Folder for neuron.html, neuron.json, figures/ and the feature cache. The output folder of a
     transfer with the same texts already has the features."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
-    label_key: str | None = None
-    """Key of the label. Default: the first present of label, sentiment, overall."""
     positive: str | None = None
     """With more than two classes: the one to separate from all others."""
     neuron: int | None = None
@@ -49,10 +38,6 @@ class Options:
     """Random draws for each number of labels."""
     untrained: int = 3
     """Seeds of the untrained baseline; each reads all texts again."""
-    seed: int = 0
-    """Seeds the regressions, the draws and the untrained baseline."""
-    device: str = "auto"
-    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
 
 
 def main() -> None:
@@ -60,16 +45,11 @@ def main() -> None:
     check_seeds(options.seed, max(options.draws, options.untrained))
     command.prepare_output(options.output / "neuron.json")
 
-    import torch
-
-    from data_utils.labelled import against_rest, read_labelled_sets
-    from model.files.weights import load_model
+    from data_utils.labelled import against_rest
     from transfer.neuron.report import write_report
     from transfer.neuron.study import StudyOptions, run_study
 
-    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
-    paths = [options.train, options.val, options.test]
-    sets = read_labelled_sets(paths, options.text_key, options.label_key)
+    loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
     study = StudyOptions(

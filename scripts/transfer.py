@@ -13,36 +13,21 @@ import command
 from model.errors import InputError
 from model.features import Pooling, check_poolings
 from transfer.intervals import check_seeds
+from transfer.task import LabelledTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(LabelledTask):
     """Transfer a model to a labelled task of two or more classes: L1 logistic regression."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
-    train: Path
-    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
-    val: Path
-    """Labelled texts to choose C and, with two classes, the threshold on."""
-    test: Path
-    """Labelled texts to report on."""
     output: Path
     """Folder for results.json, figures, the classifier and the feature cache. In a run's folder
     transfer/ the other commands find the classifier by themselves."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
-    label_key: str | None = None
-    """Key of the label. Default: the first present of label, sentiment, overall."""
     pooling: tuple[Pooling, ...] = ("last",)
     """How the cell states become features: last (as published), mean, max, min, or several side by
     side. For a briefly trained model, mean is better than last."""
-    seed: int = 0
-    """Seeds the regressions and the untrained baseline."""
     untrained: int = 1
     """Seeds of the untrained baseline; each reads all texts again."""
-    device: str = "auto"
-    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
 
 
 def main() -> None:
@@ -52,15 +37,9 @@ def main() -> None:
         raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
     check_poolings(options.pooling)
 
-    import torch
-
-    from data_utils.labelled import read_labelled_sets
-    from model.files.weights import load_model
     from transfer.experiment import run_transfer
 
-    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
-    paths = [options.train, options.val, options.test]
-    sets = read_labelled_sets(paths, options.text_key, options.label_key)
+    loaded, sets = options.read()
     results = run_transfer(
         loaded,
         sets,

@@ -1,0 +1,45 @@
+"""A task with labels, as the commands ask for it: a model, three files of texts, their keys."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # --help needs no torch
+    from data_utils.labelled import LabelledSet
+    from model.files.weights import LoadedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTask:
+    """What to read, and which model reads it."""
+
+    model: str = "default"
+    """A model directory, a run directory, or the name of a shipped model."""
+    train: Path
+    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
+    val: Path
+    """Labelled texts to choose C on and, where there is one, the threshold."""
+    test: Path
+    """Labelled texts to report on."""
+    text_key: str | None = None
+    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
+    label_key: str | None = None
+    """Key of the label. Default: the first present of label, sentiment, overall."""
+    seed: int = 0
+    """Seeds everything that is drawn, the regressions and the untrained baseline."""
+    device: str = "auto"
+    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
+
+    def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
+        """Return the model, in fp32, and the texts of train, val and test.
+
+        Raises InputError for what cannot be read.
+        """
+        import torch
+
+        from data_utils.labelled import read_labelled_sets
+        from model.files.weights import load_model
+
+        loaded = load_model(self.model, compute_dtype=torch.float32, device=self.device)
+        paths = [self.train, self.val, self.test]
+        return loaded, read_labelled_sets(paths, self.text_key, self.label_key)
