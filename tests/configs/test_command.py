@@ -77,18 +77,16 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert line.endswith("; take it away")
 
 
-@pytest.fixture
-def stdout_in_a_file(tmp_path):
-    """No pipe that a reader could have left."""
-    with open(tmp_path / "out", "w") as file, redirect_stdout(file):
-        yield
-
-
-def test_another_broken_pipe_is_an_error(capsys, stdout_in_a_file):
+def test_another_broken_pipe_is_an_error(capsys, tmp_path):
     def break_a_pipe_of_its_own():
         raise BrokenPipeError(32, "Broken pipe", "a worker")
 
-    with pytest.raises(SystemExit) as end:
+    # Stdout is a file, not a pipe whose reader could have left.
+    with (
+        open(tmp_path / "out", "w") as file,
+        redirect_stdout(file),
+        pytest.raises(SystemExit) as end,
+    ):
         run(break_a_pipe_of_its_own)
     assert end.value.code == 2
     assert capsys.readouterr().err == "error: a worker: Broken pipe\n"

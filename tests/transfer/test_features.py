@@ -61,12 +61,14 @@ class Interrupted:
 
 
 def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
-    assert max(map(len, TEXTS)) < 128  # a batch is one window
-    expected = cache_of(tmp_path / "whole").features(small_model, TEXTS, "a")
+    texts = [
+        BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)
+    ]  # a batch: one window
+    expected = cache_of(tmp_path / "whole").features(small_model, texts, "a")
     with pytest.raises(KeyboardInterrupt):
-        cache_of(tmp_path / "cut").features(Interrupted(small_model, 4), TEXTS, "a")
+        cache_of(tmp_path / "cut").features(Interrupted(small_model, 4), texts, "a")
     model = Interrupted(small_model, None)
-    found = cache_of(tmp_path / "cut").features(model, TEXTS, "a")
+    found = cache_of(tmp_path / "cut").features(model, texts, "a")
     np.testing.assert_array_equal(found, expected)
     assert model.begun == 8 - 3
 
