@@ -1,0 +1,87 @@
+"""What a study's models cost in seconds: short runs in turns, on quiet cores.
+
+python -m experiments.speeds sizes --corpus data/reviews
+"""
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.recipe.run import Recipe, measure
+from experiments.recipe.speed import median_speed
+from experiments.studies import HERE, read_runs
+from model.errors import InputError
+from model.files.storage import write_json
+
+
+@dataclass(frozen=True)
+class Options:
+    """Measure one run of each shape that a study has."""
+
+    study: Annotated[str, tyro.conf.Positional]
+    """A folder of experiments/ that holds a runs.toml."""
+    corpus: Path = Path("data/reviews")
+    """A prepared corpus."""
+    rounds: int = 3
+    """How often every shape has its turn."""
+    steps: int = 20
+    """Updates of a turn, four of them to warm up."""
+    threads: int = 2
+    """Threads of a run."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    shapes = dict(by_shape(options.study))
+    turns: list[dict[str, float]] = []
+    for turn in range(options.rounds):
+        turns.append({name: speed_of(recipe, options) for name, recipe in shapes.items()})
+        print(f"turn {turn + 1}: {turns[-1]}", flush=True)
+    cells = {name: summary([turn[name] for turn in turns]) for name in shapes}
+    path = HERE / options.study / "speed.json"
+    about = {"threads": options.threads, "origin": describe_origin()}
+    write_json(path, {"cells": cells, "turns": turns, **about})
+
+
+def by_shape(study: str) -> Iterator[tuple[str, Recipe]]:
+    """Yield one run for each cell and number of units, named after them."""
+    seen = set()
+    for run in read_runs(study):
+        keys = run.recipe.keys
+        name = shape(keys)
+        if name not in seen:
+            seen.add(name)
+            yield name, run.recipe
+
+
+def shape(keys: Any) -> str:
+    """Return the name of a model's shape: its cell and its units."""
+    return f"{keys.get('model.cell', 'mlstm')}_{keys['model.hidden_size']}"
+
+
+def speed_of(recipe: Recipe, options: Options) -> float:
+    """Return the characters a second of a short run's median step."""
+    keys = {**recipe.keys, "log.every_steps": 1}
+    characters = options.steps * keys["data.lanes"] * keys["data.window"]
+    with tempfile.TemporaryDirectory() as folder:
+        short = replace(recipe, characters=characters, keys=keys)
+        result = measure(short, options.corpus, Path(folder) / "run", options.threads)
+    if result["failure"]:
+        raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
+    return median_speed(result["rows"])
+
+
+def summary(speeds: list[float]) -> dict[str, float]:
+    """Return the median of the turns, and their ends."""
+    return {"median": statistics.median(speeds), "least": min(speeds), "most": max(speeds)}
+
+
+if __name__ == "__main__":
+    command.run(main)
