@@ -17,7 +17,7 @@ from tyro.constructors import (
 
 from model.commands import program
 from model.commands.program import prepare_output, report
-from training.parallel.launcher import end_launcher
+from training.parallel.launcher import end_launcher, report_failure
 
 __all__ = ["parse", "prepare_output", "report", "run"]
 
@@ -86,5 +86,5 @@ def parse(
 
 
 def run(command: Callable[[], int | None]) -> None:
-    """Run a command as `program.run` does; an error of the user also ends the launcher."""
-    program.run(command, refused=end_launcher)
+    """Run a command as `program.run` does; a launcher is told why it failed."""
+    program.run(command, failed=report_failure)

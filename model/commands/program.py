@@ -17,11 +17,18 @@ INTERRUPTED = 130  # 128 + SIGINT
 MOST_CHARACTERS = 1000  # of an error: a damaged file may hold a name as long as itself
 
 
-def run(command: Callable[[], int | None], refused: Callable[[], None] = lambda: None) -> None:
+def say(error: BaseException, line: str) -> None:
+    """Print the line of an error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run(
+    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = say
+) -> None:
     """Run a command and leave with its exit code.
 
-    InputError and OSError (no such file, disk full) become one line on stderr and exit code 2;
-    `refused` is called after the former. A reader of stdout that has seen enough, as `head` has,
+    InputError and OSError (no such file, disk full) become one line on stderr, which `failed`
+    prints, and exit code 2. A reader of stdout that has seen enough, as `head` has,
     ends the command without a word. What the encoding of stdout or stderr cannot say is printed as
     an escape.
     """
@@ -38,9 +45,7 @@ def run(command: Callable[[], int | None], refused: Callable[[], None] = lambda:
         if code:
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
-            print(f"{place}error: {_one_line(error)}", file=sys.stderr, flush=True)
-        if isinstance(error, InputError):
-            refused()
+            failed(error, f"{place}error: {_one_line(error)}")
         _drop_stdout()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -1,7 +1,15 @@
 """What started this process, and may start it again: torch.distributed.run, where it did."""
 
+import json
 import os
 import signal
+import sys
+import time
+from pathlib import Path
+
+from model.errors import InputError
+
+GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 
 def may_restart() -> bool:
@@ -13,3 +21,35 @@ def end_launcher() -> None:
     """End a launcher that would restart this process: what was refused would be refused again."""
     if may_restart():
         os.kill(os.getppid(), signal.SIGTERM)
+
+
+def report_failure(error: BaseException, line: str) -> None:
+    """Say in one line why this process ends, where a launcher prints it last.
+
+    torch.distributed.run prints a traceback of its own, then a paragraph for each process that
+    failed; the last one ends with what stands in the process's error file.
+    """
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if file is not None and os.environ.get("LOCAL_RANK") != "0":
+        _leave_it_to_the_first()
+    print(line, file=sys.stderr, flush=True)
+    if file is not None:
+        _write_error_file(Path(file), line)
+    if isinstance(error, InputError):
+        end_launcher()
+
+
+def _leave_it_to_the_first() -> None:
+    """Wait for the launcher to end this process, silently, because the first one has failed too.
+
+    What a user can cause is most often refused by all of them, in the same words.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # no failure: the launcher lists those
+    time.sleep(GRACE)
+
+
+def _write_error_file(path: Path, line: str) -> None:
+    """Write the line where the launcher looks for the last words of its summary."""
+    details = {"py_callstack": line, "timestamp": str(int(time.time()))}
+    content = {"message": {"message": line, "errorCode": 0, "extraInfo": details}}
+    path.write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,75 @@
+"""What a process that fails leaves to torch.distributed.run, which started it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+from model.errors import InputError
+from tests.runs import ROOT
+from tests.test_launch import launch
+from training.parallel import launcher
+
+LINE = "[rank 0] error: nowhere: no such corpus"
+
+
+@pytest.fixture
+def error_file(tmp_path, monkeypatch):
+    """As the launcher has it for its first process."""
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    return tmp_path / "error.json"
+
+
+def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
+    launcher.report_failure(InputError("nowhere"), LINE)
+    assert capsys.readouterr().err == f"{LINE}\n"
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(error_file))
+    summary = str(ChildFailedError("main.py", {0: failure})).splitlines()
+    assert summary[-2].endswith(f": {LINE}")
+
+
+def test_without_a_launcher_there_is_the_line_alone(monkeypatch, capsys):
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    launcher.report_failure(InputError("nowhere"), LINE)
+    assert capsys.readouterr().err == f"{LINE}\n"
+
+
+def test_another_rank_that_is_refused_alone_says_so(error_file, monkeypatch, capsys):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(launcher, "GRACE", 0.0)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        launcher.report_failure(OSError("nowhere"), LINE)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == f"{LINE}\n"
+    assert error_file.is_file()
+
+
+def test_another_rank_that_the_launcher_ends_is_silent_and_no_failure(error_file):
+    code = (
+        "import os, signal, threading; from training.parallel import launcher\n"
+        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        f"launcher.report_failure(OSError(), {LINE!r})"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "LOCAL_RANK": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    assert not error_file.exists()
+
+
+@pytest.mark.slow
+def test_the_line_of_the_user_is_the_last_that_the_launcher_prints():
+    process = launch(3, "main.py", "--data.corpus", "nowhere")
+    assert process.returncode == 1
+    assert "not a prepared corpus" in process.stderr.splitlines()[-2]
+    assert "[rank 1] error" not in process.stderr
