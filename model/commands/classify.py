@@ -21,8 +21,7 @@ from ..reading.progress import Progress
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import ArrivingLines, kind_of, read_arriving
-from .command_line import Parser
-from .options import add_input, add_model, add_text_key
+from .command_line import Parser, add_input, add_model, add_text_key
 from .program import prepare_output
 
 if TYPE_CHECKING:

@@ -1,10 +1,12 @@
-"""The command `mlstm-sentiment`: its parts by name, and how each one's options are read."""
+"""The command `mlstm-sentiment`: its parts by name, how each one's options are read, and which
+options several have."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn
 
@@ -14,6 +16,7 @@ from ..files.shipped import find_model
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
+PRECISIONS = ("fp32", "bf16", "fp16")
 COMMANDS = {
     "classify": "tell the sentiment of texts",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
@@ -23,6 +26,7 @@ COMMANDS = {
     "demo": "write the model itself into one web page",
     "serve": "show that page from a server of this machine",
     "models": "list the models that are installed",
+    "push": "upload a model to the Hugging Face hub",
 }
 
 
@@ -70,7 +74,8 @@ def call(
     add_options(parser)
     options = parser.parse_args(words)
     if hasattr(options, "model"):
-        find_model(options.model)  # refused at once where there is none, before torch is waited for
+        # Refused at once where there is none, before torch is waited for; fetched once.
+        options.model = find_model(options.model)
     command(options)
 
 
@@ -112,3 +117,44 @@ def _with_dashes(word: str) -> str:
     """Return --text-key for --text_key, whatever follows its =."""
     name, sign, value = word.partition("=")
     return name.replace("_", "-") + sign + value if name.startswith("--") else word
+
+
+def add_model(parser: Parser, *, device: bool = True) -> None:
+    """Add which model it is, and where it runs where that can be chosen."""
+    parser.add_argument(
+        "--model",
+        default="default",
+        help="a model directory, a run directory, or the name of a shipped model",
+    )
+    if device:
+        parser.add_argument(
+            "--device",
+            default="auto",
+            help="where it runs: cpu, cuda, cuda:1, mps; auto: the fastest of them that is there",
+        )
+
+
+def add_text_key(parser: Parser) -> None:
+    """Add which key or column holds the text."""
+    parser.add_argument(
+        "--text-key",
+        help="key of the text; absent, the first present of text, sentence, reviewText, review",
+    )
+
+
+def add_precision(parser: Parser) -> None:
+    """Add the dtype of the products."""
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="fp32", help="dtype of the products"
+    )
+
+
+def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None:
+    """Add a file of texts."""
+    kinds = "CSV, TSV, JSON lines, Parquet or text (one a line), also compressed"
+    parser.add_argument("--input", required=required, help=f"texts: {kinds}{more}")
+
+
+def add_json_output(parser: Parser) -> None:
+    """Add a file for the result."""
+    parser.add_argument("--output", type=Path, help="JSON file for the result")

@@ -7,8 +7,7 @@ mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
 from argparse import Namespace
 from pathlib import Path
 
-from .command_line import Parser
-from .options import add_model
+from .command_line import Parser, add_model
 from .program import prepare_output
 
 

@@ -15,8 +15,7 @@ from .. import __version__
 from ..errors import InputError
 from ..reading.progress import Progress
 from ..reading.texts import ReadingReport, read_texts
-from .command_line import Parser
-from .options import add_json_output, add_model, add_precision, add_text_key
+from .command_line import Parser, add_json_output, add_model, add_precision, add_text_key
 from .program import prepare_output, report
 
 if TYPE_CHECKING:

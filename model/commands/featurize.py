@@ -11,8 +11,7 @@ from ..errors import InputError
 from ..files.storage import write_atomically
 from ..reading.progress import Progress
 from ..reading.texts import read_plain_texts
-from .command_line import Parser
-from .options import add_input, add_model, add_precision, add_text_key
+from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import prepare_output
 
 

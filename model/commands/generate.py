@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .command_line import Parser
-from .options import add_model
+from .command_line import Parser, add_model
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel

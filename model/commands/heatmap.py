@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..reading.texts import read_plain_texts
-from .command_line import Parser
-from .options import add_input, add_model, add_text_key
+from .command_line import Parser, add_input, add_model, add_text_key
 from .program import prepare_output
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from argparse import Namespace
 
 from ..files.shipped import describe_shipped, shipped_models
 from ..files.storage import write_json
-from .command_line import Parser
-from .options import add_json_output
+from .command_line import Parser, add_json_output
 from .program import prepare_output
 
 

@@ -1,90 +1,101 @@
-"""Model directories on the Hugging Face hub, whose layout they have: a folder is a repository.
+"""Models on the Hugging Face hub: a repository has the layout of a model directory.
 
-Nothing here is called unless asked for by name: loading a model never looks on a network.
+No network is looked at unless a model is named hf://owner/name, or pushed.
 """
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import InputError
-from ..text.tokenizer import BYTES, TOKENIZER_FILE
-from .shipped import CONFIG_FILE
-from .storage import read_json, write_atomically
-from .weights import WEIGHTS_FILE, load_model
+from ..text.tokenizer import TOKENIZER_FILE
+from .card import model_card
+from .shipped import CONFIG_FILE, WEIGHTS_FILE
+from .storage import read_json
 
 CARD_FILE = "README.md"
-LICENCE_FILE = "LICENSE"
+MODULES_FILE = "modules.json"
+# As sentence-transformers reads it: the class that reads this folder.
+MODULE = "mlstm_sentiment.sentence_module.FinalState"
+MODULES = [{"idx": 0, "name": "0", "path": "", "type": MODULE}]
+CLASSIFIER_FILES = "classifier/*"
+RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
 # What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
-FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, LICENCE_FILE]
-FILES += ["classifier/*.json", "classifier/*.safetensors"]
+FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE"]
 
 
 def push_to_hub(
     name_or_folder: str | Path, repository: str, *, private: bool = False, token: str | None = None
 ) -> str:
-    """Upload a model directory, with a card where it has none; return its address.
+    """Upload a model with its classifier and a card; return the address.
 
     repository: "owner/name", made where it is absent. token: absent, as `hf auth login` left it.
     """
-    folder = load_model(name_or_folder).folder  # what is damaged is not published
-    api = _hub().HfApi(token=token)
-    write_card(folder)
-    api.create_repo(repository, private=private, exist_ok=True)
-    commit = api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=FILES)
-    return str(commit)
+    hub = _hub()
+    with TemporaryDirectory() as folder:
+        write_repository(name_or_folder, Path(folder), repository)
+        with _refusals(repository):
+            api = hub.HfApi(token=token)
+            api.create_repo(repository, private=private, exist_ok=True)
+            return str(api.upload_folder(repo_id=repository, folder_path=folder))
 
 
 def fetch_from_hub(
     repository: str, *, revision: str | None = None, token: str | None = None
 ) -> Path:
-    """Download a model, and return the folder that every `from_pretrained` here reads."""
-    return Path(
-        _hub().snapshot_download(repository, revision=revision, token=token, allow_patterns=FILES)
-    )
+    """Download a model, and return the folder that every `from_pretrained` here reads.
+
+    repository: "owner/name", or "owner/name@revision".
+    """
+    name, _, named = repository.partition("@")
+    patterns = [*FILES, MODULES_FILE, CLASSIFIER_FILES]
+    hub = _hub()
+    with _refusals(repository):
+        folder = hub.snapshot_download(
+            name, revision=named or revision, token=token, allow_patterns=patterns
+        )
+    return Path(folder)
 
 
-def write_card(folder: Path) -> None:
-    """Describe a model directory in README.md, as the hub shows it; one that exists is kept."""
-    path = folder / CARD_FILE
-    if path.exists():
-        return
-    text = model_card(read_json(folder / CONFIG_FILE))
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+def write_repository(name_or_folder: str | Path, folder: Path, repository: str) -> None:
+    """Write what a repository of the hub holds into a folder; sentence-transformers reads it too.
+
+    A card that the model has is kept. Raises InputError for a damaged model or classifier: it is
+    not published.
+    """
+    from ..classifiers.fitted import find_classifier, load_fitted
+    from .weights import load_model
+
+    loaded = load_model(name_or_folder)
+    classifier = find_classifier(loaded)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (loaded.folder / name).is_file():
+            shutil.copy(loaded.folder / name, folder / name)
+    results = None
+    if classifier is not None:
+        load_fitted(loaded, classifier, "fit it again with scripts/transfer.py")
+        shutil.copytree(classifier, folder / "classifier", dirs_exist_ok=True)
+        measured = classifier.parent / RESULTS_FILE
+        results = read_json(measured) if measured.is_file() else None
+    (folder / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
+    if not (folder / CARD_FILE).exists():
+        card = model_card(read_json(folder / CONFIG_FILE), results, repository)
+        (folder / CARD_FILE).write_text(card, encoding="utf-8")
 
 
-def model_card(description: Mapping[str, Any]) -> str:
-    """Return a card made of what config.json says; the licence is for its owner to add."""
-    architecture = description["architecture"]
-    kind = description["tokenizer"]
-    level = "byte-level" if kind == BYTES.kind else f"SentencePiece ({kind})"
-    provenance = json.dumps(description.get("provenance", {}), indent=2)
-    return f"""---
-library_name: mlstm_sentiment
-pipeline_tag: feature-extraction
-tags:
-- sentiment-neuron
-- mlstm
----
-
-A {level} {architecture["cell"]} language model of {architecture["layers"]} x \
-{architecture["hidden_size"]} units; it reads text by the profile `{description["text_profile"]}`.
-
-```python
-from mlstm_sentiment import SentimentFeaturizer
-from mlstm_sentiment.hub import fetch_from_hub
-
-featurizer = SentimentFeaturizer.from_pretrained(fetch_from_hub("owner/name"))
-features = featurizer.transform(["Five stars, no regrets."])
-```
-
-Where it comes from:
-
-```json
-{provenance}
-```
-"""
+@contextmanager
+def _refusals(repository: str) -> Iterator[None]:
+    """Make an InputError of whatever the hub or the way to it refuses."""
+    try:
+        yield
+    except Exception as error:  # its library's own and those of its HTTP library have no one base
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"hf://{repository}: {type(error).__name__}: {reason}") from error
 
 
 def _hub() -> Any:

@@ -7,7 +7,9 @@ from ..errors import InputError, meant
 from .storage import read_json, step_folders
 
 CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
 CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
+HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024"}  # of shipped models; the best one
 
@@ -20,8 +22,13 @@ def shipped_models() -> list[str]:
 def find_model(name_or_folder: str | Path) -> Path:
     """Resolve what `--model` was given to the folder that holds its two files.
 
-    Raises InputError where it means none; never looks anywhere but on this disk.
+    Raises InputError where it means none. It looks nowhere but on this disk, unless the name begins
+    with hf://: then the model is fetched from the Hugging Face hub.
     """
+    if str(name_or_folder).startswith(HUB):
+        from .hub import fetch_from_hub
+
+        return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
     given = Path(name_or_folder)
     places = [given, given / "model"]
     if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
@@ -43,7 +50,8 @@ def find_model(name_or_folder: str | Path) -> Path:
     names = [*ALIASES, *shipped_models()]
     raise InputError(
         f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
-        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)})"
+        f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)}), nor one "
+        f"of the Hugging Face hub ({HUB}owner/name)"
         f"{meant(str(name_or_folder), names)}"
     )
 

@@ -23,12 +23,11 @@ from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, hold_finite, hold_shapes
-from .shipped import CONFIG_FILE, find_model
+from .shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_json
 
 # 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
 FORMAT_VERSION = 3
-WEIGHTS_FILE = "model.safetensors"
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGER = "I8"  # for what is kept as 8-bit integers
 
@@ -103,7 +102,7 @@ def load_model(
 
     device: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest of them that is there.
     Shapes are held against the description before any memory is taken. Raises InputError for
-    whatever is missing, damaged, or of a newer format; never looks anywhere but on this disk.
+    whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network.
     """
     chosen = choose_device(device)
     folder = find_model(name_or_folder)
