@@ -14,6 +14,7 @@ import tyro
 
 import command
 
+from data_utils.options import TextKey
 from data_utils.statistics.counts import describe_corpus, describe_reviews
 from data_utils.statistics.table import statistics_table
 from model.errors import InputError
@@ -28,8 +29,7 @@ class Options:
 
     inputs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")]
     """A prepared corpus, or files of reviews in any format that prepare_corpus reads."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
+    text_key: TextKey = None
     stars_key: str | None = None
     """Key of the stars. Default: the first present of overall, rating."""
     strict: bool = False

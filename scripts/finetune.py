@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import command
 
+from data_utils.options import Device, LabelKey, Model, TextKey
 from model.errors import InputError
 from transfer.finetuning.config import FinetuningConfig
 
@@ -29,8 +30,7 @@ METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro
 class Options(FinetuningConfig):
     """Fine-tune a model on labelled texts, with one or several labels each."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     train: Path
     """Labelled texts to learn from: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path | None = None
@@ -41,10 +41,8 @@ class Options(FinetuningConfig):
     output: Path
     """Folder for model/ with the heads in it, results.json and the checkpoint; classify takes it
     as --model."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
-    label_key: str | None = None
-    """Key of the label. Default: the first present of label, sentiment, overall."""
+    text_key: TextKey = None
+    label_key: LabelKey = None
     label_keys: tuple[str, ...] = ()
     """For texts with several labels: a key for each class, with values 0 and 1."""
     label_delimiter: str | None = None
@@ -55,8 +53,7 @@ class Options(FinetuningConfig):
     """Continue where the same command was interrupted."""
     save_minutes: float = 10.0
     """Minutes between checkpoints within an epoch; every epoch also ends with one."""
-    device: str = "auto"
-    """Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
+    device: Device = "auto"
 
 
 def main() -> int:

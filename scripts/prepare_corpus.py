@@ -15,6 +15,7 @@ import tyro
 
 import command
 
+from data_utils.options import TextKey
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
@@ -35,8 +36,7 @@ class Options:
     """The corpus folder to make; it must not exist."""
     check: Path | None = None
     """Do not prepare; check the files of this corpus folder against its description."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
+    text_key: TextKey = None
     split: str = "1000,1,1"
     """Proportions of train, valid and test."""
     seed: int = 0

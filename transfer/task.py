@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from data_utils.options import Device, LabelKey, Model, TextKey
+
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
     from model.files.weights import LoadedModel
@@ -13,22 +15,18 @@ if TYPE_CHECKING:  # --help needs no torch
 class LabelledTask:
     """What to read, and which model reads it."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     train: Path
     """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path
     """Labelled texts to choose C on and, where there is one, the threshold."""
     test: Path
     """Labelled texts to report on."""
-    text_key: str | None = None
-    """Key of the text. Default: the first present of text, sentence, reviewText, review."""
-    label_key: str | None = None
-    """Key of the label. Default: the first present of label, sentiment, overall."""
+    text_key: TextKey = None
+    label_key: LabelKey = None
     seed: int = 0
     """Seeds everything that is drawn, the regressions and the untrained baseline."""
-    device: str = "auto"
-    """Where the model runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available."""
+    device: Device = "auto"
 
     def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
         """Return the model, in fp32, and the texts of train, val and test.

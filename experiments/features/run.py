@@ -15,6 +15,7 @@ import torch
 
 from configs import command
 from data_utils.labelled import LabelledSet
+from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.features.axes import describe_axes
@@ -50,8 +51,7 @@ CHOICES = (
 class Options:
     """Compare the features of one model on SST, MR and a part of IMDB."""
 
-    model: str = "amazon_1024"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "amazon_1024"
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, imdb/."""
     work: Path = Path("runs/features")

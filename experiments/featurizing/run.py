@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from configs import command
+from data_utils.options import Model, TextKey
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.features import features_in_order
@@ -31,12 +32,10 @@ PATHS = ("model", "input", "output")  # options that say where files lie on some
 class Options:
     """Time all ways in turns, in fp32, and say how many times as fast ours is."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     input: Path
     """Texts in any format that prepare_corpus reads."""
-    text_key: str | None = None
-    """Key of the text; absent, the first present of text, sentence, reviewText, review."""
+    text_key: TextKey = None
     texts: int = 512
     """How many of them, drawn at random; as many as there are, where there are fewer."""
     batch_size: int = 128

@@ -13,6 +13,7 @@ import torch
 
 from configs import command
 from data_utils.labelled import LabelledSet
+from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from model.commands import program
 from model.errors import InputError
@@ -41,8 +42,7 @@ class Options:
     What has its result already is not done again: remove the file for that.
     """
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     name: str | None = None
     """What the results are filed under; absent, what --model says."""
     data: Path

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from configs import command
+from data_utils.options import Model
 from data_utils.published_sets.registry import SETS
 from model.files.storage import write_json
 from model.files.weights import load_model
@@ -24,8 +25,7 @@ HERE = Path(__file__).resolve().parent
 class Options:
     """Study the unit of largest weight; the page with texts stays in --work."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     name: str | None = None
     """What the results are filed under; absent, what --model says."""
     data: Path

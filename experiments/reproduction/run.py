@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from configs import command
+from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from model.errors import InputError
@@ -32,8 +33,7 @@ Name = Literal[*SETS]
 class Options:
     """Measure one model on the published transfer tasks, into results/<name>/; draw the table."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     name: str | None = None
     """What the results are filed under; absent, what --model says."""
     data: Path

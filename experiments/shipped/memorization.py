@@ -14,6 +14,7 @@ from torch import Tensor
 
 from configs import command
 from data_utils.corpus import open_corpus
+from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from model.files.storage import write_json
 from model.files.weights import load_model
@@ -29,8 +30,7 @@ EXAMPLES_KEPT = 5
 class Options:
     """Count how often the greedy continuation of a review's bytes is the review's own."""
 
-    model: str = "default"
-    """A model directory, a run directory, or the name of a shipped model."""
+    model: Model = "default"
     corpus: Path
     """The corpus it was trained on; its test split is the comparison."""
     output: Path

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import InputError, meant
 from ..files.shipped import find_model
+from ..reading.texts import TEXT_KEYS
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
@@ -138,7 +139,7 @@ def add_text_key(parser: Parser) -> None:
     """Add which key or column holds the text."""
     parser.add_argument(
         "--text-key",
-        help="key of the text; absent, the first present of text, sentence, reviewText, review",
+        help=f"key of the text; absent, the first present of {', '.join(TEXT_KEYS)}",
     )
 
 

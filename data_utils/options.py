@@ -1,0 +1,22 @@
+"""Types of options that several commands have, each with the help that its --help shows."""
+
+from typing import Annotated
+
+from tyro.conf import arg
+
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS
+
+Model = Annotated[
+    str, arg(help="A model directory, a run directory, or the name of a shipped model.")
+]
+Device = Annotated[
+    str, arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available.")
+]
+TextKey = Annotated[
+    str | None,
+    arg(help=f"Key of the text. Default: the first present of {', '.join(TEXT_KEYS)}."),
+]
+LabelKey = Annotated[
+    str | None,
+    arg(help=f"Key of the label. Default: the first present of {', '.join(LABEL_KEYS)}."),
+]
