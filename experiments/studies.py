@@ -22,7 +22,7 @@ import tyro
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.published_sets.registry import SETS
-from experiments.recipe.run import Recipe, measure
+from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import write_json

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from model.errors import InputError
 
-from ..network import Node
+from ..emulation.network import Node
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PORT = 29500

@@ -19,7 +19,7 @@ from model.errors import InputError
 from model.files.storage import write_json
 from training.metrics import read_rows
 
-from ..network import Unavailable, nodes
+from ..emulation.network import Unavailable, nodes
 from .cluster import PATIENCE, ROOT, Cluster
 from .faults import FAULTS
 

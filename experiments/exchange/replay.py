@@ -1,13 +1,11 @@
-"""What each way to exchange gradients costs, on real links with computing replaced by sleep.
+"""Measure what each way to exchange gradients costs over real links, with sleep for computing.
 
 python -m experiments.exchange.replay --profiles experiments/exchange/results/readiness.json \\
     --output experiments/exchange/results/replay.json        # as root
 """
 
-import json
 import os
-import subprocess
-import sys
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +15,11 @@ import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
-from model.errors import InputError
+from experiments.emulation.ranks import Ranks, emulated_nodes
 from model.files.storage import read_json, write_json
 from model.language_model import ModelConfig, build_model
 
-from ..network import Node, Unavailable, nodes
 from .readiness import KINDS, ONE_BY_ONE, named
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-PORT = 29400
 
 WAYS: dict[str, dict[str, Any]] = {
     "fp32, flat": {"flat": True},
@@ -39,108 +33,81 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Replay the published model's step at a hundredth of its bytes over a hundredth of the link.
+    """Replay a step of the published model with a hundredth of its bytes and link rate.
 
-    The seconds are then those of the real thing: 4,096 units, 10 Gb/s, Puri et al.'s step of 0.81 s
-    on a V100.
+    Seconds then equal those of the original: 4,096 units, 10 Gb/s, and 0.81 s of computing on a
+    V100 (Puri et al.).
     """
 
     profiles: Path
-    """What readiness.py wrote."""
+    """The file that experiments.exchange.readiness wrote."""
     output: Path
     """The JSON file to write."""
     ranks: int = 4
-    """Nodes, one rank each."""
+    """Number of nodes; each has one rank."""
     rate: str = "100mbit"
-    """Of each link, as tc writes it."""
+    """Rate of each link, as tc writes it."""
     hidden_size: int = 357
-    """Units of a model with a hundredth of 4,096 units' parameters."""
+    """Units of a model that has a hundredth of the parameters of 4,096 units."""
     seconds: float = 0.81
-    """A step's computing."""
+    """Seconds of computing in a step."""
     backward: float = 2 / 3
-    """The part of it that is backward."""
+    """Part of the computing that is the backward pass."""
     bucket_cap_mb: float = 0.1
-    """A bucket: a hundredth of 10 MB."""
+    """Size of a bucket: a hundredth of 10 MB."""
     steps: int = 7
-    """Steps that count, for each way."""
+    """Measured steps of each way."""
 
 
 def main() -> None:
-    options = command.parse(Options)
-    profiles = read_json(options.profiles)
-    cases = [
-        {
-            "profile": profile,
-            "way": way,
-            "leaves": leaves_of(profiles[profile]["leaves"], options, split=profile == ONE_BY_ONE),
-            "parallel": {"bucket_cap_mb": options.bucket_cap_mb, **keys},
-        }
-        for profile in KINDS
-        for way, keys in WAYS.items()
-    ]
+    options = command.parse(Options, __doc__)
+    profiles, rows = read_json(options.profiles), []
     print(f"{'gradients ready':<17}{'exchange':<20}{'MB sent':>9}{'exposed':>9}{'step':>8}")
-    rows = []
-    for case, measured in zip(cases, replay(cases, options), strict=True):
-        rows.append({"profile": case["profile"], "way": case["way"], **measured})
-        print(
-            f"{case['profile']:<17}{case['way']:<20}{measured['sent_bytes'] / 1e6:>9.2f}"
-            f"{measured['exposed_seconds']:>9.3f}{measured['seconds']:>8.3f}",
-            flush=True,
-        )
+    with emulated_nodes(options.ranks, options.rate) as ranks:
+        for row in replay(profiles, ranks, options):
+            rows.append(row)
+            print(
+                f"{row['profile']:<17}{row['way']:<20}{row['sent_bytes'] / 1e6:>9.2f}"
+                f"{row['exposed_seconds']:>9.3f}{row['seconds']:>8.3f}",
+                flush=True,
+            )
     settings = {key: str(value) for key, value in vars(options).items()}
     facts = {"load": os.getloadavg(), "origin": describe_origin()}
     write_json(options.output, {"rows": rows, "settings": settings, **facts})
 
 
+def replay(
+    profiles: dict[str, Any], ranks: Ranks, options: Options
+) -> Iterator[dict[str, str | float]]:
+    """Yield what each way to exchange costs with each profile: medians over the steps."""
+    for profile in KINDS:
+        leaves = leaves_of(profiles[profile]["leaves"], options, split=profile == ONE_BY_ONE)
+        for way, keys in WAYS.items():
+            case = {
+                "kind": "step",
+                "leaves": leaves,
+                "by_clock": False,  # what the exchange computes delays the step
+                "seconds": options.seconds,
+                "backward": options.backward,
+                "windows": 1,
+                "parallel": {"bucket_cap_mb": options.bucket_cap_mb, **keys},
+                "turns": options.steps,
+            }
+            (turns,) = ranks.take([case], options.ranks)
+            medians = {
+                key: statistics.median(turn[key] for turn in turns)
+                for key in ("seconds", "exposed_seconds", "sent_bytes")
+            }
+            yield {"profile": profile, "way": way, **medians}
+
+
 def leaves_of(
     profile: list[dict[str, Any]], options: Options, *, split: bool
 ) -> list[dict[str, Any]]:
-    """Return the small model's leaves, each with its moment in the profile, in that order."""
+    """Return the leaves of the small model, each with the moment that the profile has for it."""
     model = build_model(ModelConfig(hidden_size=options.hidden_size), seed=0)
     shapes = {name: list(leaf.shape) for name, leaf in named(model, split=split).items()}
     return [{"shape": shapes[row["name"]], "ready": row["ready"]} for row in profile]
-
-
-def replay(cases: list[dict[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
-    """Run all ranks, one a namespace; yield what the first one measures of each case."""
-    request = {
-        "cases": cases,
-        "seconds": options.seconds,
-        "backward": options.backward,
-        "steps": options.steps,
-    }
-    try:
-        with nodes(options.ranks, options.rate) as laid:
-            ranks = [start(node, laid[0].address, request, options.ranks) for node in laid]
-            output = ranks[0].stdout
-            assert output is not None
-            yield from map(json.loads, output)
-            if any(rank.wait(timeout=60) for rank in ranks):
-                raise InputError("a rank failed; what it said stands above")
-    except Unavailable as error:
-        raise InputError(f"no network to replay on: {error}") from error
-
-
-def start(node: Node, first: str, request: dict[str, Any], ranks: int) -> "subprocess.Popen[str]":
-    """Start a node's rank; first: the address of the first node."""
-    environment = {
-        **os.environ,
-        "RANK": str(node.number),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_RANK": "0",
-        "MASTER_ADDR": first,
-        "MASTER_PORT": str(PORT),
-        "GLOO_SOCKET_IFNAME": "eth0",
-        "OMP_NUM_THREADS": "1",
-    }
-    rank = [sys.executable, "-m", "experiments.exchange.rank", json.dumps(request)]
-    return subprocess.Popen(
-        node.within(*rank),
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 from configs import command
 from data_utils.corpus import META_FILE, open_corpus
 from data_utils.preparation.merging import SplitWriter
+from experiments.training_runs import beside
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.text.split import Split, shard_bounds
@@ -41,11 +42,6 @@ def main() -> None:
     for name, order in ORDERS.items():
         write_variant(given, beside(given, name), train, order(train))
         print(beside(given, name))
-
-
-def beside(corpus: Path, name: str) -> Path:
-    """Return the folder of a variant of a corpus; without a name, the corpus."""
-    return corpus.with_name(f"{corpus.name}_{name}") if name else corpus
 
 
 def first(split: Split, symbols: int) -> np.ndarray:

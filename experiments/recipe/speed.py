@@ -13,7 +13,8 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.recipe.run import HERE, Recipe, measure, read_recipes
+from experiments.recipe.run import HERE, read_recipes
+from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.files.storage import write_json
 

@@ -1,4 +1,4 @@
-"""Fit the performance model to a measured sweep, and show what it leaves over.
+"""Fit the performance model to a measured sweep, and show its errors.
 
 python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fit.json \\
     --figure runs/sweep_fit.png
@@ -20,18 +20,18 @@ from .measuring.results import read_sweep
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Explain the points of a sweep by as few parameters as they can tell."""
+    """Fit the parameters that the points of a sweep determine."""
 
     sweep: Path
-    """The folder that experiments.scaling.sweep wrote."""
+    """The folder of points that experiments.scaling.sweep wrote."""
     link_bandwidth: Path | None = None
-    """What nccl-tests' all_reduce_perf printed (or wrote with -J) within a node; absent, one number
-    is fitted."""
+    """Output of nccl-tests' all_reduce_perf within a node, as printed or written with -J; absent,
+    one bandwidth is fitted."""
     network_bandwidth: Path | None = None
-    """The same of several nodes."""
+    """The same for several nodes."""
     overlap: float | None = None
-    """Part of the computing over which gradients become ready; absent, fitted where some went in
-    several pieces."""
+    """Part of the computing over which gradients become ready; absent, it is fitted if some points
+    sent several pieces."""
     output: Path | None = None
     """JSON file for the result."""
     figure: Path | None = None
@@ -39,7 +39,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.overlap is not None and not 0 <= self.overlap <= 1:
-            raise InputError(f"--overlap {self.overlap}: a part, from 0 to 1")
+            raise InputError(f"--overlap {self.overlap}: it must lie between 0 and 1")
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     results = read_sweep(options.sweep)
     measured = [result for result in results if result["summary"] is not None]
     if not measured:
-        raise InputError(f"{options.sweep}: all points failed; their files say why")
+        raise InputError(f"{options.sweep}: all points failed; see `failure` in their files")
     check_settings(options.sweep, results)
     link, network = (
         None if path is None else read_bandwidths(path)
@@ -68,10 +68,12 @@ def main() -> None:
 
 
 def check_settings(folder: Path, results: list[dict[str, object]]) -> None:
-    """Raise InputError where points were not measured in the same way."""
+    """Raise InputError unless all points have the same settings."""
     for result in results:
         if result["settings"] != results[0]["settings"]:
-            raise InputError(f"{folder}: points with unlike settings; fit them folder by folder")
+            raise InputError(
+                f"{folder}: points have different settings; fit them in separate folders"
+            )
 
 
 if __name__ == "__main__":

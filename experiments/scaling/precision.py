@@ -13,8 +13,8 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.recipe.run import Recipe
 from experiments.tables import markdown
+from experiments.training_runs import Recipe
 from model.files.storage import write_json
 from model.language_model import ModelConfig
 from scaling.memory import MemoryModel

@@ -1,4 +1,4 @@
-"""Measure how training scales on the machines at hand: every point launched, one JSON file each.
+"""Measure how training scales on your machines: launch main.py for each point of a sweep.
 
 python -m experiments.scaling.sweep --output runs/sweep --worlds 1,2,4,8 --hidden 1024,4096
 python -m experiments.scaling.sweep --output runs/sweep --worlds 1,2 --hidden 64,128 \\
@@ -6,28 +6,32 @@ python -m experiments.scaling.sweep --output runs/sweep --worlds 1,2 --hidden 64
 """
 
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from tyro.constructors import PrimitiveConstructorSpec
 
 from configs import command
 from experiments.tables import markdown
+from experiments.training_runs import RANKS_HERE, rows_of, run_to_end
 from model.errors import InputError
 
 from .measuring import results
-from .measuring.launching import Launcher
 from .measuring.points import EXCHANGES, Point, Settings, design
 
-Run = Callable[[Point, int], str | None]  # a point as launch so-and-so: why it failed, if it did
+CLOCK = ("computing", "exposed", "data_wait")
+Outcome = results.Repeat | str  # what a launch measured, or why it failed
 
 
 def listed(kind: Callable[[str], Any]) -> Any:
-    """Return how values stand on the command line: one after the other, with commas."""
+    """Return how tyro reads values with commas between them."""
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="A,B,...",
@@ -39,68 +43,69 @@ def listed(kind: Callable[[str], Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """Launch every point of a sweep, several times, in turns; what is done already is kept.
+    """Launch every point of a sweep several times, in turns; points that are done are kept.
 
-    Of --exchanges, --buckets and --windows the first ones go together, and every other one takes
-    the first one's place for all --worlds and --hidden.
+    The first values of --exchanges, --buckets and --windows form the base, in which one value at a
+    time is changed, for all --worlds and --hidden.
     """
 
     output: Path
-    """The folder for the points' files. A sweep that was interrupted goes on in it."""
+    """Folder for the files of the points. An interrupted sweep continues in it."""
     worlds: Annotated[tuple[int, ...], listed(int)] = (1, 2, 4, 8)
-    """Numbers of ranks; a rank's lanes stay the same. With 1 for the efficiency and the model."""
+    """Numbers of ranks. The efficiency and the model need 1."""
     hidden: Annotated[tuple[int, ...], listed(int)] = (4096,)
     """H, units."""
     exchanges: Annotated[tuple[str, ...], listed(str)] = tuple(EXCHANGES)
     """How gradients travel: in buckets during backward (fp32, fp16, bf16, powersgd), in one piece
     after it (flat, flat-fp16), or Adasum."""
     buckets: Annotated[tuple[float, ...], listed(float)] = (25.0, 5.0, 100.0)
-    """Megabytes at which a bucket leaves."""
+    """Sizes in megabytes at which a bucket is sent."""
     windows: Annotated[tuple[int, ...], listed(int)] = (1, 4)
-    """Windows between two exchanges."""
+    """Numbers of windows between two exchanges."""
     all_combinations: bool = False
-    """Every exchange with every bucket and every number of windows."""
+    """Measure every exchange with every bucket and every number of windows."""
     repeats: int = 5
-    """Launches of each point: all points once, then all again."""
+    """Launches of each point. All points are launched once before any is launched again."""
     ranks_per_node: int | None = None
-    """Absent, all ranks on this node."""
+    """Ranks of a node; absent, all ranks are on this node."""
     launcher: str | None = None
-    """What starts ranks instead of torch.distributed.run on this node, such as `srun ...`: {nodes},
-    {per_node}, {world} and {number}, of the launch, are filled in, rank's command follows."""
+    """Command that starts the ranks instead of torch.distributed.run on this node, for instance
+    `srun ...`. {nodes}, {per_node}, {world} and {number}, that of the launch, are replaced;
+    main.py and its options follow."""
     timeout: float = 1800.0
-    """Seconds that a launch may take."""
+    """Longest time of a launch, in seconds."""
     retry: bool = False
-    """Try points again that have failed."""
+    """Launch points again that have failed."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.repeats < 1 or not self.timeout > 0:
             raise InputError("--repeats is at least 1, --timeout above zero")
+        if self.ranks_per_node is not None and self.ranks_per_node < 1:
+            raise InputError(f"--ranks-per-node is {self.ranks_per_node}; at least 1")
 
     @property
     def points(self) -> list[Point]:
-        """What is to be measured."""
+        """The points to measure."""
         axes = (self.worlds, self.hidden, self.exchanges, self.buckets, self.windows)
         return design(*axes, all_combinations=self.all_combinations)
 
 
 def main() -> int:
-    options = command.parse(Options, __doc__)
+    options = settled(command.parse(Options, __doc__))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends ranks first
-    points, settings = options.points, settled(options)
-    launch = Launcher(
-        options.output, settings, options.launcher, options.ranks_per_node, options.timeout
-    )
-    launch.check(points)
+    points = options.points
+    for point in points:
+        launch_words(point, options, 0)  # refuses what cannot be launched
     options.output.mkdir(parents=True, exist_ok=True)
-    sweep(points, settings, options.output, launch, repeats=options.repeats, retry=options.retry)
+    sweep(points, options, launch)
     measured = [results.read_point(results.path_of(options.output, point)) for point in points]
     print(f"\n{table(measured)}")
     return 1 if any(result["failure"] for result in measured) else 0
 
 
 def settled(options: Options) -> Options:
-    """Give every rank the same threads, at every number of them on a node: its largest's share."""
+    """Give every rank the same number of threads, whatever the number of ranks."""
     if options.threads is not None:
         return options
     most = min(max(options.worlds), options.ranks_per_node or max(options.worlds))
@@ -109,61 +114,113 @@ def settled(options: Options) -> Options:
 
 
 def sweep(
-    points: Sequence[Point],
-    settings: Settings,
-    folder: Path,
-    run: Run,
-    *,
-    repeats: int,
-    retry: bool = False,
+    points: Sequence[Point], options: Options, launch: Callable[[Point, Options, int], Outcome]
 ) -> None:
-    """Run all points that have fewer repeats, in turns; a failure is kept with its reason.
+    """Launch all points in turns until each has its repeats; keep each failure with its reason.
 
-    What else the machines do then falls on all points alike. `run` adds a repeat to a point's file.
+    The other load of the machines then falls on all points alike.
     """
-    known = {point: results.known(folder, point, settings) for point in points}
-    failed = {point for point in points if known[point]["failure"] and not retry}
+    folder = options.output
+    known = {point: results.known(folder, point, options) for point in points}
+    failed = {point for point in points if known[point]["failure"] and not options.retry}
     done = {point: len(known[point]["repeats"]) for point in points if point not in failed}
-    turns = [point for turn in range(repeats) for point in done if done[point] <= turn]
+    turns = [p for turn in range(options.repeats) for p in done if done[p] <= turn]
     print(f"{len(points)} points, {len(turns)} launches", flush=True)
     for number, point in enumerate(turns, start=1):
         if point in failed:
             continue
         print(f"[{number}/{len(turns)}] {point.name:<28} ", end="", flush=True)
-        reason = run(point, number)
-        content = results.known(folder, point, settings)
-        if reason is None and len(content["repeats"]) == done[point]:
-            reason = "it ended well, but measured nothing"
-        if reason is not None:
-            results.add_failure(folder, point, settings, reason)
+        outcome = launch(point, options, number)
+        results.add(folder, point, options, outcome)
+        if isinstance(outcome, str):
             failed.add(point)
-        done[point] = len(content["repeats"])
-        print(f"failed: {reason}" if reason else line(content), flush=True)
+            print(f"failed: {outcome}", flush=True)
+        else:
+            print(line(outcome), flush=True)
 
 
-def line(result: dict[str, Any]) -> str:
-    """Return what the last launch measured, for people."""
-    last = results.summary(result["repeats"][-1:])["clock"]
-    parts = (f"{name} {last[name]['median']:.4f}" for name in ("computing", "exposed", "data_wait"))
-    return f"{last['seconds']['median']:.4f} s a step: {', '.join(parts)}"
+def launch_words(point: Point, options: Options, number: int) -> list[str]:
+    """Return the words that start the ranks of a point, before main.py."""
+    per_node = min(options.ranks_per_node or point.world, point.world)
+    nodes, rest = divmod(point.world, per_node)
+    if rest:
+        raise InputError(f"{point.world} ranks cannot be divided into nodes of {per_node}")
+    if options.launcher is None:
+        if nodes > 1:
+            raise InputError(f"{point.world} ranks are {nodes} nodes: name a --launcher")
+        return [sys.executable, *RANKS_HERE, str(per_node)]
+    facts = {"world": point.world, "nodes": nodes, "per_node": per_node, "number": number}
+    try:
+        return [word.format(**facts) for word in shlex.split(options.launcher)]
+    except (KeyError, IndexError, ValueError) as error:
+        known = ", ".join(f"{{{name}}}" for name in facts)
+        raise InputError(f"--launcher {options.launcher}: {error!r}; known: {known}") from error
 
 
-CLOCK = ("computing", "exposed", "exposed_least", "data_wait")
-PROFILER = ("computing", "communicating", "exposed", "data_wait", "other", "pieces")
+def launch(point: Point, options: Options, number: int) -> Outcome:
+    """Train for the steps of a point; return what the clock measured, or why it failed."""
+    before, recipe = os.getloadavg(), point.recipe(options)
+    with tempfile.TemporaryDirectory(dir=options.output) as folder:
+        run = Path(folder) / "run"
+        corpus = options.corpus.resolve() if options.corpus else None
+        words = [*launch_words(point, options, number), *recipe.arguments(corpus, run)]
+        failure = run_to_end(words, options.threads or 1, options.timeout)
+        rows = rows_of(run)
+    if failure is not None or len(rows) < options.blocks:
+        return failure or "the run ended before its last step"
+    per_node = options.ranks_per_node or point.world
+    on_gpu = options.device != "cpu" and torch.cuda.is_available()
+    return {
+        "clock": blocks(rows, options)[-options.blocks :],
+        "environment": {
+            "ranks": point.world,
+            "nodes": -(-point.world // per_node),
+            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+            "threads": options.threads,
+            "load": before,
+            "load_after": os.getloadavg(),
+        },
+    }
+
+
+def blocks(rows: Sequence[Mapping[str, Any]], settings: Settings) -> list[dict[str, float]]:
+    """Return the seconds of a step in each row of metrics: of computing, and of waiting.
+
+    `exposed` is the wait for gradients, the mean over ranks; `data_wait` that of the slowest rank.
+    """
+    found, before = [], 0
+    for row in rows:
+        seconds = (row["characters"] - before) / row["characters_per_second"] / settings.steps
+        exposed, data_wait = row.get("exposed_seconds", 0.0), row["data_wait_seconds"]
+        found.append(
+            {
+                "seconds": seconds,
+                "computing": seconds - exposed - data_wait,
+                "exposed": exposed,
+                "data_wait": data_wait,
+                "sent_bytes": row.get("sent_bytes", 0.0),
+                "characters_per_second": row["characters_per_second"],
+            }
+        )
+        before = row["characters"]
+    return found
+
+
+def line(repeat: results.Repeat) -> str:
+    """Return what a launch measured, in one line."""
+    clock = results.summary([repeat])["clock"]
+    parts = (f"{name} {clock[name]['median']:.4f}" for name in CLOCK)
+    return f"{clock['seconds']['median']:.4f} s a step: {', '.join(parts)}"
 
 
 def table(measured: Sequence[dict[str, Any]]) -> str:
-    """Return all points' medians in seconds of a step: the clock's, then the profiler's."""
-    spaced = {name: name.replace("_", " ") for name in (*CLOCK, *PROFILER)}
-    head = ["by the clock", "step", "quartiles", *(spaced[name] for name in CLOCK), "MB sent"]
-    clock = markdown(head, [clock_row(result) for result in measured])
-    head = ["by the profiler", "step", *(spaced[name] for name in PROFILER)]
-    rows = [profiler_row(result) for result in measured if result["summary"] is not None]
-    return f"{clock}\n\n{markdown(head, rows)}"
+    """Return the medians of all points, in seconds of a step."""
+    head = ["seconds of a step", "median", "quartiles", *(n.replace("_", " ") for n in CLOCK)]
+    return markdown([*head, "MB sent"], [row_of(result) for result in measured])
 
 
-def clock_row(result: dict[str, Any]) -> list[str]:
-    """Return what the clock says of a point; or why there is nothing."""
+def row_of(result: dict[str, Any]) -> list[str]:
+    """Return a row of the table; of a failed point, why it failed."""
     point = Point(**result["point"])
     if result["summary"] is None:
         return [point.name, f"failed: {result['failure']}", *[""] * (len(CLOCK) + 2)]
@@ -175,13 +232,6 @@ def clock_row(result: dict[str, Any]) -> list[str]:
         *(f"{clock[name]['median']:.4f}" for name in CLOCK),
         f"{clock['sent_bytes']['median'] / 1e6:.2f}",
     ]
-
-
-def profiler_row(result: dict[str, Any]) -> list[str]:
-    """Return what the profiler says of a point."""
-    profiler = result["summary"]["profiler"]
-    names = ("seconds", *PROFILER)
-    return [Point(**result["point"]).name, *(f"{profiler[name]['median']:.4g}" for name in names)]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 python -m experiments.time_to_target.run --corpus data/reviews --work runs/time_to_target
 """
 
-import shutil
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from configs import command
-from experiments.recipe.run import Recipe, measure
+from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 
@@ -71,7 +70,6 @@ def kept(
     path = RESULTS / f"{label}.json"
     if not path.exists():
         folder = options.work / label
-        shutil.rmtree(folder, ignore_errors=True)  # of a call that was interrupted
         recipe = Recipe(label, characters, {**RECIPES["base"], **changes})
         result = measure(recipe, options.corpus, folder, options.threads)
         RESULTS.mkdir(exist_ok=True)

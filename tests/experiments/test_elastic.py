@@ -4,7 +4,7 @@ import pytest
 
 from experiments.elastic.cluster import Cluster
 from experiments.elastic.faults import FAULTS
-from experiments.network import Node, Unavailable, nodes
+from experiments.emulation.network import Node, Unavailable, nodes
 from model.files.storage import read_json
 from tests.runs import assert_refused, run
 

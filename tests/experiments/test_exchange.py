@@ -2,8 +2,8 @@
 
 import pytest
 
-from experiments.exchange import rank, readiness, replay
-from experiments.network import Unavailable, nodes
+from experiments.emulation.network import Unavailable, nodes
+from experiments.exchange import readiness, replay
 from model.files.storage import read_json
 from tests.runs import assert_refused, run
 
@@ -45,19 +45,6 @@ def torch_size(shape):
     return size
 
 
-def test_a_sleeper_takes_its_time_and_hands_its_gradients_over_in_order():
-    leaves = [{"shape": [3], "ready": 0.25}, {"shape": [2, 2], "ready": 1.0}]
-    sleeper = rank.Sleeper(leaves, seconds=0.3, backward=2 / 3)
-    assert sleeper.pauses == pytest.approx([0.05, 0.15])
-    order = []
-    for number, leaf in enumerate(sleeper.split_leaves()):
-        leaf.register_post_accumulate_grad_hook(lambda _, number=number: order.append(number))
-    nats, _ = sleeper()
-    nats.backward()
-    assert order == [0, 1]
-    assert sleeper.leaves[1].grad.equal(sleeper.gradients[1])
-
-
 @pytest.mark.slow
 def test_replay_on_two_nodes(profiles, tmp_path):
     try:
@@ -81,4 +68,4 @@ def test_replay_on_two_nodes(profiles, tmp_path):
 def test_nowhere_to_replay_is_one_line(profiles, tmp_path):
     command = ("-m", "experiments.exchange.replay", "--profiles", profiles)
     process = run(*command, "--output", tmp_path / "x.json", env={"PATH": ""})
-    assert_refused(process, "no network to replay on")
+    assert_refused(process, "cannot emulate a network here")

@@ -1,8 +1,13 @@
-"""The line that says why a launched program failed is found among all that it wrote."""
+"""A run is ended with all its processes, and the line that says why it failed is found."""
+
+import os
+import sys
 
 import pytest
 
+from experiments import training_runs
 from experiments.failure import reason_in
+from experiments.training_runs import run_to_end
 
 
 @pytest.mark.parametrize(
@@ -31,3 +36,19 @@ from experiments.failure import reason_in
 def test_the_reason_of_a_failure_is_its_cause(said, reason):
     assert reason_in(said).startswith(reason)
     assert bool(reason_in(said)) == bool(reason)
+
+
+def test_a_run_says_why_it_failed():
+    assert run_to_end([sys.executable, "-S", "-c", "raise MemoryError('no room')"], 1) == (
+        "MemoryError: no room"
+    )
+    assert run_to_end([sys.executable, "-S", "-c", "raise SystemExit(3)"], 1) == "exit code 3"
+    assert run_to_end([sys.executable, "-S", "-c", ""], 1) is None
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_runs, "GRACE", 0.3)
+    (tmp_path / "run.sh").write_text(f"trap '' TERM\necho $$ > {tmp_path}/id\nsleep 60\n")
+    assert run_to_end(["sh", str(tmp_path / "run.sh")], 1, timeout=0.7) == "took longer than 0.7 s"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "id").read_text()), 0)

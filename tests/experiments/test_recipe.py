@@ -11,7 +11,8 @@ from configs.options import RunOptions
 from data_utils.corpus import open_corpus
 from data_utils.preparation.checking import check_corpus
 from experiments.recipe import corpora, report, run, speed
-from experiments.recipe.run import Recipe, read_recipes, train
+from experiments.recipe.run import read_recipes, train
+from experiments.training_runs import Recipe
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.text.split import shard_bounds

@@ -3,8 +3,8 @@
 import pytest
 
 from configs.options import RunOptions
-from experiments.recipe.run import Recipe
 from experiments.time_to_target import report, run
+from experiments.training_runs import Recipe
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.runs import ROOT

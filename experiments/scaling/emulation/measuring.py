@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import Sequence
 
+from experiments.emulation.ranks import Ranks, emulated_nodes
+
 from .gates import LIMITS, Run, disturbances
 from .machine import Snapshot, require_memory
 from .points import Point
-from .ranks import Ranks, emulated_nodes
 from .record import Record
 from .scale import Scale
 

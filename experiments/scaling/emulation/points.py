@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.exchange.rank import WARM_UP
+from experiments.emulation.rank import WARM_UP
 from experiments.exchange.readiness import ONE_BY_ONE
 from model.errors import InputError
 from scaling.step_time import ring_seconds
@@ -159,8 +159,8 @@ class Study:
         exposed = exposed_seconds(pieces, seconds, nodes, bandwidth)
         case = {
             "kind": "step",
-            "numbers": [leaf.numbers for leaf in reduced],
-            "ready": [leaf.ready for leaf in reduced],
+            "leaves": [{"shape": [leaf.numbers], "ready": leaf.ready} for leaf in reduced],
+            "by_clock": True,
             "seconds": seconds,
             "backward": BACKWARD,
             "windows": windows,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from experiments.recipe.run import Recipe
+from experiments.training_runs import Recipe
 from training.optimizers.optim import OptimConfig
 
 from .runs import Run

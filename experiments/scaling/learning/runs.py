@@ -1,7 +1,6 @@
 """The training runs of a study: main.py on one core each, every result kept as it comes."""
 
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from threading import Event
 from typing import Any
 
 from data_utils.sources import load_corpus
-from experiments.recipe.run import Recipe, measure
+from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.files.storage import read_json
 
@@ -149,7 +148,6 @@ def _identity(run: Run, corpus: str) -> dict[str, Any]:
 
 def _result_of(run: Run, options: StudyOptions, corpus: str) -> Result:
     folder = (options.work / run.recipe.name).resolve()
-    shutil.rmtree(folder, ignore_errors=True)  # of a call that was interrupted
     measured = measure(run.recipe, options.corpus, folder, threads=1, ranks=run.ranks)
     failure, rows = " ".join(measured["failure"]), measured["rows"]
     if DIVERGED not in failure and not _complete(run.recipe, rows):

@@ -1,10 +1,10 @@
-"""The performance model fitted to a measured sweep, and what it leaves over.
+"""Fit the performance model to a measured sweep.
 
-Fitted are the operations per second of each model's size, the bandwidth within a node and that
-between nodes where they were measured, an overhead of several ranks, and the part of the computing
-over which gradients become ready where some points tell. What is sent, and in how many pieces, is
-taken from the measurement. PowerSGD and Adasum compute besides sending: they are foretold by their
-bytes alone, and fitted to nothing.
+The fit finds the operations per second for each number of units, the bandwidths within a node and
+between nodes, an overhead of several ranks, and the part of computing over which gradients become
+ready, each where some points depend on it. The bytes sent are those that were measured. PowerSGD
+and Adasum compute as well as send: the model predicts them from their bytes, and is not fitted to
+them.
 """
 
 from collections.abc import Sequence
@@ -20,42 +20,41 @@ from scaling.fitting.least_squares import Fit, Values, fit
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload
 
-from .points import WHOLE, Point
+from .points import Point
 
 LINK, NETWORK = "link_bytes_per_second", "network_bytes_per_second"
 OVERHEAD, OVERLAP = "overhead_seconds", "overlap"
 COMPUTING_TOO = ("powersgd", "adasum")
-QUARTILES = 1.349  # of a normal distribution lie so many standard deviations apart
+QUARTILES = 1.349  # distance of a normal distribution's quartiles, in standard deviations
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A measured point as the model sees it; seconds are of a window."""
+    """A measured point as the model sees it; its seconds are those of a window."""
 
     point: Point
     nodes: int
-    tokens: float  # of a rank and window
-    payload: float  # bytes of the gradients as they travel, of an exchange
+    tokens: float  # of a rank, in a window
+    payload: float  # bytes of the gradients in an exchange, as they travel
     pieces: int
     seconds: float
-    low: float  # quartiles of them
+    low: float  # the quartiles of the seconds
     high: float
-    exposed: float  # by the clock, of the mean rank
+    exposed: float  # wait for gradients, the mean over ranks
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> "Observation":
-        """Return what a point's file says."""
+        """Read the content of a point's file."""
         point, clock = Point(**result["point"]), result["summary"]["clock"]
         k, seconds = point.windows_per_step, clock["seconds"]
         ring = ring_seconds(1.0, point.world, 1.0)
         sent = clock["sent_bytes"]["median"]
-        pieces = round(result["summary"]["profiler"]["pieces"]["median"])
         return cls(
             point=point,
             nodes=result["repeats"][-1]["environment"]["nodes"],
             tokens=float(result["settings"]["lanes_per_rank"] * result["settings"]["window"]),
             payload=sent / ring if ring else 0.0,
-            pieces=1 if point.exchange in (*WHOLE, *COMPUTING_TOO) else max(pieces, 1),
+            pieces=1 if point.exchange in COMPUTING_TOO else point.pieces,
             seconds=seconds["median"] / k,
             low=seconds["low"] / k,
             high=seconds["high"] / k,
@@ -64,17 +63,17 @@ class Observation:
 
     @property
     def workload(self) -> Workload:
-        """What its model costs."""
+        """The costs of its model."""
         return Workload.of(ModelConfig(hidden_size=self.point.hidden_size))
 
     @property
     def fitted(self) -> bool:
-        """Whether the model has all that its seconds go into."""
+        """Whether the performance model describes all that its seconds go into."""
         return self.point.exchange not in COMPUTING_TOO
 
     @property
     def speed(self) -> str:
-        """The name of the parameter that says how fast its model is computed."""
+        """The name of the parameter for the speed of computing its model."""
         return f"operations_per_second_{self.point.hidden_size}"
 
     def reading(self) -> float:
@@ -83,7 +82,7 @@ class Observation:
 
 
 class SweepModel:
-    """What foretells the seconds of a sweep's points."""
+    """Predicts the seconds of the points of a sweep."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class SweepModel:
         network: Bandwidth | None = None,
         overlap: float | None = None,
     ):
-        """Take bandwidths that are known, or the overlap; what is None is fitted."""
+        """link, network, overlap: known values; None, the fit finds them."""
         self.observations = observations
         self.known = {LINK: link, NETWORK: network}
         self.overlap = overlap
@@ -101,13 +100,13 @@ class SweepModel:
         sizes = {o.point.hidden_size for o in observations}
         if missing := sizes - {o.point.hidden_size for o in self.alone}:
             raise InputError(
-                f"{min(missing)} units have no point of a single rank, which says what computing "
-                "takes; measure it with --worlds 1"
+                f"{min(missing)} units have no point of a single rank, which shows the seconds "
+                "of computing; measure it with --worlds 1"
             )
 
     @property
     def starts(self) -> dict[str, float]:
-        """Every parameter that these points can tell, and where the search for it begins."""
+        """The parameters that these points determine, each with its first value in the search."""
         starts = {}
         for o in self.alone:
             starts[o.speed] = o.tokens * o.workload.operations_per_token / o.seconds
@@ -123,7 +122,7 @@ class SweepModel:
         return starts
 
     def fit(self) -> Fit:
-        """Fit what is not known to all points that the model has everything for."""
+        """Fit the unknown parameters to all points that the model describes."""
         fitted, starts = [o for o in self.observations if o.fitted], self.starts
         if len(fitted) <= len(starts):
             raise InputError(
@@ -134,16 +133,16 @@ class SweepModel:
         return fit(predict, [o.seconds for o in fitted], starts)
 
     def base(self, o: Observation) -> Observation:
-        """Return the same of a single rank; of other windows between exchanges where there is none.
+        """Return the observation of a single rank for the same model.
 
-        A rank alone exchanges nothing, but updates its weights as often.
+        It has the same number of windows between updates, where such a point was measured.
         """
         same = [a for a in self.alone if a.point.hidden_size == o.point.hidden_size]
         windows = o.point.windows_per_step
         return min(same, key=lambda a: a.point.windows_per_step != windows)
 
     def step(self, values: Values, o: Observation) -> StepTime:
-        """Return the seconds of a window of a point."""
+        """Predict the seconds of a window."""
         parameters = o.workload.parameters
         known = {name: known or values.get(name, np.inf) for name, known in self.known.items()}
         fabric = Fabric(
@@ -162,17 +161,17 @@ class SweepModel:
         return step_time(computing, parameters, o.point.world, fabric, how, overhead=overhead)
 
     def part_ready(self, values: Values) -> float:
-        """Return f; what is fitted is f / (1 - f), which may be any number above zero."""
+        """Return f. The fitted parameter is f / (1 - f), which may be any number above zero."""
         odds = values.get(OVERLAP)
         return (self.overlap or 0.0) if odds is None else odds / (1 + odds)
 
     def parameters(self, fitted: Fit) -> dict[str, float]:
-        """Return the fitted values, the overlap as f."""
+        """Return the fitted values, with the overlap as f."""
         f = {OVERLAP: self.part_ready(fitted.values)} if OVERLAP in fitted.values else {}
         return {**fitted.values, **f}
 
     def deviations(self, fitted: Fit, reading: np.ndarray | None = None) -> dict[str, float]:
-        """Return their standard deviations, as Fit.deviations does."""
+        """Return the standard deviations of the parameters, as Fit.deviations does."""
         deviations = fitted.deviations(reading)
         if OVERLAP in deviations:
             deviations[OVERLAP] /= (1 + fitted.values[OVERLAP]) ** 2

@@ -1,18 +1,20 @@
-"""What is measured: points of a sweep, and the settings that are the same for all of them."""
+"""The points of a sweep, and the settings that all its points share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from experiments.training_runs import Recipe
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.language_model import ModelConfig, build_model
 from training.parallel.distributed import Device
-from training.parallel.exchange import ParallelConfig
+from training.parallel.exchange import MEGABYTE, ParallelConfig
 from training.precision import Precision
 
-Exchange = Literal["fp32", "fp16", "bf16", "powersgd", "flat", "flat-fp16", "adasum"]
+from ..emulation.schedule import Leaf, in_buckets
+
 EXCHANGES: dict[str, dict[str, Any]] = {
     "fp32": {},
     "fp16": {"compression": "fp16"},
@@ -22,14 +24,52 @@ EXCHANGES: dict[str, dict[str, Any]] = {
     "flat-fp16": {"flat": True, "compression": "fp16"},  # as in 2018
     "adasum": {"combine": "adasum"},
 }
-WHOLE = ("flat", "flat-fp16", "adasum")  # after backward in one piece, whatever the buckets
-ALONE = "none"  # what a single rank exchanges
-FEWEST_BEFORE = 3  # steps: DDP lays its buckets anew after the first, PowerSGD begins at the third
+WHOLE = ("flat", "flat-fp16", "adasum")  # in one piece after backward, without buckets
+ALONE = "none"  # the exchange of a single rank
+FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets after the first, PowerSGD begins at the third
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all points of a sweep share. The lanes of a rank stay the same: scaling is weak."""
+
+    lanes_per_rank: int = 256
+    """B, lanes of each rank."""
+    window: int = 256
+    """T, characters of a lane in a window."""
+    precision: Precision = "auto"
+    """Precision of the products, as train.precision."""
+    device: Device = "auto"
+    """auto: a GPU for each rank where there are GPUs (NCCL), else the CPU (gloo)."""
+    corpus: Path | None = None
+    """A prepared corpus; absent, the embedded one."""
+    threads: int | None = None
+    """CPU threads of a rank; absent, the cores divided by the largest number of ranks."""
+    warm_up: int = 5
+    """Steps before those that count, rounded up to whole blocks."""
+    blocks: int = 5
+    """Number of measurements in a launch."""
+    steps: int = 10
+    """Steps of a block."""
+
+    def __post_init__(self) -> None:
+        least = {"warm_up": FEWEST_BEFORE}
+        for item in fields(Settings):
+            value = getattr(self, item.name)
+            if isinstance(value, int) and value < least.get(item.name, 1):
+                option = item.name.replace("_", "-")
+                raise InputError(f"--{option} is {value}; at least {least.get(item.name, 1)}")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings for a result, which does not publish where the corpus lies."""
+        given = {item.name: getattr(self, item.name) for item in fields(Settings)}
+        return {**given, "corpus": None if self.corpus is None else self.corpus.name}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One way to train on so many ranks."""
+    """One way to train on a number of ranks."""
 
     world: int
     hidden_size: int
@@ -42,7 +82,7 @@ class Point:
     def of(
         cls, world: int, hidden_size: int, exchange: str, bucket_cap_mb: float, windows: int
     ) -> "Point":
-        """Return a point without what makes no difference to it; InputError for nonsense."""
+        """Return a point without the values that do not affect it; InputError for bad values."""
         ParallelConfig(bucket_cap_mb=bucket_cap_mb, windows_per_step=windows)
         ModelConfig(hidden_size=hidden_size)
         if world < 1 or exchange not in EXCHANGES:
@@ -59,59 +99,40 @@ class Point:
 
     @property
     def name(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         bucket = "" if self.bucket_cap_mb is None else f"_b{self.bucket_cap_mb:g}"
         how = f"{self.exchange}{bucket}_k{self.windows_per_step}"
         return f"w{self.world}_h{self.hidden_size}_{how}"
 
     @property
-    def parallel(self) -> ParallelConfig:
-        """How its ranks work together."""
-        keys = EXCHANGES.get(self.exchange, {})
+    def pieces(self) -> int:
+        """The number of pieces in which its gradients travel."""
+        if self.bucket_cap_mb is None:
+            return 1
+        leaves = build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).split_leaves()
+        ready = [Leaf(leaf.numel(), 1.0) for leaf in reversed(leaves)]
+        return len(in_buckets(ready, self.bucket_cap_mb * MEGABYTE))
+
+    def recipe(self, settings: Settings) -> Recipe:
+        """Return the run that measures this point; its last blocks count."""
+        warm_up = -(-settings.warm_up // settings.steps)
+        steps = (warm_up + settings.blocks) * settings.steps
+        keys = {
+            "model.hidden_size": self.hidden_size,
+            "data.lanes": settings.lanes_per_rank * self.world,
+            "data.window": settings.window,
+            "optim.clip_norm": 1.0,
+            "train.precision": settings.precision,
+            "train.device": settings.device,
+            "parallel.windows_per_step": self.windows_per_step,
+            **{f"parallel.{key}": value for key, value in EXCHANGES.get(self.exchange, {}).items()},
+            "log.every_steps": settings.steps,
+            "evaluate.every_steps": steps,
+        }
         if self.bucket_cap_mb is not None:
-            keys = {**keys, "bucket_cap_mb": self.bucket_cap_mb}
-        return ParallelConfig(windows_per_step=self.windows_per_step, **keys)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What all points of a sweep have in common; the lanes of a rank stay, so scaling is weak."""
-
-    lanes_per_rank: int = 256
-    """B, lanes of each rank, whatever their number."""
-    window: int = 256
-    """T, characters of a lane and window."""
-    precision: Precision = "auto"
-    """Of the products, as train.precision."""
-    device: Device = "auto"
-    """auto takes a GPU for each rank where there are some (NCCL), else the CPU (gloo)."""
-    corpus: Path | None = None
-    """A prepared corpus; absent, characters are drawn at random."""
-    threads: int | None = None
-    """CPU threads of a rank; absent, its share of the cores. A sweep takes the share of its largest
-    number of ranks for all of them."""
-    warm_up: int = 5
-    """Steps before those that count."""
-    blocks: int = 5
-    """Times that the clock is read in a launch."""
-    steps: int = 10
-    """Steps of a block."""
-    profiled: int = 3
-    """Steps under torch's profiler, after those under the clock."""
-
-    def __post_init__(self) -> None:
-        least = {"warm_up": FEWEST_BEFORE}
-        for item in fields(Settings):
-            value = getattr(self, item.name)
-            if isinstance(value, int) and value < least.get(item.name, 1):
-                option = item.name.replace("_", "-")
-                raise InputError(f"--{option} is {value}; at least {least.get(item.name, 1)}")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return them for a result; where a corpus lies is nobody's business."""
-        given = {item.name: getattr(self, item.name) for item in fields(Settings)}
-        return {**given, "corpus": None if self.corpus is None else self.corpus.name}
+            keys["parallel.bucket_cap_mb"] = self.bucket_cap_mb
+        windows = self.windows_per_step * settings.lanes_per_rank * self.world
+        return Recipe(self.name, steps * windows * settings.window, keys)
 
 
 def design(
@@ -125,9 +146,9 @@ def design(
 ) -> list[Point]:
     """Return the points of a sweep, each once.
 
-    Every number of ranks with every number of units; the first exchange, bucket and number of
-    windows together, and every other value of these three in place of its first, unless all
-    combinations of them are asked for.
+    Every number of ranks goes with every number of units. The first exchange, bucket and number of
+    windows form the base, in which one value at a time is changed, unless all combinations are
+    asked for.
     """
     if not (worlds and sizes and exchanges and buckets and windows):
         raise InputError("a sweep needs at least one value of everything")
@@ -143,15 +164,3 @@ def _one_at_a_time(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     for number, axis in enumerate(axes):
         for value in axis:
             yield (*first[:number], value, *first[number + 1 :])
-
-
-def arguments_of(point: Point, settings: Settings) -> list[str]:
-    """Return the options with which a rank measures a point; its world is the launcher's."""
-    options: dict[str, Any] = {item.name: getattr(settings, item.name) for item in fields(Settings)}
-    if settings.corpus is not None:
-        options["corpus"] = settings.corpus.resolve()
-    options |= {name: value for name, value in asdict(point).items() if name != "world"}
-    if point.exchange == ALONE:
-        del options["exchange"]
-    pairs = ((f"--{name.replace('_', '-')}", value) for name, value in options.items())
-    return [word for name, value in pairs if value is not None for word in (name, str(value))]

@@ -1,4 +1,4 @@
-"""What the model says of a measured sweep: as a result, and as tables for people."""
+"""Compare the fitted model with a measured sweep: a result and its tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ ONLY_A_CHECK = (
 
 
 def describe(model: SweepModel, fitted: Fit, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return parameters, points and what is left over; measured: the files of the points."""
+    """Return the parameters and the errors at all points; measured: the content of their files."""
     reading = np.array([o.reading() for o in model.observations if o.fitted])
     environments = [repeat["environment"] for result in measured for repeat in result["repeats"]]
     devices = sorted({environment["device"] for environment in environments})
@@ -37,7 +37,7 @@ def describe(model: SweepModel, fitted: Fit, measured: Sequence[dict[str, Any]])
 
 
 def row(model: SweepModel, fitted: Fit, o: Observation) -> dict[str, Any]:
-    """Return a point's seconds of a window, measured and predicted, and times one rank's speed."""
+    """Return the seconds of a window and the scaling of a point, measured and predicted."""
     alone = model.base(o)
     step, one = (model.step(fitted.values, observation) for observation in (o, alone))
     return {
@@ -67,7 +67,7 @@ def tables(result: dict[str, Any]) -> str:
 
 
 def residuals(points: Sequence[dict[str, Any]]) -> str:
-    """Return every point's seconds, the model's, and how far they are apart."""
+    """Return the measured and predicted seconds of every point, and the error."""
     head = ["point", "window, ms", "quartiles", "model", "error", "exposed, ms", "model"]
     rows = []
     for point in points:
@@ -85,7 +85,7 @@ def residuals(points: Sequence[dict[str, Any]]) -> str:
 
 
 def parameters(result: dict[str, Any]) -> str:
-    """Return the fitted values, with their deviations by what is left over and by the repeats."""
+    """Return the fitted values with their deviations: from the errors, and from the repeats."""
     rows = [
         [
             words(name),
@@ -99,5 +99,5 @@ def parameters(result: dict[str, Any]) -> str:
 
 
 def deviation(name: str, value: float) -> str:
-    """Return a parameter's deviation; one that the errors do not move lies at its bound."""
+    """Return the deviation of a parameter; it is zero where the parameter lies at its bound."""
     return quantity(name, value) if value else "at its bound"

@@ -1,6 +1,6 @@
-"""The JSON file of a point: its repeats as they come, their medians, or why it failed."""
+"""The JSON file of a point: its launches, the quartiles over them, or why one failed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ from model.files.storage import check_format_version, read_json, write_json
 from .points import Point, Settings
 
 FORMAT_VERSION = 1
-Repeat = dict[str, Any]  # what a launch measured: see rank.measure
+Repeat = dict[str, Any]  # what a launch measured: `clock`, a row for each block; `environment`
 
 
 def path_of(folder: Path, point: Point) -> Path:
-    """Return where a point's result is."""
+    """Return the file of a point."""
     return folder / f"{point.name}.json"
 
 
 def read_point(path: Path) -> dict[str, Any]:
-    """Read a point's result; InputError where a file is something else."""
+    """Read the file of a point; InputError where it is another file."""
     content = read_json(path)
     if "point" not in content:
         raise InputError(f"{path}: not a point of a sweep")
@@ -32,7 +32,7 @@ def read_point(path: Path) -> dict[str, Any]:
 
 
 def read_sweep(folder: Path) -> list[dict[str, Any]]:
-    """Read all points of a folder, by their names."""
+    """Read all points of a folder, sorted by name."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise InputError(f"{folder}: no points; measure some with experiments.scaling.sweep")
@@ -40,39 +40,28 @@ def read_sweep(folder: Path) -> list[dict[str, Any]]:
 
 
 def known(folder: Path, point: Point, settings: Settings) -> dict[str, Any]:
-    """Return what is there of a point, perhaps nothing yet.
+    """Return what the file of a point holds, or an empty result.
 
-    Raises InputError where it was measured with other settings: the two would not compare.
+    Raises InputError where the point was measured with other settings, which do not compare.
     """
     path = path_of(folder, point)
     if not path.exists():
         return {"repeats": [], "failure": None}
     content, given = read_point(path), settings.settings
     for name, value in content["settings"].items():
-        if given[name] != value:
+        if given.get(name, value) != value:
             raise InputError(
-                f"{path}: measured with {name} {value}, not {given[name]}; keep it, or take "
+                f"{path}: measured with {name} {value}, not {given[name]}; keep it, or name "
                 "another folder"
             )
     return content
 
 
-def add_repeat(folder: Path, point: Point, settings: Settings, repeat: Repeat) -> None:
-    """Put what a launch measured beside what is there."""
-    repeats = [*known(folder, point, settings)["repeats"], repeat]
-    write_point(folder, point, settings, repeats, failure=None)
-
-
-def add_failure(folder: Path, point: Point, settings: Settings, reason: str) -> None:
-    """Say why a point has no more repeats."""
+def add(folder: Path, point: Point, settings: Settings, outcome: Repeat | str) -> dict[str, Any]:
+    """Add a launch to the file of a point, or the reason why it failed; return the content."""
+    failure = outcome if isinstance(outcome, str) else None
     repeats = known(folder, point, settings)["repeats"]
-    write_point(folder, point, settings, repeats, failure=reason)
-
-
-def write_point(
-    folder: Path, point: Point, settings: Settings, repeats: list[Repeat], failure: str | None
-) -> None:
-    """Write a point's file, atomically."""
+    repeats = [*repeats, *([] if isinstance(outcome, str) else [outcome])]
     content = {
         "format_version": FORMAT_VERSION,
         "point": asdict(point),
@@ -83,18 +72,16 @@ def write_point(
         "origin": describe_origin(),
     }
     write_json(path_of(folder, point), content)
+    return content
 
 
-def summary(repeats: Iterable[Repeat]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the quartiles of everything: by the clock over all blocks, of the profiler's steps."""
-    return {
-        "clock": quartiles([block for repeat in repeats for block in repeat["clock"]]),
-        "profiler": quartiles([repeat["profiler"] for repeat in repeats]),
-    }
+def summary(repeats: Sequence[Repeat]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the median and the quartiles of each column over the blocks of all launches."""
+    return {"clock": quartiles([block for repeat in repeats for block in repeat["clock"]])}
 
 
 def quartiles(rows: list[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Return each column's median, and the quartiles below and above it."""
+    """Return the median, the lower and the upper quartile of each column."""
     result = {}
     for name in rows[0]:
         low, median, high = np.percentile([row[name] for row in rows], [25, 50, 75]).tolist()

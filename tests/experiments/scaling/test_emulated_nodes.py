@@ -1,16 +1,14 @@
-"""The ranks of the emulated nodes: none is left, whatever happens; two real ones where slow."""
+"""The scale model on two real nodes: what is sent, and nothing is left of them."""
 
 import os
 import signal
 import subprocess
 import sys
-from contextlib import closing, contextmanager
 
 import pytest
 
-from experiments.network import Unavailable, nodes
+from experiments.emulation.network import Unavailable, nodes
 from experiments.scaling import emulated
-from experiments.scaling.emulation import ranks
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.runs import run, start, wait_for
@@ -18,50 +16,12 @@ from tests.runs import run, start, wait_for
 MODULE = "experiments.scaling.emulated"
 
 
-class Laid:
-    """A namespace that is not there."""
-
-    number = 0
-    address = "127.0.0.1"
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, InputError])
-def test_no_rank_is_left(monkeypatch, error):
-    left = []
-
-    @contextmanager
-    def laid(count, rate):
-        try:
-            yield [Laid()] * count
-        finally:
-            left.append(count)
-
-    monkeypatch.setattr(ranks, "nodes", laid)
-    monkeypatch.setattr(
-        ranks, "start", lambda *_: subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
-    )
-    with pytest.raises(error), ranks.emulated_nodes(2, "1mbit") as found:  # noqa: PT012
-        processes = found.processes
-        raise error
-    assert [process.returncode for process in processes] == [-9, -9]
-    assert left == [2]
-
-
-def test_a_rank_that_is_gone_is_one_line(monkeypatch):
-    gone = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    monkeypatch.setattr(ranks, "start", lambda *_: subprocess.Popen(["true"], **gone))
-    with closing(ranks.Ranks([Laid()], "1mbit")) as found:
-        found.processes[0].wait()
-        with pytest.raises(InputError, match="a rank failed"):
-            found.take([], 1)
-
-
 def test_without_root_it_is_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     before = signal.getsignal(signal.SIGTERM)
     output = tmp_path / "e.json"
     monkeypatch.setattr(sys, "argv", ["emulated.py", "--output", str(output), "--nodes", "2"])
-    with pytest.raises(InputError, match=r"no network to emulate .* need root"):
+    with pytest.raises(InputError, match=r"cannot emulate a network here: .* need root"):
         emulated.main()
     signal.signal(signal.SIGTERM, before)
     assert not output.exists()

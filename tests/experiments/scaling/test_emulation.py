@@ -1,9 +1,6 @@
 """The scale model: what is sent, when gradients leave, what is foretold, which runs count."""
 
-import io
-import json
-import statistics
-import sys
+import math
 import time
 from dataclasses import replace
 
@@ -12,12 +9,11 @@ import torch
 import torch.distributed as dist
 
 from experiments.scaling import emulated, readings
-from experiments.scaling.emulation import machine, rank, schedule
+from experiments.scaling.emulation import machine, schedule
 from experiments.scaling.emulation.gates import Run, disturbances
 from experiments.scaling.emulation.points import NODES, Study
 from experiments.scaling.emulation.scale import Scale, correction, gpus_of
 from experiments.scaling.emulation.schedule import BACKWARD, Leaf, in_buckets
-from experiments.scaling.emulation.sleeper import Punctual
 from model.errors import InputError
 from model.files.storage import read_json
 from scaling import step_time
@@ -47,7 +43,8 @@ def test_a_ring_of_nodes_loads_a_link_as_one_of_all_gpus():
 def test_every_point_sends_what_the_cluster_would(study):
     for group in study.parts(["ethernet", "today", "buckets"]):
         for point in group:
-            sent = step_time.ring_seconds(2 * sum(point.case["numbers"]), point.nodes, 1.0)
+            numbers = sum(math.prod(leaf["shape"]) for leaf in point.case["leaves"])
+            sent = step_time.ring_seconds(2 * numbers, point.nodes, 1.0)
             p = gpus_of(point.nodes)
             assert sent * 100 == pytest.approx(2 * (p - 1) / p * 2 * PARAMETERS, rel=1e-4)
 
@@ -216,43 +213,3 @@ def test_more_ranks_than_memory_holds_are_refused(monkeypatch, tmp_path):
     machine.require_memory(4)
     with pytest.raises(InputError, match=r"16 ranks take 4\.0 GB"):
         machine.require_memory(16)
-
-
-CASE = {
-    "kind": "step", "numbers": [3, 5], "ready": [0.5, 1.0], "seconds": 0.06, "backward": 0.5,
-    "windows": 3, "parallel": {"compression": "fp16"}, "turns": 2,
-}  # fmt: skip
-
-
-def test_a_punctual_sleeper_keeps_to_the_clock():
-    sleeper = Punctual([3, 5], [0.5, 1.0], seconds=0.2, backward=0.5)
-    moments = []
-    for leaf in sleeper.split_leaves():
-        leaf.register_post_accumulate_grad_hook(lambda _: moments.append(time.perf_counter()))
-    begun = time.perf_counter() - 0.05  # the clock runs, whatever else takes time
-    sleeper.begin(begun)
-    nats, _ = sleeper()
-    nats.backward()
-    for moment, due in zip(moments, (0.15, 0.2), strict=True):
-        assert due <= moment - begun
-    assert sleeper.late >= 0
-    assert sleeper.due == pytest.approx(begun + 0.2)
-    assert sleeper.leaves[1].grad.equal(sleeper.gradients[1])
-
-
-def test_a_rank_answers_every_request_with_the_turns_of_each_case(monkeypatch, capsys):
-    """One rank, which exchanges with nobody: what is left is the protocol, and the windows."""
-    requests = [{"ranks": 1, "port": 1, "cases": [CASE, {**CASE, "windows": 1, "turns": 1}]}]
-    requests.append({"ranks": 0, "port": 1, "cases": [CASE]})  # of others
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-    monkeypatch.setattr(rank, "WARM_UP", 1)
-    for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
-        monkeypatch.setenv(name, "0")
-    rank.main()
-    (answer,) = capsys.readouterr().out.splitlines()
-    three, one = json.loads(answer)
-    assert (len(three), len(one)) == (2, 1)
-    assert statistics.median(turn["seconds"] for turn in three) >= 3 * 0.06
-    assert one[0]["seconds"] >= 0.06
-    assert all(turn["late"] >= 0 == turn["sent_bytes"] for turn in three)

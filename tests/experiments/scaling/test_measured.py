@@ -23,10 +23,9 @@ SETTINGS = Settings(lanes_per_rank=64, window=128)
 RATES = {512: 4e12, 1024: 9e12}  # operations per second
 SLIGHTLY = 1e-3
 LINK, NETWORK, OVERHEAD, OVERLAP = 20e9, 1.5e9, 0.004, 0.35
-PIECES = {25.0: 5, 5.0: 9}
 BYTES = {"fp16": 2, "flat-fp16": 2, "bf16": 2}
 POINTS = design(
-    (1, 2, 4, 8), (512, 1024), ("fp32", "fp16", "flat", "adasum"), (25.0, 5.0), (1, 4)
+    (1, 2, 4, 8), (512, 1024), ("fp32", "fp16", "flat", "adasum"), (1.0, 0.5), (1, 4)
 )  # fmt: skip
 
 
@@ -40,7 +39,7 @@ def made(point, *, link=LINK, network=NETWORK, slower=None, per_node=4):
     tokens = SETTINGS.lanes_per_rank * SETTINGS.window
     workload = Workload.of(ModelConfig(hidden_size=point.hidden_size))
     size = BYTES.get(point.exchange, 4)
-    pieces = PIECES.get(point.bucket_cap_mb, 1)
+    pieces = point.pieces
     how = Synchronisation(
         bytes_per_parameter=size, chunks=pieces, windows=point.windows_per_step,
         overlap=OVERLAP if pieces > 1 else 0.0,
@@ -63,10 +62,7 @@ def made(point, *, link=LINK, network=NETWORK, slower=None, per_node=4):
         "point": asdict(point),
         "settings": SETTINGS.settings,
         "failure": None,
-        "summary": {
-            "clock": quartiles,
-            "profiler": {"pieces": {"median": pieces if point.world > 1 else 0}},
-        },
+        "summary": {"clock": quartiles},
         "repeats": [{"environment": {"nodes": -(-point.world // per_node), "device": "Some GPU"}}],
     }  # fmt: skip
 
@@ -163,7 +159,7 @@ def test_sweeps_that_tell_too_little_are_refused():
     assert bases == {"w1_h512_none_k1", "w1_h1024_none_k1", "w1_h1024_none_k4"}
     with pytest.raises(InputError, match=r"1024 units have no point of a single rank"):
         modelled([point for point in POINTS if point.name[:8] != "w1_h1024"])
-    few = [Point.of(world, 512, "fp32", 25.0, 1) for world in (1, 2)]
+    few = [Point.of(world, 512, "fp32", 1.0, 1) for world in (1, 2)]
     with pytest.raises(InputError, match=r"2 points for 4 parameters \(operations_per_second_512"):
         modelled(few).fit()
 
@@ -198,7 +194,7 @@ def test_the_command_writes_numbers_and_a_picture(folder, tmp_path, monkeypatch,
 def test_unlike_or_failed_sweeps_are_refused(folder, monkeypatch):
     other = {**made(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
     write_json(folder / f"{POINTS[0].name}.json", other)
-    with pytest.raises(InputError, match="unlike settings"):
+    with pytest.raises(InputError, match="different settings"):
         call(monkeypatch, "--sweep", folder)
     for path in folder.glob("*.json"):
         write_json(path, {**read_json(path), "summary": None})

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from experiments.network import BURST, FILES, SEGMENT, Unavailable, nodes
+from experiments.emulation.network import BURST, FILES, SEGMENT, Unavailable, nodes
 from tests.runs import ROOT
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_left_after_an_error(laid):
 
 def test_nothing_is_left_of_a_process_that_is_killed(laid):
     code = (
-        "import os, signal; from experiments.network import nodes\n"
+        "import os, signal; from experiments.emulation.network import nodes\n"
         "with nodes(1, '100mbit') as (node,):\n"
         "    print(node.name, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"

@@ -1,0 +1,142 @@
+"""Train by main.py in a process of its own, and keep what the run learnt."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data_utils.corpus import open_corpus
+from data_utils.provenance import describe_origin
+from experiments.failure import reason_in
+from training.metrics import read_rows
+
+ROOT = Path(__file__).resolve().parent.parent
+EVALUATIONS = 4  # per run
+GRACE = 30.0  # seconds that a launcher has to end its ranks
+RANKS_HERE = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run: the number of characters that it reads, the keys of its config, and its corpus."""
+
+    name: str
+    characters: int
+    keys: Mapping[str, Any]
+    corpus: str = ""
+    """Name of a variant of the corpus (experiments.recipe.corpora); empty, the corpus itself."""
+
+    @property
+    def steps(self) -> int:
+        """Number of updates that read the characters."""
+        windows = self.keys.get("parallel.windows_per_step", 1)
+        of_a_step = self.keys["data.lanes"] * self.keys["data.window"] * windows
+        return round(self.characters / of_a_step)
+
+    def arguments(self, corpus: Path | None, folder: Path) -> list[str]:
+        """Return the command line after `python`; without a corpus, of the embedded one."""
+        steps = self.steps
+        keys = {
+            **({"data.corpus": beside(corpus, self.corpus)} if corpus else {}),
+            "train.steps": steps,
+            "evaluate.every_steps": -(-steps // EVALUATIONS),
+            "log.every_steps": max(1, steps // 40),
+            "checkpoint.every_steps": steps,
+            "evaluate.lanes": 32,
+            **self.keys,
+        }
+        pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+        return ["main.py", "--run-dir", str(folder), *pairs]
+
+
+def beside(corpus: Path, name: str) -> Path:
+    """Return the folder of a variant of a corpus; without a name, the corpus."""
+    return corpus.with_name(f"{corpus.name}_{name}") if name else corpus
+
+
+def measure(
+    recipe: Recipe, corpus: Path, folder: Path, threads: int, ranks: int = 1
+) -> dict[str, Any]:
+    """Train one recipe; return what it learnt and the seconds of its training steps."""
+    shutil.rmtree(folder, ignore_errors=True)  # an interrupted command has left it
+    launcher = (*RANKS_HERE, str(ranks)) if ranks > 1 else ()
+    words = [sys.executable, *launcher, *recipe.arguments(corpus.resolve(), folder)]
+    failure = run_to_end(words, threads)
+    rows = rows_of(folder)
+    scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
+    result = {
+        "name": recipe.name,
+        "characters": recipe.characters,
+        "keys": dict(recipe.keys),
+        "corpus": recipe.corpus,
+        "fingerprint": open_corpus(corpus).fingerprint,
+        "characters_read": rows[-1]["characters"] if rows else 0,
+        "valid_bits_per_character": scores[-1] if scores and not failure else None,
+        "training_seconds": training_seconds(rows),
+        "failure": [failure] if failure else [],
+        "rows": rows,
+        "origin": describe_origin(),
+    }
+    return json.loads(json.dumps(result))
+
+
+def run_to_end(words: Sequence[str], threads: int, timeout: float | None = None) -> str | None:
+    """Run a training command; return None, or in one line why it failed.
+
+    All its processes have ended afterwards, also after Ctrl-C or after `timeout` seconds.
+    """
+    process = subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # one group, which a signal ends as a whole
+    )
+    try:
+        _, said = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return f"took longer than {timeout:g} s"
+    finally:
+        end(process)
+        assert process.stderr is not None
+        process.stderr.close()
+    if process.returncode == 0:
+        return None
+    return reason_in(said) or f"exit code {process.returncode}"
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """End a command that still runs; a launcher ends its ranks."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of metrics that a run has written."""
+    path = folder / "metrics.jsonl"
+    return list(read_rows(path)) if path.exists() else []
+
+
+def training_seconds(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the seconds of the steps, without those of evaluations and checkpoints."""
+    befores = [0, *(row["characters"] for row in rows)]
+    return sum(
+        (row["characters"] - before) / row["characters_per_second"]
+        for row, before in zip(rows, befores, strict=False)
+    )
