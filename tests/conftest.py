@@ -22,6 +22,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from data_utils.synthetic import synthetic_reviews
+from model.fused import recycling
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
@@ -151,3 +152,15 @@ def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.param, before[1]))
     yield request.param
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., recycling.Pool]:
+    """Return a function that lets a new pool hand out all tensors of `smallest` bytes or more."""
+
+    def replace(pool: recycling.Pool, smallest: int) -> recycling.Pool:
+        monkeypatch.setattr(recycling, "SMALLEST", smallest)
+        monkeypatch.setattr(recycling, "_pool", pool)
+        return pool
+
+    return replace

@@ -136,12 +136,12 @@ def test_a_window_that_is_given_up_frees_its_graph():
     for _ in range(3):
         fused_mlstm(window_of(x_proj, h, c, *weights))
     inputs = Inputs(x_proj, None, h, c, *weights)
-    assert len(cuda_graphs._graphs.idle[cuda_graphs.sizes_of(inputs)]) == 1
+    graphs = cuda_graphs.shared_graphs
+    assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
 
 
-def test_lane_groups_share_a_window_and_dropout_is_the_cpus(monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "_graphs", cuda_graphs.Graphs())
-    masks = []
+def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
+    masks, graphs = [], cuda_graphs.Graphs()
     for device in ("cpu", "cuda"):
         trainer = Trainer(
             build_model(ModelConfig(hidden_size=64), seed=1),
@@ -156,10 +156,11 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus(monkeypatch):
         masks.append(trainer._dropout_factors().cpu())
         tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
         window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
-        for _ in range(2):
-            trainer.train(as_batch(window, trainer.world.device))
+        with cuda_graphs.captured_by(graphs):
+            for _ in range(2):
+                trainer.train(as_batch(window, trainer.world.device))
     assert torch.equal(*masks)
-    (idle,) = cuda_graphs._graphs.idle.values()
+    (idle,) = graphs.idle.values()
     assert len(idle) == 1
 
 

@@ -39,24 +39,26 @@ class Objective(nn.Module):
         return nats, state
 
 
-def linear_cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> Tensor:
+def linear_cross_entropy(
+    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None = None
+) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
     h: [N, H], w: [V, H] in the compute dtype; b: [V] in the wider one. Logits and their gradient
-    exist for a few rows at a time: the gradient is computed with them, in the forward pass. (torch
-    has the like from 2.13 on.)
+    exist for `rows` of h at a time (None: `rows_at_once`), so the gradient is computed with them,
+    in the forward pass. torch has a similar function from 2.13 on.
     """
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets)
+    rows = rows or rows_at_once(h.device.type, len(w))
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows)
     return nats
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: Any, h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int) -> Tensor:
         nats = b.new_zeros(())
         d_h = empty_like(h)
         d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
-        rows = rows_at_once(h.device.type, len(w))
         for part, target, d_part in zip(
             h.split(rows), targets.split(rows), d_h.split(rows), strict=True
         ):
@@ -75,7 +77,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
         # In place: a second backward is refused by autograd, which sees that they have changed.
         d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
-        return d_h, d_w.to(ctx.dtype), d_b, None  # not sooner: a sum over bytes overflows fp16
+        # To the dtype of w only now: a sum over bytes overflows fp16.
+        return d_h, d_w.to(ctx.dtype), d_b, None, None
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:

@@ -5,16 +5,34 @@ from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil, inf
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path("/")
 
 
-def usable_cores() -> int:
-    """Return how many cores this process may use, or, where the system does not say, all.
+class Allowance(NamedTuple):
+    """What the system lets this process use."""
 
-    A quota of one and a half cores counts as two: one would leave a third of it.
-    """
-    return max(1, ceil(min(affine_cores(), quota())))
+    affine: int  # cores that the scheduler may put it on
+    quota: float  # cores' worth of time; infinity without a limit
+
+    @property
+    def cores(self) -> int:
+        """How many threads can run at once.
+
+        A quota of one and a half cores counts as two: one would leave a third of it.
+        """
+        return max(1, ceil(min(self)))
+
+
+def allowance() -> Allowance:
+    """Return what this process may use."""
+    return Allowance(affine_cores(), quota())
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use, or, if the system does not say, all."""
+    return allowance().cores
 
 
 def affine_cores() -> int:
@@ -64,10 +82,14 @@ def _quota_of(folder: Path) -> float:
     return inf
 
 
-def follow_quota() -> None:
-    """Let torch take as many threads as `usable_cores`, where nobody has said how many."""
+def follow_quota(allowed: Allowance | None = None) -> None:
+    """Let torch take as many threads as there are usable cores, unless somebody chose a number.
+
+    allowed: what this process may use; None: what the system says.
+    """
     import torch
 
-    said = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
-    if not said and torch.get_num_threads() == affine_cores() > usable_cores():
-        torch.set_num_threads(usable_cores())
+    allowed = allowed or allowance()
+    chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
+    if not chosen and torch.get_num_threads() == allowed.affine > allowed.cores:
+        torch.set_num_threads(allowed.cores)

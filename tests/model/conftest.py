@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.model.kernels import KERNELS, Kernel, emulate_tiles, skip_unless_it_runs
+from tests.model.emulation import emulate_tiles
+from tests.model.kernels import KERNELS, Kernel, skip_unless_it_runs
 
 
 @pytest.fixture(params=KERNELS)

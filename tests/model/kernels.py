@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.fused import cpu
 from model.fused.compilation import window_library
-from model.fused.tiles import library, mlstm
+from model.fused.tiles import mlstm
 from model.recurrence import Recurrence
 from tests.model.test_recurrence import EPS
 
@@ -42,13 +42,6 @@ KERNELS = {
     "bf16, tiles": Kernel(mlstm.tiled_mlstm, mlstm.pack, torch.bfloat16),
     "bf16, tiles emulated": Kernel(mlstm.tiled_mlstm, mlstm.pack, torch.bfloat16, emulated=True),
 }
-
-
-def emulate_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the recurrence in bf16 run on emulated matrix units."""
-    if window_library() is None:
-        pytest.skip("no compiler")
-    monkeypatch.setattr(library, "tile_library", library.emulated_library)
 
 
 def skip_unless_it_runs(kernel: Kernel) -> None:

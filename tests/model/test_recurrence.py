@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from model.cell import mlstm_step
-from model.fused.tiles import library
 from model.language_model import ModelConfig, build_model
 from model.recurrence import recur
 from model.state import State
 from model.window import RecurrentWeights, Window
 from tests.model import numpy_mlstm
+from tests.model.emulation import emulate_tiles
 
 BACKENDS = ("reference", "fused")
 EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.bfloat16, torch.float16)}
@@ -115,7 +115,7 @@ def test_splitting_a_window_changes_nothing(dtype, backend, cell):
 
 
 def test_splitting_a_window_changes_nothing_on_matrix_units(monkeypatch):
-    monkeypatch.setattr(library, "tile_library", library.emulated_library)
+    emulate_tiles(monkeypatch)
     hold_split_against_whole(torch.bfloat16, "fused", "mlstm")
 
 

@@ -10,8 +10,7 @@ if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
-from model.fused.cuda import graphs as cuda_graphs
-from model.fused.cuda import mlstm as cuda
+from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
 from model.recurrence import reference_mlstm
@@ -70,7 +69,10 @@ class ReplayedByHand:
     """Instead of a CUDA graph: the same memory written again by the same work."""
 
     def __init__(self):
-        self.captured = 0
+        self.captured, self.current = 0, 0
+
+    def stream(self, device):
+        return self.current
 
     def __call__(self, work, device):
         made = work()
@@ -84,22 +86,26 @@ class ReplayedByHand:
 
 
 @pytest.fixture
-def graphs(monkeypatch):
+def limits():
+    """The limits of the graphs, where a test has its own."""
+    return {}
+
+
+@pytest.fixture
+def capture():
+    """How the graphs capture on the CPU."""
+    return ReplayedByHand()
+
+
+@pytest.fixture
+def graphs(capture, limits):
     """Take the way through graphs on the CPU."""
-    by_hand = ReplayedByHand()
-    monkeypatch.setattr(cuda_graphs, "_graphs", cuda_graphs.Graphs())
-    monkeypatch.setattr(cuda_graphs, "_graph", by_hand)
-
-    def with_gradient(inputs, postponed):
-        on = cuda_graphs.graphs_are_on()
-        made = cuda_graphs.graphed_mlstm(inputs, postponed) if on else None
-        return cuda._TritonMlstm.apply(postponed, *inputs) if made is None else made
-
-    monkeypatch.setattr(cuda, "_with_gradient", with_gradient)
-    return by_hand
+    graphs = Graphs(capture, **limits)
+    with captured_by(graphs):
+        yield graphs
 
 
-def test_graphs_give_what_the_passes_give(graphs):
+def test_graphs_give_what_the_passes_give(graphs, capture):
     first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
     with torch.no_grad():
         second[0].neg_()
@@ -107,7 +113,7 @@ def test_graphs_give_what_the_passes_give(graphs):
         expected = results(reference_mlstm, exact(inputs))
         for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
-    assert graphs.captured == 2  # one window: forward, backward
+    assert capture.captured == 2  # one window: forward, backward
 
 
 def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
@@ -125,12 +131,12 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
         for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
             assert torch.equal(a, e)
     del loss, losses, outputs, state
-    (idle,) = cuda_graphs._graphs.idle.values()
+    (idle,) = graphs.idle.values()
     assert len(idle) == 2  # both came back
 
 
 @pytest.mark.parametrize("postponing", [False, True])
-def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponing):
+def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing):
     """As in a loop over lane groups, where `loss` names the former one during the next forward."""
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
     expected = results(reference_mlstm, exact(inputs))[3:]
@@ -144,7 +150,7 @@ def test_a_window_whose_loss_is_held_serves_the_next(graphs, postponing):
         loss = sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
-    assert graphs.captured == 2
+    assert capture.captured == 2
 
 
 def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
@@ -160,67 +166,64 @@ def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
         assert torch.equal(a, b)
 
 
-def test_a_window_given_up_gives_its_graph_back(graphs):
+def test_a_window_given_up_gives_its_graph_back(graphs, capture):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
     for _ in range(3):
         triton_mlstm(window_of(x_proj, h, c, *weights))
-    assert graphs.captured == 2
+    assert capture.captured == 2
 
 
-def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(
-    graphs, monkeypatch
-):
+def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(graphs, capture):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
     made = triton_mlstm(window_of(x_proj, h, c, *weights))
-    monkeypatch.setattr(cuda_graphs, "_stream", lambda device: 7)
+    capture.current = 7
     del made
-    ((sizes, idle),) = cuda_graphs._graphs.idle.items()
+    ((sizes, idle),) = graphs.idle.items()
     assert (len(idle), sizes[1]) == (1, 0)
 
 
 def test_sizes_kept_captured_are_few(graphs):
-    for T in range(1, cuda_graphs.MOST_SIZES + 3):
+    for T in range(1, MOST_SIZES + 3):
         inputs = scaled_inputs(torch.float32, T, 2, 8)
         expected = results(reference_mlstm, exact(inputs))
         for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * 8) ** 0.5
-    assert len(cuda_graphs._graphs.idle) == cuda_graphs.MOST_SIZES
+    assert len(graphs.idle) == MOST_SIZES
 
 
-def run_lengths(lengths):
+def run_lengths(graphs, lengths):
     """Learn from a window of each of these lengths; return the lengths that are kept captured."""
     for T in lengths:
         results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
-    return [tensors[0][0][0] for tensors, _ in cuda_graphs._graphs.idle]
+    return [tensors[0][0][0] for tensors, _ in graphs.idle]
 
 
-def test_a_size_that_comes_no_more_makes_room(graphs, monkeypatch):
+@pytest.mark.parametrize("limits", [{"stale": 6}])
+def test_a_size_that_comes_no_more_makes_room(graphs):
     """As after lanes were dealt anew: what is read from now on must not run without graphs."""
-    monkeypatch.setattr(cuda_graphs, "STALE", 6)
-    assert run_lengths([1, 2, 3, 4]) == [1, 2, 3, 4]
-    assert run_lengths([9, 9, 9]) == [1, 2, 3, 4]  # as yet
-    assert run_lengths([9]) == [2, 3, 4, 9]
+    assert run_lengths(graphs, [1, 2, 3, 4]) == [1, 2, 3, 4]
+    assert run_lengths(graphs, [9, 9, 9]) == [1, 2, 3, 4]  # as yet
+    assert run_lengths(graphs, [9]) == [2, 3, 4, 9]
 
 
-def test_a_window_of_a_size_not_kept_any_more_is_dropped(graphs, monkeypatch):
-    monkeypatch.setattr(cuda_graphs, "MOST_SIZES", 1)
-    monkeypatch.setattr(cuda_graphs, "STALE", 0)
+@pytest.mark.parametrize("limits", [{"most_sizes": 1, "stale": 0}])
+def test_a_window_of_a_size_not_kept_any_more_is_dropped(graphs):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 2, 2, 8)
     held = triton_mlstm(window_of(x_proj, h, c, *weights))
-    assert run_lengths([3]) == [3]
+    assert run_lengths(graphs, [3]) == [3]
     del held
-    assert run_lengths([3]) == [3]
+    assert run_lengths(graphs, [3]) == [3]
 
 
-def test_sizes_in_turns_do_not_drive_each_other_out(graphs):
-    run_lengths([1, 2, 3, 4, 5, 6, 7] * 3)
-    assert graphs.captured == 2 * cuda_graphs.MOST_SIZES
+def test_sizes_in_turns_do_not_drive_each_other_out(graphs, capture):
+    run_lengths(graphs, [1, 2, 3, 4, 5, 6, 7] * 3)
+    assert capture.captured == 2 * MOST_SIZES
 
 
-def test_without_graphs_nothing_is_captured(graphs):
+def test_without_graphs_nothing_is_captured(graphs, capture):
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
-    with cuda_graphs.without_graphs():
+    with without_graphs():
         results(triton_mlstm, inputs)
-    assert graphs.captured == 0
+    assert capture.captured == 0
     results(triton_mlstm, inputs)
-    assert graphs.captured == 2
+    assert capture.captured == 2

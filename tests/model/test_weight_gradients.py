@@ -12,7 +12,8 @@ from model.language_model import ModelConfig, build_model
 from model.recurrence import reference_mlstm
 from model.state import State
 from model.window import RecurrentWeights, Window
-from tests.model.kernels import KERNELS, Kernel, emulate_tiles, skip_unless_it_runs
+from tests.model.emulation import emulate_tiles
+from tests.model.kernels import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.test_recurrence import EPS
 from training.objective import Objective
 

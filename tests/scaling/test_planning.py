@@ -26,13 +26,12 @@ PAPER = Job(model=ModelConfig(hidden_size=4096), characters=38.27e9, gpus=8)
 SMALL = ModelConfig(hidden_size=64, embedding_size=16)
 
 
-def counted_peak(lanes, window, monkeypatch):
+def counted_peak(lanes, window, recycle_into):
     """Return the most bytes of activations in use at once, as the pool that hands them out counts.
 
     Its count is of the whole window on a CPU; small tensors go through it here too.
     """
-    monkeypatch.setattr(recycling, "SMALLEST", 1)
-    monkeypatch.setattr(recycling, "_pool", pool := recycling.Pool())
+    pool = recycle_into(recycling.Pool(), smallest=1)
     model = build_model(SMALL, seed=0)
     tokens = torch.randint(0, 256, (lanes, window))
     nats, _ = Objective(model)(tokens, tokens, model.initial_state(lanes))
@@ -40,11 +39,11 @@ def counted_peak(lanes, window, monkeypatch):
     return pool.most_used
 
 
-def test_activations_are_what_is_allocated(monkeypatch):
+def test_activations_are_what_is_allocated(recycle_into):
     if not runs_compiled(torch.zeros(64, 64)):
         pytest.skip("no compiler: the recurrence takes its memory from torch")
     window = 48
-    few, many = (counted_peak(lanes, window, monkeypatch) for lanes in (8, 40))
+    few, many = (counted_peak(lanes, window, recycle_into) for lanes in (8, 40))
     model = MemoryModel(model=SMALL, window=window, precision="fp32", graphs=False)
     assert (many - few) / 32 == pytest.approx(model.bytes_per_lane, rel=0.03)
 

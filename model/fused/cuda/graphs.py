@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,33 +17,16 @@ from .triton_window import Activations, Gradients, in_order, run_backward, run_f
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
-_local = threading.local()
-
-
-@contextmanager
-def without_graphs() -> Iterator[None]:
-    """Leave what is saved to autograd, since its hooks (checkpoint's) see no graph's memory."""
-    before = getattr(_local, "graphs", True)
-    _local.graphs = False
-    try:
-        yield
-    finally:
-        _local.graphs = before
-
-
-def graphs_are_on() -> bool:
-    """Say whether this thread is outside of `without_graphs`."""
-    return getattr(_local, "graphs", True)
 
 
 def graphed_mlstm(
-    inputs: Inputs, postponed: PostponedProducts | None = None
+    graphs: "Graphs", inputs: Inputs, postponed: PostponedProducts | None = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None where too many sizes are in use.
+    """Return h and the last h and c, with their gradient; None if too many sizes are in use.
 
     postponed: as in `RecurrentWeights`.
     """
-    captured = _graphs.take(inputs)
+    captured = graphs.take(inputs)
     if captured is None:
         return None
     made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, postponed, *inputs)
@@ -54,7 +37,8 @@ def graphed_mlstm(
 class Captured:
     """Both passes over memory of their own, to be replayed; for one window at a time."""
 
-    sizes: Hashable  # of the windows it is good for, as `sizes_of` says them
+    owner: "Graphs"  # to whom it goes back
+    sizes: Hashable  # of the windows it is good for, as `Graphs.sizes_of` says them
     inputs: Inputs
     made: Activations
     replay_forward: Callable[[], None]
@@ -64,10 +48,57 @@ class Captured:
     replay_backward: Callable[[], None]
 
 
-class Graphs:
-    """Captured windows that wait for another use, for a few sizes: each holds a window's memory."""
+class Capture(Protocol):
+    """How work becomes something that can be repeated in the same memory."""
 
-    def __init__(self) -> None:
+    def stream(self, device: torch.device) -> int:
+        """Return the number of the stream that is current on a device."""
+
+    def __call__(
+        self, work: Callable[[], Any], device: torch.device
+    ) -> tuple[Any, Callable[[], None]]:
+        """Return what the work makes, and a function that makes it anew in the same place."""
+
+
+class CudaCapture:
+    """Captures work in CUDA graphs."""
+
+    def stream(self, device: torch.device) -> int:
+        return torch.cuda.current_stream(device).cuda_stream
+
+    def __call__(
+        self, work: Callable[[], Any], device: torch.device
+    ) -> tuple[Any, Callable[[], None]]:
+        """Run once to compile the kernels, then capture."""
+        stream = _capture_stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            work()
+        torch.cuda.current_stream(device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads, NCCL's among them, may call CUDA meanwhile.
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            made = work()
+        return made, graph.replay
+
+
+@cache
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+class Graphs:
+    """Captured windows that wait for another use, for a few sizes: each holds a window's memory.
+
+    most_sizes: how many sizes are kept. stale: so many windows of other sizes, after which a kept
+    size may make room for a new one.
+    """
+
+    def __init__(
+        self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = STALE
+    ) -> None:
+        self._capture = capture or CudaCapture()
+        self._most_sizes, self._stale = most_sizes, stale
         self.idle: dict[Hashable, list[Captured]] = {}
         self._last_use: dict[Hashable, int] = {}  # of each size kept: the number of its window
         self._windows = 0
@@ -75,23 +106,23 @@ class Graphs:
     def take(self, inputs: Inputs) -> Captured | None:
         """Return passes that nobody uses, captured now if need be.
 
-        None where MOST_SIZES others are in use. A capture costs several passes: sizes that come in
+        None if `most_sizes` others are in use. A capture costs several passes: sizes that come in
         turns must not drive each other out, but one that comes no more must not stay for good.
         """
-        sizes = sizes_of(inputs)
+        sizes = self.sizes_of(inputs)
         self._windows += 1
         if sizes not in self.idle and not self._make_room():
             return None
         self._last_use[sizes] = self._windows
         idle = self.idle.setdefault(sizes, [])
-        return idle.pop() if idle else _capture(inputs, sizes)
+        return idle.pop() if idle else self._captured(inputs, sizes)
 
     def _make_room(self) -> bool:
         """Say whether one more size may be kept, once the one longest unused is gone if stale."""
-        if len(self.idle) < MOST_SIZES:
+        if len(self.idle) < self._most_sizes:
             return True
         oldest = min(self._last_use, key=self._last_use.__getitem__)
-        if self._windows - self._last_use[oldest] <= STALE:
+        if self._windows - self._last_use[oldest] <= self._stale:
             return False
         del self.idle[oldest], self._last_use[oldest]
         return True
@@ -102,33 +133,63 @@ class Graphs:
         if idle is not None:
             idle.append(captured)
 
+    def sizes_of(self, inputs: Inputs) -> Hashable:
+        """Return what a capture is good for: sizes, dtypes, and the stream it is replayed on."""
+        tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
+        return tensors, self._capture.stream(inputs.h0.device)
 
-_graphs = Graphs()
+    def _captured(self, inputs: Inputs, sizes: Hashable) -> Captured:
+        x, rows, *rest = inputs
+        own = Inputs(
+            x.detach().clone(),
+            None if rows is None else rows.clone(),
+            *(tensor.detach().clone() for tensor in rest),
+        )
+        made, replay = self._capture(lambda: run_forward(own, save=True), x.device)
+        given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
+        backward, replay_backward = self._capture(
+            lambda: _flat(run_backward(own, made, *given)), x.device
+        )
+        gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
+        return Captured(self, sizes, own, made, replay, given, gradients, factors, replay_backward)
 
 
-def sizes_of(inputs: Inputs) -> Hashable:
-    """Return what a capture is good for: sizes and dtypes, and the stream that is replayed on."""
-    tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
-    return tensors, _stream(inputs.h0.device)
+shared_graphs = Graphs()  # of all threads
 
 
-def _stream(device: torch.device) -> int:
-    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+class _Choice(threading.local):
+    """What `captured_by` was given in this thread."""
+
+    made = False
+    graphs: Graphs | None = None
 
 
-def _capture(inputs: Inputs, sizes: Hashable) -> Captured:
-    x, rows, *rest = inputs
-    own = Inputs(
-        x.detach().clone(),
-        None if rows is None else rows.clone(),
-        *(tensor.detach().clone() for tensor in rest),
-    )
-    device = x.device
-    made, replay_forward = _graph(lambda: run_forward(own, save=True), device)
-    given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
-    backward, replay_backward = _graph(lambda: _flat(run_backward(own, made, *given)), device)
-    gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
-    return Captured(sizes, own, made, replay_forward, given, gradients, factors, replay_backward)
+_choice = _Choice()
+
+
+@contextmanager
+def captured_by(graphs: Graphs | None) -> Iterator[None]:
+    """Let this thread capture its windows in these graphs, on any device; None: in no graphs."""
+    before = _choice.made, _choice.graphs
+    _choice.made, _choice.graphs = True, graphs
+    try:
+        yield
+    finally:
+        _choice.made, _choice.graphs = before
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Leave what is saved to autograd, since its hooks (checkpoint's) see no graph's memory."""
+    with captured_by(None):
+        yield
+
+
+def graphs_for(device: torch.device) -> Graphs | None:
+    """Return the graphs that this thread captures windows in on a device, None for none."""
+    if _choice.made:
+        return _choice.graphs
+    return shared_graphs if device.type == "cuda" else None
 
 
 _GRADIENTS = len(Gradients._fields)
@@ -138,25 +199,6 @@ def _flat(made: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
     return (*made[0], *made[1])
 
 
-def _graph(work: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-    """Run once to compile the kernels, then capture; return what is made and how to remake it."""
-    stream = _capture_stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        work()
-    torch.cuda.current_stream(device).wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    # Other threads, NCCL's among them, may call CUDA meanwhile.
-    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-        made = work()
-    return made, graph.replay
-
-
-@cache
-def _capture_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)
-
-
 class _Lease:
     """Holds a captured window until its backward is done or given up."""
 
@@ -164,8 +206,7 @@ class _Lease:
         self.captured = captured
 
     def __del__(self) -> None:
-        if _graphs is not None:  # else the interpreter is going down
-            _graphs.give_back(self.captured)
+        self.captured.owner.give_back(self.captured)
 
 
 class _LeasedFactors(Factors):

@@ -14,7 +14,7 @@ from ...state import State
 from ...window import Window
 from ..arguments import Inputs, as_kernels_read_them
 from ..weight_gradients import PostponedProducts, weight_gradients
-from .graphs import graphed_mlstm, graphs_are_on
+from .graphs import graphed_mlstm, graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -62,8 +62,8 @@ def triton_mlstm(window: Window) -> tuple[Tensor, State]:
 
 def _with_gradient(inputs: Inputs, postponed: PostponedProducts | None) -> tuple[Tensor, ...]:
     made: tuple[Tensor, ...] | None = None
-    if inputs.x.device.type == "cuda" and graphs_are_on():
-        made = graphed_mlstm(inputs, postponed)
+    if (graphs := graphs_for(inputs.x.device)) is not None:
+        made = graphed_mlstm(graphs, inputs, postponed)
     if made is None:
         made = _TritonMlstm.apply(postponed, *inputs)
     return made

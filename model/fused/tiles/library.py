@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -19,12 +20,15 @@ _log = logging.getLogger(__name__)
 
 @cache
 def tile_library() -> ctypes.CDLL | None:
-    """Return the library for this processor's matrix units.
+    """Return the library for this processor's matrix units, None if it or the system has none."""
+    return build_for_tiles() if has_matrix_units() else None
 
-    None where it or the system has none, and, after a warning, where the compiler knows none.
+
+def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:
+    """Build the library and ask it whether the processor has matrix units; None if it has none.
+
+    None, after a warning, also if the compiler knows no such instructions.
     """
-    if not has_matrix_units():
-        return None
     try:
         library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX)))
     except ERRORS as error:

@@ -68,20 +68,18 @@ def test_the_least_quota_on_the_way_to_the_root_holds(cgroups, files, expected):
     assert cores.quota(cgroups(files)) == expected
 
 
-def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(monkeypatch):
-    monkeypatch.setattr(cores, "affine_cores", lambda: 4)
-    for allowed, usable in ((inf, 4), (8.0, 4), (2.5, 3), (0.2, 1)):
-        monkeypatch.setattr(cores, "quota", lambda allowed=allowed: allowed)
-        assert cores.usable_cores() == usable
+@pytest.mark.parametrize(("quota", "usable"), [(inf, 4), (8.0, 4), (2.5, 3), (0.2, 1)])
+def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(quota, usable):
+    assert cores.Allowance(4, quota).cores == usable
 
 
-def test_cores_are_counted_where_the_system_does_not_say_which_are_ours(monkeypatch):
+@pytest.mark.parametrize(("counted", "expected"), [(6, 6), (None, 1)])
+def test_cores_are_counted_where_the_system_does_not_say_which_are_ours(
+    monkeypatch, counted, expected
+):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    monkeypatch.setattr(cores, "quota", lambda: inf)
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert cores.usable_cores() == 6
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert cores.usable_cores() == 1
+    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    assert cores.affine_cores() == expected
 
 
 @pytest.mark.parametrize(
@@ -92,10 +90,8 @@ def test_torch_follows_the_quota_unless_somebody_chose(monkeypatch, said, before
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(cores, "affine_cores", lambda: 4)
-    monkeypatch.setattr(cores, "quota", lambda: 2.0)
     torch.set_num_threads(before)
-    cores.follow_quota()
+    cores.follow_quota(cores.Allowance(4, 2.0))
     assert torch.get_num_threads() == after
 
 

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from model.fused import recycling
 from model.fused.recycling import SMALLEST, Pool
 from model.language_model import ModelConfig, build_model
-from tests.model.kernels import emulate_tiles
+from tests.model.emulation import emulate_tiles
 from training.objective import Objective
 
 
@@ -25,12 +24,10 @@ class CountingPool(Pool):
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("tiles", [False, True])
-def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch):
+def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch, recycle_into):
     if tiles:
         emulate_tiles(monkeypatch)
-    monkeypatch.setattr(recycling, "SMALLEST", 1 << 10)
-    pool = CountingPool()
-    monkeypatch.setattr(recycling, "_pool", pool)
+    pool = recycle_into(CountingPool(), smallest=1 << 10)
     model = build_model(ModelConfig(hidden_size=64, layers=layers), seed=0, compute_dtype=dtype)
     tokens = torch.randint(0, 256, (16, 33), generator=torch.Generator().manual_seed(0))
     for step in range(6):
