@@ -1,1 +1,1 @@
-"""What the model knows: logistic regression, one neuron, baselines, plots, report."""
+"""What a model knows: logistic regression on its features, one neuron, baselines, plots, report."""

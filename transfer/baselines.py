@@ -1,4 +1,4 @@
-"""What an accuracy has to be held against, on the same split."""
+"""Baselines with which an accuracy has to be compared, on the same split."""
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -10,7 +10,7 @@ TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
 
 
 def majority_accuracy(train: LabelledSet, test: LabelledSet) -> float:
-    """Return the accuracy of always saying the commoner class of train."""
+    """Return the accuracy of always predicting the most frequent class of train."""
     majority = int(np.bincount(train.labels).argmax())
     return float((test.labels == majority).mean())
 
@@ -21,10 +21,10 @@ def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> f
 
 
 def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np.ndarray:
-    """Return the classes int64 [N] that a regression on words and pairs tells the texts of test.
+    """Return the classes, int64 [N], that a regression on words and word pairs predicts for test.
 
-    C is chosen on val, as it is for the model's features. Where no text of train holds a word, it
-    is the commoner class of train.
+    C is chosen on val, as it is for the model's features. If no text of train holds a word, it is
+    the most frequent class of train.
     """
     if not any(text.strip() for text in train.texts):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())
@@ -37,10 +37,10 @@ def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np
 
 
 def bag_of_words() -> TfidfVectorizer:
-    """Return TF-IDF of words and word pairs, yet to be fitted."""
+    """Return TF-IDF of words and word pairs, not fitted yet."""
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
 
 
 def tfidf_regression(c: float) -> LogisticRegression:
-    """Return the regression on it, yet to be fitted."""
+    """Return the regression on it, not fitted yet."""
     return LogisticRegression(C=c, max_iter=1000)

@@ -86,7 +86,7 @@ def run_transfer(
 
 
 def describe_model(loaded: LoadedModel) -> dict[str, Any]:
-    """Return the model's shape, size, weights (their digest) and where it comes from."""
+    """Return the model's architecture, size, digest of weights, and origin."""
     return {
         "digest": model_digest(loaded.model),
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
@@ -145,7 +145,7 @@ def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]
 def featurize_sets(
     model: LanguageModel, loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache
 ) -> list[Examples]:
-    """Featurize the sets with `model`; text is read as `loaded` says."""
+    """Featurize the sets with `model`, in the text profile of `loaded`."""
     return [
         Examples(cache.features(model, list(map(loaded.tokens, part.texts)), name), part.labels)
         for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
@@ -168,7 +168,7 @@ def _accuracies(transfer: Transfer, classifier: Classifier) -> dict[str, Any]:
 
 
 def describe_regression(transfer: Transfer) -> dict[str, Any]:
-    """Return what the regression on all units is and what it is worth on every set."""
+    """Return the regression on all units and its accuracy on every set."""
     results: dict[str, Any] = {}
     for name, examples in zip(SPLITS, transfer.examples, strict=True):
         results |= accuracy_on(name, transfer.regression, examples)
@@ -181,7 +181,7 @@ def describe_regression(transfer: Transfer) -> dict[str, Any]:
 
 
 def _at_threshold(classifier: Classifier, transfer: Transfer) -> dict[str, Any]:
-    """Return what classify.py's labels are worth: the same regression, cut where val said."""
+    """Return the accuracy of classify.py's labels: the same regression, with val's threshold."""
     results: dict[str, Any] = {"value": classifier.threshold}
     for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
         chosen = classifier.choose(classifier.probabilities(examples.features))
@@ -207,10 +207,10 @@ def measure_baselines(
     seed: int = 0,
     untrained: int = 1,
 ) -> dict[str, Any]:
-    """Return what the accuracies on test have to be held against, each with its interval.
+    """Return the baselines of the accuracies on test, each with its interval.
 
-    sets: train, val, test. `untrained` models of the same architecture, of as many seeds, read all
-    the texts; their accuracy is a mean over the seeds.
+    sets: train, val, test. `untrained` models of the same architecture, each of its own seed, read
+    all texts; their accuracy is the mean over the seeds.
     """
     train, val, test = sets
     tested = len(test.labels)

@@ -1,4 +1,4 @@
-"""Features of labelled texts, computed once and kept; an interrupted computation goes on."""
+"""Features of labelled texts, computed once and kept; an interrupted computation continues."""
 
 import hashlib
 import os
@@ -92,7 +92,7 @@ class FeatureCache:
 
 
 def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
-    """Map features without reading them; InputError where the file holds anything else."""
+    """Map features without reading them; InputError if the file holds anything else."""
     try:
         array = np.lib.format.open_memmap(path, mode=mode)
     except (ValueError, TypeError, OverflowError, EOFError) as error:
@@ -106,7 +106,7 @@ def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.mem
 
 
 def reserve_space(path: Path) -> None:
-    """Make a full disk an OSError now, where a sparse memory map would crash the process later."""
+    """Turn a full disk into an OSError now; a sparse memory map would crash the process later."""
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

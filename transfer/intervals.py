@@ -1,4 +1,4 @@
-"""How sure a number is: over several draws, and of a difference on the same examples."""
+"""How certain a number is: over several draws, or as a difference on the same examples."""
 
 from collections.abc import Sequence
 from math import hypot
@@ -15,7 +15,7 @@ SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
 
 
 def check_seeds(seed: int, draws: int) -> None:
-    """Refuse a seed where it, or one of the `draws` that begin with it, is out of bounds."""
+    """Raise InputError if the seed, or one of the `draws` seeds from it on, is out of bounds."""
     if not 0 <= seed < SEEDS:
         raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
     if seed + draws > SEEDS:
@@ -54,7 +54,7 @@ def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
 
 
 def draw_interval(accuracies: Sequence[float], tested: int) -> list[float]:
-    """Return a 95 % interval of what one more draw is worth on all examples of the tested kind.
+    """Return a 95 % interval for the accuracy of one more draw on all examples of the tested kind.
 
     accuracies: of D draws on the same `tested` examples. Two uncertainties add in squares on either
     side of the mean (Zou and Donner 2008): which examples were tested, by Wilson's interval, and

@@ -1,7 +1,8 @@
-"""What a classifier's labels are worth: scikit-learn's metrics, with 95 % intervals.
+"""How good a classifier's labels are: scikit-learn's metrics, with 95 % intervals.
 
-F1, precision, recall and Jaccard of a class that is neither there nor told are 0. A text that has
-no label and is told none is right: 1 in `jaccard_samples`, which is SemEval's "accuracy".
+F1, precision, recall and Jaccard of a class that neither occurs nor is predicted are 0. A text
+without labels for which none is predicted is right: 1 in `jaccard_samples`, which is SemEval's
+"accuracy".
 """
 
 from typing import Any, Literal
@@ -91,7 +92,7 @@ def describe_class(truth: np.ndarray, told: np.ndarray) -> dict[str, Any]:
 
 
 def correlation(truth: np.ndarray, told: np.ndarray) -> float:
-    """Return Matthews' correlation coefficient [-1, 1]; 0 where it is not defined."""
+    """Return Matthews' correlation coefficient [-1, 1]; 0 if it is not defined."""
     if len(np.union1d(truth, told)) < 2:
         return 0.0
     return float(matthews_corrcoef(truth, told))
@@ -103,7 +104,7 @@ def as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def bootstrap_intervals(truth: np.ndarray, told: np.ndarray, seed: int) -> dict[str, list[float]]:
-    """Return 95 % intervals of what is pooled over texts, from RESAMPLES draws of texts.
+    """Return 95 % intervals of metrics pooled over texts, from RESAMPLES draws of texts.
 
     truth and told: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
     """

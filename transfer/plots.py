@@ -29,9 +29,9 @@ STYLE: Any = {
 
 
 def weight_contributions(regression: Regression) -> np.ndarray:
-    """Return each unit's share of the weights, their L2 norm being 1; [F].
+    """Return the weights [F], scaled to an L2 norm of 1.
 
-    Of more than two classes without a sign: the L2 norm of the unit's weights.
+    With more than two classes they have no sign: each is the L2 norm of a unit's weights.
     """
     weights = regression.coefficients
     norm = float(np.linalg.norm(weights)) or 1.0
@@ -39,7 +39,7 @@ def weight_contributions(regression: Regression) -> np.ndarray:
 
 
 def legend(classes: Sequence[str]) -> list[str]:
-    """Return what the classes are called in a figure: the two of a polarity by their meaning."""
+    """Return the classes' names in a figure; two classes are named by their meaning."""
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
@@ -59,7 +59,7 @@ def unit_histogram(
 
 @mpl.rc_context(STYLE)
 def draw_weights(contributions: np.ndarray) -> Figure:
-    """Draw the contribution of every unit; the sentiment neuron stands out."""
+    """Draw the contribution of every unit, with the sentiment neuron highlighted."""
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")

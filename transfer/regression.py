@@ -1,8 +1,8 @@
 """L1 logistic regression on features, and the one unit that matters most.
 
 The protocol of Radford et al. 2017 (train_with_reg_cv in their utils.py): C from 2^-8 to 2^0,
-chosen by accuracy on the validation set, fitted on the training set alone. More than two classes
-are told one against the rest, each by such a regression, all with the same C.
+chosen by accuracy on the validation set, fitted on the training set alone. For more than two
+classes, there is such a regression of each against the rest, all with the same C.
 """
 
 import warnings

@@ -1,1 +1,1 @@
-"""Labels from features: fitted classifiers, fine-tuned heads, where they lie."""
+"""Labels from features: fitted classifiers, fine-tuned heads, and the folders that hold them."""

@@ -28,19 +28,19 @@ Link = Literal["one_vs_rest", "softmax"]
 
 @dataclass(frozen=True, kw_only=True)
 class Familiarity:
-    """What a text of the kind that a model has read costs it at most, in bits."""
+    """How many bits, at most, a text costs a model that has read texts of its kind."""
 
     bits_per_character: float
-    """For every byte as the model reads it."""
+    """For each byte that the model reads."""
     bits: float
-    """Besides, whatever the length: a short text is a lottery."""
+    """In addition, for any length, since the cost of a short text varies widely."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             checked_number(f"familiarity.{name}", value)
 
     def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
-        """Return bool [N] for what texts cost in all [N], and their lengths in bytes [N]."""
+        """Return bool [N] from the costs of texts, bits [N], and their lengths, bytes [N]."""
         return bits <= self.bits_per_character * characters + self.bits
 
 
@@ -62,7 +62,7 @@ class Classifier:
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
     neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
 
-    unsure, familiarity = UNSURE, None  # nobody has measured them
+    unsure, familiarity = UNSURE, None  # not measured
 
     @property
     def is_binary(self) -> bool:
@@ -71,7 +71,7 @@ class Classifier:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether a text may have any number of the classes: never, here."""
+        """Whether a text may have any number of the classes. Never here."""
         return False
 
     @property
@@ -90,7 +90,7 @@ class Classifier:
 
     @property
     def neuron_column(self) -> int:
-        """Where the unit of largest weight stands among the features, 0 to F - 1."""
+        """The feature of the unit of largest weight, 0 to F - 1."""
         width = self.coefficients.shape[-1] // len(self.pooling)
         return self.pooling.index(self.neuron_pooling) * width + self.neuron
 
@@ -103,11 +103,11 @@ class Classifier:
         return features.astype(np.float64) @ self.coefficients.T + self.intercept
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
-        """Return float64 [N], of the positive one of two classes; of more [N, C], of each."""
+        """Return probabilities, float64: [N] of the positive one of two classes, else [N, C]."""
         return self.probabilities_of(self.decide(features))
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """Return what `probabilities` does, of scores that are known already."""
+        """Return what `probabilities` does, from scores that are already known."""
         if self.is_binary or self.link == "one_vs_rest":
             odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
             alone = 1 / (1 + np.exp(-odds))
@@ -116,7 +116,7 @@ class Classifier:
         return powers / powers.sum(1, keepdims=True)
 
     def choose(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return int64 [N], the class that probabilities [N] or [N, C] stand for."""
+        """Return the chosen class, int64 [N], for probabilities [N] or [N, C]."""
         if self.is_binary:
             return (probabilities > self.threshold).astype(np.int64)
         return probabilities.argmax(1)
@@ -175,7 +175,7 @@ def read_description(path: Path, newest: int) -> dict[str, Any]:
 
 
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:
-    """Read a classifier for features of `hidden_size`; InputError where it is none or damaged."""
+    """Read a classifier for a model of `hidden_size`; InputError if it is none, or damaged."""
     path = folder / CONFIG_FILE
     description = read_description(path, FORMAT_VERSION)
     try:
@@ -208,14 +208,14 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
 
 
 def checked_threshold(value: Any) -> float:
-    """Return a threshold of a probability; InputError where it cannot be one."""
+    """Return a threshold for a probability; InputError if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InputError(f"threshold is {value!r}; it must be a number from 0 to 1")
     return float(value)
 
 
 def checked_between(given: Any) -> tuple[float, float]:
-    """Return two probabilities, the lower one first; InputError where they are none."""
+    """Return two probabilities, the lower one first; InputError if they are not that."""
     low, high = map(checked_threshold, given)
     if low > high:
         raise InputError(f"unsure is {low} to {high}; the lower one comes first")
@@ -223,7 +223,7 @@ def checked_between(given: Any) -> tuple[float, float]:
 
 
 def checked_classes(given: Any) -> tuple[str, ...]:
-    """Return the names of classes; InputError where they are not a list of two or more."""
+    """Return the names of classes; InputError if they are not a list of two or more."""
     classes = tuple(map(str, given)) if isinstance(given, list) else ()
     if not classes or len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")

@@ -1,7 +1,7 @@
 """Fine-tuned heads as a classifier: labels and probabilities from features, on disk and back.
 
-It lies in `classifier/` of the model that was fine-tuned with it: weights as safetensors, the rest
-as JSON, format version 3.
+It is stored in `classifier/` of the model that was fine-tuned with it: weights as safetensors, the
+rest as JSON, format version 3.
 """
 
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ class FineTuned:
         return np.log(p) - np.log1p(-p)
 
     def choose(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return int64 [N], the class; of classes that do not exclude each other [N, C], 0 or 1."""
+        """Return the class, int64 [N]; for several classes a text 0 or 1, int64 [N, C]."""
         if self.exclusive and len(self.classes) > 2:
             return probabilities.argmax(1)
         thresholds = self.thresholds[0] if self.is_binary else np.array(self.thresholds)
@@ -102,7 +102,7 @@ class FineTuned:
 
 
 def untuned_thresholds(classes: int, *, exclusive: bool) -> tuple[float, ...]:
-    """Return a half for everything that has a threshold."""
+    """Return a threshold of one half for each class that has one."""
     if not exclusive:
         return (THRESHOLD,) * classes
     return (THRESHOLD,) if classes == 2 else ()
@@ -124,7 +124,7 @@ def save_fine_tuned(folder: Path, tuned: FineTuned) -> None:
 
 
 def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> Heads:
-    """Read the weights of heads on so many features; InputError where they are damaged."""
+    """Read the weights of heads on `features` features; InputError if they are damaged."""
     with torch.device("meta"):
         heads = Heads(config, features, classes)
     check_shapes(path, {name: tuple(t.shape) for name, t in heads.state_dict().items()})

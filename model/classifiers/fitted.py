@@ -1,10 +1,9 @@
-"""Which classifier goes with a model: found on disk and loaded, whatever its kind."""
+"""Finds the classifier of a model on disk and loads it, whatever its kind."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import InputError
-from ..files.storage import check_format_version, read_json
 from ..files.weights import LoadedModel, model_digest
 from .classifier import (
     CONFIG_FILE,
@@ -13,6 +12,7 @@ from .classifier import (
     TRANSFER_FOLDER,
     Classifier,
     load_classifier,
+    read_description,
 )
 from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
 from .fine_tuned import FineTuned, load_fine_tuned
@@ -27,10 +27,10 @@ LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
 
 
 def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
-    """Return the folder of a classifier, None where there is none.
+    """Return the folder of a classifier, None if there is none.
 
-    given: that folder, the one that scripts/transfer.py wrote, or the run that it lies in. Absent:
-    the one that travels with the model, else what was transferred into the folder of its run.
+    given: the folder itself, the output folder of scripts/transfer.py, or a run directory. None:
+    `classifier/` of the model, else the one that was transferred into the model's run directory.
     """
     if given is not None:
         run = Path(given)
@@ -43,10 +43,8 @@ def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pat
 
 
 def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
-    """Load a classifier of this very model; InputError, with how to mend it, for another's."""
-    path = folder / CONFIG_FILE
-    description = read_json(path)
-    check_format_version(description, FORMAT_VERSION, path)
+    """Load a classifier; InputError, which ends with `mend`, if it belongs to another model."""
+    description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
     if description.get("model_digest") != model_digest(loaded.model):
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression

@@ -17,15 +17,14 @@ SMALLEST_SCALE = 1e-2  # of the median scale: a unit that hardly moves is not bl
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig:
-    """What stands between a text's features and its classes."""
+    """The shape of the layers between a text's features and its classes."""
 
     hidden_layers: tuple[int, ...] = ()
-    """Sizes of hidden layers between the features and the heads; absent, linear heads."""
+    """Sizes of hidden layers between the features and the heads; none: the heads are linear."""
     heads_per_class: int = 1
     """Heads for each class, whose probabilities are averaged."""
     dropout: float = 0.1
-    """Share of the inputs of every linear layer that is left out in training; each head has a mask
-    of its own."""
+    """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
 
     def __post_init__(self) -> None:
         check_finite(self)
@@ -42,8 +41,8 @@ class Heads(nn.Module):
 
     Features are standardised by fixed statistics, since one rate learns from units of any spread.
     Hidden layers end in a PReLU, as in Kant et al. 2018's code. The heads read the last layer each
-    under a dropout mask of its own (multi-sample dropout, Inoue 2019, arXiv 1905.09788): without
-    it they would differ by their starts alone.
+    under a dropout mask of its own (multi-sample dropout, Inoue 2019, arXiv 1905.09788): without it
+    they would differ only in their initial weights.
     """
 
     center: Tensor
@@ -91,7 +90,7 @@ def class_probabilities(logits: Tensor, *, exclusive: bool) -> Tensor:
 
 
 def build_heads(config: HeadsConfig, features: int, classes: int, seed: int) -> Heads:
-    """Build freshly initialised heads: the same seed, the same parameters."""
+    """Build initialised heads; equal seeds give equal parameters."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Heads(config, features, classes)

@@ -1,4 +1,4 @@
-"""Rows in, the same rows out, each with its label, probability and neuron value."""
+"""Adds to each row of a table its label, probability and neuron value."""
 
 import logging
 import math
@@ -72,7 +72,7 @@ def classify_batches(
 
 
 def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
-    """Return the key of the texts in a batch: as given, or the first known one that is there."""
+    """Return the key of the texts in a batch: the one given, or the first known one present."""
     wanted = TEXT_KEYS if given is None else (given,)
     first = next((r for r in batch if any(name in r for name in wanted)), batch[0])
     return choose_key(first, given, TEXT_KEYS, "--text-key")
@@ -125,7 +125,7 @@ def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[d
 
 
 def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
-    """Return whatever was found about a text, by its name; None where there is no such thing."""
+    """Return what was found about a text, by name; None for what does not apply."""
     choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
     bits = float(found.bits_per_character[row])
     told: dict[str, Any] = {
@@ -149,7 +149,7 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
 
 
 def _rounded(value: Any) -> Any:
-    """Return a number with the digits that fp32 has; what is none as it is."""
+    """Round a float to the digits that fp32 has; return anything else unchanged."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 

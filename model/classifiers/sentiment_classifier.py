@@ -1,4 +1,4 @@
-"""A model with the classifier fitted on it: texts to labels, probabilities, neuron values."""
+"""A model with its classifier: from texts to labels, probabilities and neuron values."""
 
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
@@ -36,16 +36,16 @@ class Verdicts(NamedTuple):
 class SentimentClassifier:
     """Logistic regression, or fine-tuned heads, on what a model has read, in fp32.
 
-    Texts are a list of strings; results are in their order, and independent of `batch_size`.
-    It is a classifier as scikit-learn's are, and needs scikit-learn only where that asks.
+    Texts are a list of strings; results are in their order, and independent of `batch_size`. It
+    follows scikit-learn's interface for classifiers, and needs scikit-learn only if used by it.
 
     Parameters
     ----------
     model : str, path or LoadedModel
         A model directory, a run directory, the name of a shipped model, or a model.
     classifier : str, path, a fitted classifier, or None
-        The folder that scripts/transfer.py wrote, or its `classifier/`; None: the one that travels
-        with the model, or a run's own `transfer/`.
+        The folder that scripts/transfer.py wrote, or its `classifier/`; None: the one in the
+        model's folder, or in `transfer/` of its run.
     threshold : float or None
         Instead of the classifier's own, for two classes.
     unsure : two floats or None
@@ -54,15 +54,15 @@ class SentimentClassifier:
     batch_size : int
         Texts read together. It changes the speed, not the results.
     device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest that is there.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest one available.
     show_progress : bool
-        Tell on stderr how far reading is.
+        Show on stderr how far reading is.
 
-    Raises InputError where there is no classifier, or one of another model.
+    Raises InputError if there is no classifier, or if it was fitted on another model.
     """
 
     advance: Callable[[int], object] | None = None
-    """Told how many bytes have been read, for a progress bar of one's own."""
+    """Called with the number of bytes just read, for a progress bar of the caller."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class SentimentClassifier:
     ) -> "SentimentClassifier":
         """Load a model and its classifier, ready to predict; parameters as the class has them.
 
-        advance: told how many bytes have been read, for a progress bar of one's own.
+        advance: called with the number of bytes just read, for a progress bar of the caller.
         """
         found = cls(name_or_dir, classifier, **parameters).fit()
         if advance is not None:
@@ -145,14 +145,14 @@ class SentimentClassifier:
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model, loaded when it is first asked for."""
+        """The model, loaded on first use."""
         if not hasattr(self, "loaded_"):
             self.fit()
         return self.loaded_
 
     @property
     def fitted(self) -> Fitted:
-        """The classifier on its features, loaded when it is first asked for."""
+        """The classifier on its features, loaded on first use."""
         if not hasattr(self, "fitted_"):
             self.fit()
         return self.fitted_
@@ -182,7 +182,7 @@ class SentimentClassifier:
         return self.fitted.decide(self._features(texts))
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy: the share of texts all of whose labels y are right."""
+        """Return the accuracy: the fraction of texts whose labels y are all predicted."""
         right = np.asarray(y) == self.predict(texts)
         return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))
 
@@ -191,7 +191,7 @@ class SentimentClassifier:
         return self._features(texts)[:, self.fitted.neuron_column]
 
     def read(self, texts: Iterable[str]) -> Verdicts:
-        """Return all of it from reading the texts once."""
+        """Return everything that can be found, reading the texts once."""
         given = checked_texts(texts)
         features, bits = self._read(read_in_order, given)
         characters = np.array([len(self.loaded.profile.encode(text)) for text in given])
@@ -232,7 +232,7 @@ class SentimentClassifier:
         return self._read(features_in_order, checked_texts(texts))
 
     def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:
-        """Return what `read` makes of the texts: features, or features and bits."""
+        """Return the features of the texts and, if wanted, the bits that they cost."""
         sequences = list(map(self.loaded.tokens, texts))
         size = sum(map(len, sequences))
         with Progress("classify", size, shown=self.show_progress) as progress:

@@ -1,6 +1,6 @@
 """A head between one and five stars as a classifier: how positive a text is, and how many stars.
 
-It lies in `classifier/` of the model that learned with it: weights as safetensors, the rest as
+It is stored in `classifier/` of the model that learned with it: weights as safetensors, the rest as
 JSON, format version 5.
 """
 
@@ -111,14 +111,14 @@ class StarsClassifier:
         return 1 / (1 + np.exp(-self.decide(features)))
 
     def choose(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return int64 [N], 1 where the positive class is told."""
+        """Return the class, int64 [N], 1 for the positive one."""
         return (probabilities > self.threshold).astype(np.int64)
 
 
 def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
     """Return the log-odds [N] of positive, for probabilities of one to five stars [N, 5].
 
-    Three stars are half positive: what a text leaves open stands near zero.
+    Three stars count as half positive, so an undecided text has log-odds near zero.
     """
     positive, negative = of_each_star @ POSITIVE_SHARES, of_each_star @ POSITIVE_SHARES[::-1]
     positive, negative = (p.clip(SMALLEST_PROBABILITY) for p in (positive, negative))
@@ -146,7 +146,7 @@ def save_stars(
 
 
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
-    """Read what `save_stars` wrote; InputError where it is none or damaged."""
+    """Read what `save_stars` wrote; InputError if it is something else, or damaged."""
     path = folder / CONFIG_FILE
     description = read_description(path, FORMAT_VERSION)
     try:

@@ -45,39 +45,41 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--classifier",
         type=Path,
-        help="the folder that scripts/transfer.py wrote; absent, the one that travels with the "
-        "model, or a run's own transfer/",
+        help="the folder that scripts/transfer.py wrote (default: the one inside the model's "
+        "folder, or transfer/ of its run)",
     )
-    parser.add_argument("--text", action="append", default=[], help="a text; also several times")
+    parser.add_argument(
+        "--text", action="append", default=[], help="a text; may be given several times"
+    )
     add_input(parser, more="; - reads standard input and answers each line as it comes")
     parser.add_argument(
         "--input-format",
         choices=("txt", "jsonl", "csv", "tsv"),
-        help="of standard input; absent, jsonl where its first line begins with {, else txt",
+        help="format of standard input (default: jsonl if its first line begins with {, else txt)",
     )
     add_text_key(parser)
     parser.add_argument(
         "--output",
         type=Path,
-        help="file to write, .jsonl or .csv, whole or not at all; absent, standard output",
+        help="the .jsonl or .csv file to write, whole or not at all (default: standard output)",
     )
     parser.add_argument(
         "--format",
         choices=get_args(RowFormat),
-        help="of the output; absent, by the end of its name, on standard output jsonl",
+        help="format of the output (default: by the suffix of --output; jsonl on standard output)",
     )
     parser.add_argument(
         "--threshold",
         type=float,
-        help="probability above which a text is positive; absent, the classifier's own, or 0.5",
+        help="probability above which a text is positive (default: the classifier's own, or 0.5)",
     )
     parser.add_argument(
         "--unsure",
         type=float,
         nargs=2,
         metavar=("LOW", "HIGH"),
-        help="a text whose probability of the positive class lies between these two is unsure; "
-        "absent, the classifier's own, or 0.4 0.6",
+        help="a text is unsure if its probability of the positive class lies between these two "
+        "(default: the classifier's own, or 0.4 0.6)",
     )
     parser.add_argument("--batch-size", type=int, default=128, help="texts read together")
 

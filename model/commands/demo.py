@@ -23,13 +23,13 @@ def add_options(parser: Parser) -> None:
 
 
 def add_page(parser: Parser) -> None:
-    """Add what the page is of."""
+    """Add the options of the page."""
     add_model(parser, device=False)
     parser.add_argument(
         "--neuron",
         type=int,
-        help="the unit that the page shows first; absent, the one with the largest weight in the "
-        "model's classifier; without a classifier, the one that moves most",
+        help="the unit that the page shows first (default: the one with the largest weight in the "
+        "model's classifier, or without a classifier the one that varies most)",
     )
     parser.add_argument(
         "--title", default="The sentiment neuron", help="what stands above the page"

@@ -41,7 +41,7 @@ def add_options(parser: Parser) -> None:
 
 
 def add_protocol(parser: Parser) -> None:
-    """Add how it is scored."""
+    """Add the options of the scoring."""
     parser.add_argument(
         "--reset",
         choices=("strip", "review"),
@@ -51,13 +51,16 @@ def add_protocol(parser: Parser) -> None:
     parser.add_argument(
         "--lanes",
         type=int,
-        help="strips read side by side, each from the zero state; 1 is file order to the letter. "
-        "Absent: up to 64; short ones begin with the state after the text before them",
+        help="strips of the text to read side by side, each from the zero state; 1 is exact file "
+        "order (default: up to 64, where short strips begin with the state after the text before)",
     )
 
 
 def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
-    """Score a file of texts. origin: what is told of code and machine; absent, the version."""
+    """Score a file of texts.
+
+    origin: what the result says of code and machine; None: the version of this package.
+    """
     if options.data.is_dir():
         raise InputError(
             f"{options.data}: is a folder; name a file in it. A prepared corpus is scored by "

@@ -70,7 +70,7 @@ def add_kind(parser: Parser) -> None:
         "--units",
         nargs="+",
         type=int,
-        help="which units of each layer, numbered from 0, in this order; absent, all",
+        help="which units of each layer, numbered from 0, in this order (default: all)",
     )
 
 

@@ -26,7 +26,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--neuron",
         type=int,
-        help="the unit to hold; absent, the unit with the largest weight in the model's classifier",
+        help="the unit to hold (default: that of largest weight in the model's classifier)",
     )
     parser.add_argument(
         "--sentiment",
@@ -50,19 +50,19 @@ def add_options(parser: Parser) -> None:
 
 
 def add_text_options(parser: Parser) -> None:
-    """Add what is written: from where, how much, how often."""
+    """Add the options of the text: its beginning, its length, how many samples."""
     parser.add_argument(
         "--prompt",
         default="",
-        help="what the text begins with; cleaned as the model's texts were. Absent, a text from "
-        "its start",
+        help="what the text begins with, cleaned as the model's texts were (default: the model "
+        "begins the text itself)",
     )
     parser.add_argument("--length", type=int, default=400, help="bytes to write, at most")
     parser.add_argument(
         "--samples",
         type=int,
         default=1,
-        help="texts to write; the first is shown while it is written",
+        help="number of texts to write; the first is shown while it is written",
     )
     parser.add_argument(
         "--stop",
@@ -73,7 +73,7 @@ def add_text_options(parser: Parser) -> None:
 
 
 def add_drawing(parser: Parser) -> None:
-    """Add how the next symbol is drawn."""
+    """Add the options by which the next symbol is drawn."""
     parser.add_argument(
         "--temperature",
         type=float,

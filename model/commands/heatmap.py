@@ -41,8 +41,8 @@ def add_options(parser: Parser) -> None:
         type=int,
         action="append",
         default=[],
-        help="a unit; also several times. Absent, the sentiment unit: the one that the model's "
-        "classifier leans on most",
+        help="a unit; may be repeated (default: the sentiment unit, the one that the model's "
+        "classifier leans on most)",
     )
     parser.add_argument(
         "--top",
@@ -56,15 +56,15 @@ def add_options(parser: Parser) -> None:
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"
     )
     parser.add_argument(
-        "--layer", type=int, default=-1, help="of the stack, from 0; -1 is the last"
+        "--layer", type=int, default=-1, help="the layer of the unit, from 0; -1 is the last"
     )
     parser.add_argument(
         "--output",
         type=Path,
         action="append",
         default=[],
-        help="a file to write, .html, .json, .svg or .png; also several times. Absent, colours in "
-        "the terminal",
+        help="file to write, .html, .json, .svg or .png; may be repeated (default: colours in the "
+        "terminal)",
     )
     parser.add_argument(
         "--palette",

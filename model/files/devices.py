@@ -1,4 +1,4 @@
-"""Where a model runs: the best device there is, or why the one that was asked for is not there."""
+"""Where a model runs: on the best device available, or on the one asked for, if it exists."""
 
 import torch
 
@@ -10,7 +10,7 @@ KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 def choose_device(name: str) -> torch.device:
     """Return the device of a name; `auto` is a CUDA GPU, else Apple's, else the CPU.
 
-    Raises InputError for one that is not there, and says why.
+    Raises InputError, with the reason, for a device that cannot be used.
     """
     if name == "auto":
         found = (kind for kind in ("cuda", "mps") if not reason_against(torch.device(kind)))
@@ -27,7 +27,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def reason_against(device: torch.device) -> str:
-    """Return why a device cannot be used, or nothing."""
+    """Return why a device cannot be used, or an empty string."""
     if device.type == "cuda":
         return _reason_against_cuda(device.index or 0)
     if device.type == "mps" and not torch.backends.mps.is_built():

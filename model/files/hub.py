@@ -1,6 +1,6 @@
 """Models on the Hugging Face hub: a repository has the layout of a model directory.
 
-No network is looked at unless a model is named hf://owner/name, or pushed.
+The network is used only for a model that is named hf://owner/name, or pushed.
 """
 
 import json
@@ -33,7 +33,7 @@ def push_to_hub(
 ) -> str:
     """Upload a model with its classifier and a card; return the address.
 
-    repository: "owner/name", made where it is absent. token: absent, as `hf auth login` left it.
+    repository: "owner/name", made if it does not exist. token: None: as `hf auth login` left it.
     """
     hub = _hub()
     with TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def push_to_hub(
 def fetch_from_hub(
     repository: str, *, revision: str | None = None, token: str | None = None
 ) -> Path:
-    """Download a model, and return the folder that every `from_pretrained` here reads.
+    """Download a model; return its folder, which every `from_pretrained` here reads.
 
     repository: "owner/name", or "owner/name@revision".
     """
@@ -90,7 +90,7 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
 
 @contextmanager
 def _refusals(repository: str) -> Iterator[None]:
-    """Make an InputError of whatever the hub or the way to it refuses."""
+    """Turn an error of the hub, or on the way to it, into an InputError."""
     try:
         yield
     except Exception as error:  # its library's own and those of its HTTP library have no one base

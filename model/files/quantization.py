@@ -10,7 +10,7 @@ LARGEST = 127  # symmetric: -128 is left out
 
 
 def is_quantized(shape: tuple[int, ...]) -> bool:
-    """Return whether a tensor is kept as integers: the matrices are, gains and biases are not."""
+    """Return whether a tensor is stored as integers: matrices are, gains and biases are not."""
     return len(shape) == 2
 
 
@@ -40,6 +40,6 @@ def dequantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def quantized_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that `quantize` makes of tensors of these shapes."""
+    """Return the shapes of what `quantize` makes from tensors of these shapes."""
     scales = {name + SCALE: shape[:1] for name, shape in shapes.items() if is_quantized(shape)}
     return {**shapes, **scales}

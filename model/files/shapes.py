@@ -1,4 +1,4 @@
-"""Tensors in files, held against what they should be: shapes, dtypes, values."""
+"""Tensors in files, checked against what they should be: shapes, dtypes, values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ def hold_shapes(
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, or of another shape.
 
-    authority: what says what is expected, with its verb, for the message.
+    authority: where the expected shapes come from, with a verb, for the message.
     """
     for name in [*expected, *sorted(set(found) - set(expected))]:
         if found.get(name) != expected.get(name):
@@ -55,7 +55,7 @@ def _word(tensor: Tensor) -> str:
 
 
 def hold_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise InputError for the first tensor that holds what fp32 has only as NaN or infinity."""
+    """Raise InputError for the first tensor with a value that is NaN or infinite in fp32."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
             raise InputError(

@@ -15,7 +15,7 @@ ALIASES = {"default": "stars_1024"}  # of shipped models; the best one
 
 
 def shipped_models() -> list[str]:
-    """Return the names of the shipped models, those of ALIASES aside."""
+    """Return the names of the shipped models, without those of ALIASES."""
     return sorted(path.parent.name for path in SHIPPED_MODELS.glob(f"*/{CONFIG_FILE}"))
 
 

@@ -41,9 +41,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def whole_folder(final: Path) -> Iterator[Path]:
     """Yield an empty folder beside `final` to fill; it then takes the place of `final`.
 
-    Where filling it fails, nothing of it stays and `final` is as it was. A kill leaves the old
-    folder or the new one whole; between two renames the old one only under a name of ours, which
-    `recover_folders` gives back.
+    If filling it fails, nothing of it stays and `final` is unchanged. A kill leaves the old folder
+    or the new one whole. After a kill between the two renames, the old one has a temporary name,
+    which `recover_folders` undoes.
     """
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     shutil.rmtree(partial, ignore_errors=True)
@@ -60,9 +60,9 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
 
 def recover_folders(parent: Path) -> None:
-    """Put right what a kill left in `parent`; for the one process that writes there.
+    """Repair what a kill left in `parent`; to be called by the only process that writes there.
 
-    Folders that `whole_folder` had set aside get their names back; what was half-written goes.
+    Folders that `whole_folder` had set aside get their names back; half-written ones are removed.
     """
     for old in parent.glob(f".*.{OLD}"):
         _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
@@ -74,12 +74,12 @@ def recover_folders(parent: Path) -> None:
 
 
 def step_folder(parent: Path, step: int) -> Path:
-    """Return where the checkpoint of a step lies."""
+    """Return the folder of a step's checkpoint."""
     return parent / f"step-{step:08d}"
 
 
 def step_folders(parent: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first; whatever has another name is none."""
+    """Return the checkpoints in a folder, oldest first; other names are ignored."""
     found = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
     return sorted((path for path in found if path.is_dir()), key=step_of)
 
@@ -90,7 +90,7 @@ def step_of(folder: Path) -> int:
 
 
 def _recover(old: Path, final: Path) -> None:
-    """Remove what has its successor; give its name back to what has none."""
+    """Remove the old folder if its successor is there, else give its name back."""
     if final.exists():
         shutil.rmtree(old, ignore_errors=True)
     elif old.exists():
@@ -102,7 +102,7 @@ def _beside(path: Path, word: str) -> Path:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether something is there that a new folder's content would mix with or replace."""
+    """Return whether the path holds something that a new folder would mix with or replace."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -127,7 +127,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
-    Raises InputError where the file is missing, unreadable, or holds something else.
+    Raises InputError if the file is missing, unreadable, or holds something else.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -141,7 +141,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
-    """Refuse, by name, a file of a format that this version does not know."""
+    """Raise InputError for a file of a format that this version does not know."""
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"{path}: has no format_version; was it written by this project?")

@@ -66,7 +66,7 @@ def save_model(
 ) -> None:
     """Write weights, vocabulary and description; each file is replaced whole.
 
-    Raises InputError, with nothing written, where a weight is not finite.
+    Raises InputError, with nothing written, if a weight is not finite.
     """
     assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
     tensors = model.state_dict()
@@ -85,7 +85,7 @@ def save_model(
 
 
 def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
-    """Return the oldest version that can say it, and what else tells how to read the tensors."""
+    """Return the oldest format version that suffices, and what else reading has to know."""
     if tokenizer.kind == BYTES.kind:
         return {"format_version": 2 if quantized else 1}
     return {"format_version": 3, "quantized": quantized}
@@ -100,8 +100,8 @@ def load_model(
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
-    device: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest of them that is there.
-    Shapes are held against the description before any memory is taken. Raises InputError for
+    device: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest of them that is available. Shapes
+    are checked against the description before any memory is allocated. Raises InputError for
     whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network.
     """
     chosen = choose_device(device)
@@ -128,8 +128,8 @@ def load_model(
 class _LeftAsTheyAre(TorchFunctionMode):
     """Makes torch.nn.init do nothing.
 
-    Numbers for tensors that have none would be drawn by Python code of torch's that imports its
-    compiler, which takes longer than all the rest of loading a model.
+    For tensors on the meta device, torch would draw numbers in Python code that imports its
+    compiler, which takes longer than the rest of loading a model.
     """
 
     def __torch_function__(
@@ -142,7 +142,7 @@ class _LeftAsTheyAre(TorchFunctionMode):
 
 
 def model_digest(model: LanguageModel) -> str:
-    """Return a digest of the weights and of what else decides the features."""
+    """Return a digest of the weights and of everything else that decides the features."""
     digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
@@ -196,7 +196,7 @@ def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors, whole or not at all.
 
-    Raises InputError, and leaves a file that is there as it is, where a value is not finite.
+    Raises InputError, and leaves an existing file unchanged, if a value is not finite.
     """
     hold_finite(path, tensors)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -207,7 +207,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """Read a safetensors file; InputError where it is missing, damaged or holds NaN."""
+    """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
     try:
         tensors = load_file(path, device=device)
     except FileNotFoundError as error:

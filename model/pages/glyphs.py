@@ -1,4 +1,4 @@
-"""Characters that would act on a terminal or a page, shown instead of obeyed."""
+"""Stand-ins for characters that would act on a terminal or a page."""
 
 import unicodedata
 
@@ -6,9 +6,9 @@ OBEYED = "\t\n"  # harmless, and part of what a text looks like
 
 
 def glyph(character: str) -> str:
-    """Return what to show for a character: a control or an override of direction by a stand-in.
+    """Return what to show for a character: a stand-in for a control or an override of direction.
 
-    C0 controls have pictures of their own; for the rest the replacement character has to do.
+    C0 controls have pictures of their own; the rest become the replacement character.
     """
     if character in OBEYED:
         return character
@@ -27,5 +27,5 @@ OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def visible(text: str) -> str:
-    """Return a text as it can be shown, one character for each of its own."""
+    """Return a text that is safe to show, with as many characters as the given one."""
     return "".join(map(glyph, text))

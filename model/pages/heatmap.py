@@ -28,7 +28,7 @@ RESET = "\x1b[0m"
 
 
 def as_json(traces: UnitTraces) -> dict[str, Any]:
-    """Return everything there is: each character with its bytes and its value in every unit."""
+    """Return all data: each character with its bytes and its value in every unit."""
     return {
         "format_version": FORMAT_VERSION,
         "model": traces.model,
@@ -56,7 +56,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return one page that needs nothing else: no network, no other file."""
+    """Return a page that needs neither a network nor another file."""
     traces = traces.oriented()
     template = TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
@@ -92,7 +92,7 @@ def _about(traces: UnitTraces) -> str:
 
 
 def _turned(traces: UnitTraces) -> str:
-    """Say that a sign is not the model's own."""
+    """Return a note on a unit whose sign is not the model's own."""
     return f"; unit {traces.units[0]} with its sign turned" if traces.turned else ""
 
 
@@ -111,7 +111,7 @@ def _text(trace: UnitTrace, number: int, limit: float) -> str:
 
 
 def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
-    """Return one character; its place is in the attributes, so that it shows without a script."""
+    """Return the element of one character; its attributes show its place without a script."""
     place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
     return (
         f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
@@ -145,7 +145,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 
 
 def _script_safe(content: dict[str, Any]) -> str:
-    """Return JSON that no HTML parser takes for the end of its element."""
+    """Return JSON in which no HTML parser finds the end of the element."""
     return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
@@ -156,7 +156,7 @@ def _script_digest(template: str) -> str:
 
 
 def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return every text in 24-bit colours, one block per unit, with its legend above it."""
+    """Return every text in 24-bit colours, one block per unit under the unit's legend."""
     traces = traces.oriented()
     blocks = []
     for index, limit in enumerate(traces.ranges()):
@@ -183,7 +183,7 @@ def _painted(shown: str, value: float, limit: float, palette: Palette) -> str:
 
 
 def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
-    """Raise InputError for a suffix that does not say what to write, a page too large to show."""
+    """Raise InputError for an unknown suffix, and for a page too large to show."""
     size = sum(map(len, texts))
     for path in paths:
         if path.suffix.lower() not in (*PAGES, *PICTURES, ".json"):
@@ -198,7 +198,7 @@ def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
 
 
 def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> None:
-    """Write a page, a picture or JSON, as the suffix says; whole or not at all."""
+    """Write a page, a picture or JSON, by the suffix; whole or not at all."""
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":

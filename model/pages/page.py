@@ -1,4 +1,4 @@
-"""What the pages share: style, how a template is filled, a value's colour, tables."""
+"""What the pages share: their style, templates, the colours of values, tables."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def page_style() -> str:
 
 
 def fill(template: str, content: Mapping[str, str]) -> str:
-    """Put content, which is HTML already, where a template says {{name}}."""
+    """Replace each {{name}} of a template by its content, which is HTML already."""
     # One pass: a text that looks like a placeholder is not one.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
 
@@ -49,7 +49,7 @@ def shade(value: float, limit: float) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its cells are HTML already. Wider than the page, it scrolls by itself."""
+    """Return a table, whose cells are HTML already. If it is wider than the page, it scrolls."""
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return f"{SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"

@@ -1,4 +1,4 @@
-"""Traces as a picture: every character on its colour, for a slide or a page of one's own."""
+"""Traces as a picture: every character on its colour, for slides and other pages."""
 
 import unicodedata
 import warnings
@@ -31,7 +31,7 @@ class Cell(NamedTuple):
 
 
 def check_picture(path: Path, texts: Sequence[str]) -> None:
-    """Raise InputError for more than a picture can show, and where nothing can draw it."""
+    """Raise InputError for more than a picture can show, and if matplotlib is missing."""
     size = sum(map(len, texts))
     if size > LARGEST_PICTURE:
         raise InputError(
@@ -45,7 +45,7 @@ def check_picture(path: Path, texts: Sequence[str]) -> None:
 
 
 def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
-    """Draw every text under its unit's legend, one unit below the other; whole or not at all."""
+    """Draw every text under its unit's legend, unit below unit; whole or not at all."""
     rows = list(_rows(traces.oriented(), palette))
     figure = _draw(rows)
     kind = path.suffix.lower().removeprefix(".")

@@ -1,7 +1,7 @@
-"""Gate orders, and a model of ours built from tensors whose gates come in another order.
+"""Gate orders, and building our model from tensors whose gates are in another order.
 
 A tensor here is already named and laid out as in `LanguageModel.state_dict()`, [out, in]; only the
-four blocks of its gates may stand otherwise.
+four blocks of its gates may be in another order.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _exchange(tensor: Tensor) -> Tensor:
 
 
 def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
-    """Build the model that a complete set of tensors describes; shapes are held already."""
+    """Build the model of a complete set of tensors, whose shapes have been checked."""
     hidden_size, input_size = tensors["layers.0.w_mx"].shape
     config = ModelConfig(
         hidden_size=hidden_size,

@@ -48,7 +48,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     """Import a .pt file of NVIDIA's, a language model's or a classifier's.
 
     auto: 257 symbols are the code of 2019 and so i f u o; with 256 the order that reads plain
-    English better is taken. Raises InputError where that does not decide.
+    English better is taken. Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
     hold_finite(path, weights.tensors)
@@ -92,7 +92,7 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
     bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
-    # Asked in this way, a NaN does not pass.
+    # Written so that a NaN does not pass.
     if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
         raise InputError(
             f"{path}: the gate order cannot be told, bits per character on plain English are "
@@ -146,5 +146,5 @@ def _provenance(
 
 
 def _measured(bits: float) -> dict[str, float]:
-    """Return what was measured; JSON has no word for NaN."""
+    """Return what was measured, without NaN, which JSON cannot represent."""
     return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}

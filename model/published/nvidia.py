@@ -57,8 +57,8 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     for layer in range(layers):
         tensors |= _convert_layer(found, f"rnns.{layer}.", f"layers.{layer}.")
     H = tensors["layers.0.w_mh"].shape[0]
-    # Without a decoder zeros say so; a random one, as the original loader left it, would look
-    # like a bad model.
+    # A missing decoder becomes zeros; a random one, as in the original loader, would look like a
+    # bad model.
     tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(symbols, H))
     tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(symbols))
     if symbols > VOCABULARY_SIZE:
@@ -72,7 +72,7 @@ def read_nvidia(path: Path) -> NvidiaWeights:
 
 
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
-    """Return the language model's tensors as one flat mapping, and whether a classifier is by."""
+    """Return the language model's tensors in one mapping, and whether there is a classifier."""
     node, has_classifier = content, False
     for wrapper in WRAPPERS:
         has_classifier |= isinstance(node, Mapping) and "classifier" in node
@@ -111,7 +111,7 @@ def _keys(content: Any) -> str:
 
 
 def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[int, int]:
-    """Hold every shape against the others; return the number of symbols and of layers."""
+    """Check every shape against the others; return the number of symbols and of layers."""
     shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
     embedding, bias = shapes.get("encoder.weight", ()), shapes.get("rnns.0.b_ih", ())
     if len(embedding) != 2 or len(bias) != 1 or bias[0] % 4 or not bias[0]:

@@ -81,7 +81,7 @@ def _numbered_files(folder: Path) -> list[Path]:
 
 
 def _open(path: Path) -> np.ndarray:
-    """Map an array without reading it; objects, which would be unpickled, are refused."""
+    """Map an array without reading it; refuse objects, which would be unpickled."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, TypeError, OverflowError, EOFError) as error:
@@ -94,7 +94,7 @@ def _open(path: Path) -> np.ndarray:
 
 
 def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
-    """Return the tensor that each file belongs to, told by order and shape."""
+    """Return the tensor that each file belongs to, as its order and shape show."""
     files = list(shapes)
     E, H = _sizes(folder, shapes)
     blocks = _count_blocks(folder, shapes, H)
@@ -158,9 +158,9 @@ def _gaps(files: list[str]) -> str:
 def write_openai(folder: Path, model: LanguageModel) -> None:
     """Write a model as OpenAI's 15 files, all of them or none.
 
-    What was read from this layout comes back exactly. Folded weights get their columns' norms for
-    gains, which leaves the product as it was up to rounding. Raises InputError for what the
-    layout cannot say, and where the folder holds something already.
+    Writing what was read from this layout gives equal files. Folded weights get their columns'
+    norms for gains, which leaves the product as it was up to rounding. Raises InputError for what
+    the layout cannot represent, and if the folder is not empty.
     """
     if model.config.symbols != VOCABULARY_SIZE:
         raise InputError(

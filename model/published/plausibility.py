@@ -1,4 +1,4 @@
-"""Whether imported weights mean what we take them for: what they make of plain English."""
+"""Whether imported weights were understood correctly: how well they predict plain English."""
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ def bits_on_plain_english(model: LanguageModel) -> float:
 
 
 def gains_differ(model: LanguageModel) -> float:
-    """Return how far the gains of w_mx and w_mh are apart, relative to the largest.
+    """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's
     release, files 11 and 12, they agree to rounding. In folded weights a gain is its row's norm.

@@ -1,4 +1,4 @@
-"""JSON arrays of any length, an item at a time, read exactly as JSON lines are."""
+"""JSON arrays of any length, read item by item, exactly as JSON lines are read."""
 
 import codecs
 import json
@@ -21,9 +21,9 @@ class Text:
         self.buffer, self.position, self.ended = "", 0, False
 
     def extend(self) -> bool:
-        """Read on, at least as much as is left; return whether anything came.
+        """Read at least as many characters as are left; return whether any came.
 
-        Raises json.JSONDecodeError where more is left than an item may have.
+        Raises json.JSONDecodeError if more are left than an item may have.
         """
         if self.ended:
             return False
@@ -48,16 +48,16 @@ class Text:
             raise self.error(f"longer than {LONGEST_RECORD:,} characters, or broken before")
 
     def error(self, message: str) -> json.JSONDecodeError:
-        """Return the error of what is at the position."""
+        """Return an error that names the position."""
         return json.JSONDecodeError(message, self.buffer, self.position)
 
 
 def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the items of a JSON array.
 
-    Raises ValueError for what is none (json.JSONDecodeError but for a number of too many digits),
-    RecursionError for one too deep, and, where `strict`, UnicodeDecodeError for bytes that are not
-    UTF-8, which else become U+FFFD.
+    Raises ValueError for anything else (json.JSONDecodeError, except for a number of too many
+    digits), RecursionError for one that is nested too deeply, and, if `strict`, UnicodeDecodeError
+    for bytes that are not UTF-8. Otherwise these become U+FFFD.
     """
     text = Text(file, strict)
     _expect(text, "[")

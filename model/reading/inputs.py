@@ -1,4 +1,4 @@
-"""What a user names as input: a file or an address, as a stream of bytes."""
+"""What a user names as input, a file or an address, as a stream of bytes."""
 
 import gzip
 import lzma
@@ -35,7 +35,7 @@ class Position:
 
     @property
     def share(self) -> float | None:
-        """The part that has been read, above 0 and at most 1; None where that is not known."""
+        """The fraction that has been read, above 0 and at most 1; None if unknown."""
         if self.stored is None:
             return None
         return 1.0 if self.stored.closed else (self.stored.tell() / self.size or None)
@@ -43,7 +43,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Input:
-    """One file or address, its kind and its compression by the end of its name."""
+    """One file or address; its suffixes tell its kind and its compression."""
 
     location: str  # as messages and meta.json name it
     kind: str
@@ -56,17 +56,17 @@ class Input:
 
     @property
     def name(self) -> str:
-        """The last part of the location: what is published of it."""
+        """The last part of the location, the only one that is published."""
         return Path(urlsplit(self.location).path if self.is_remote else self.location).name
 
     @property
     def stored_bytes(self) -> int | None:
-        """Bytes on disk, as they are stored; None where that is not known beforehand."""
+        """Bytes on disk, as they are stored; None if unknown beforehand."""
         return None if self.is_remote else Path(self.location).stat().st_size
 
     @property
     def identity(self) -> list[str | int]:
-        """What tells that another file is meant, or that it has changed."""
+        """Values that change if another file is named, or if the file is replaced."""
         if self.is_remote:
             return [self.location]
         stat = Path(self.location).stat()
@@ -76,8 +76,8 @@ class Input:
     def open(self, position: Position | None = None) -> Iterator[IO[bytes]]:
         """Stream the bytes, decompressed.
 
-        position: made to follow the reader through a file on disk.
-        Raises InputError where there is nothing to read, and where what is read is damaged.
+        position: kept at the reader's place in a file on disk. Raises InputError if there is
+        nothing to read, and if what is read is damaged.
         """
         try:
             with self._stored(position) as stored, _decompressed(stored, self.compression) as file:
@@ -113,7 +113,7 @@ class Input:
 
 
 def as_input(location: str | Path) -> Input:
-    """Name one file or address by its kind; InputError for a kind that is not read."""
+    """Return one file or address with its kind; InputError for an unknown kind."""
     text = str(location)
     suffixes = [suffix.lower() for suffix in Path(urlsplit(text).path).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
@@ -159,7 +159,7 @@ def _decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
 
 
 def _gzip() -> Any:
-    """Return isal's module where it is installed: a third of zlib's time."""
+    """Return isal's module if it is installed: it takes a third of zlib's time."""
     try:
         from isal import igzip
     except ImportError:
@@ -178,7 +178,7 @@ def zstandard() -> Any:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """Return what a compressed file that was cut short or damaged raises while it is read."""
+    """Return the errors that reading a damaged or truncated compressed file raises."""
     found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile]
     for module, name in (
         ("compression.zstd", "ZstdError"),

@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a command: a bar on a terminal, a line now and then elsewhere."""
 
 import sys
 from types import TracebackType
@@ -10,8 +10,8 @@ LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the 
 class Progress:
     """Counts bytes that have been read, and shows how many, how fast, and how long it will take.
 
-    On a terminal as a bar; where stderr is a file or a pipe as a line every `line_seconds`, so that
-    a job's log shows that it lives and a short one's stays empty.
+    A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the log of a
+    long job shows that it lives, and that of a short one stays empty.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class Progress:
         self._bar.update(count)
 
     def expect(self, total: float) -> None:
-        """Tell how many bytes there will be in the end, as far as is known by now."""
+        """Set how many bytes there will be in the end, as far as is known."""
         self._bar.total = total
 
     def note(self, text: str) -> None:
-        """Show something behind the rest from now on."""
+        """Show a text after the rest from now on."""
         self._bar.set_postfix_str(text, refresh=False)
 
     @property
     def seconds(self) -> float:
-        """How long ago this began."""
+        """Seconds since the beginning."""
         return float(self._bar.format_dict["elapsed"])
 
     def __enter__(self) -> "Progress":
@@ -63,7 +63,7 @@ class Progress:
 
 
 class _Lines:
-    """Stderr for a bar: what would be drawn over the last state becomes a line of its own."""
+    """Stderr for a bar: each state becomes a line, instead of being drawn over the last one."""
 
     def write(self, text: str) -> None:
         if line := text.strip():

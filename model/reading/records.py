@@ -1,8 +1,8 @@
 """Inputs to records: JSON lines and arrays, CSV, TSV, text, Parquet.
 
-What is done with text that is not quite text, everywhere: bytes that are not UTF-8 become U+FFFD,
-lone surrogates (`\\ud800` in JSON) become `?`, NUL is kept; each is counted. NaN and null are
-missing; the words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
+Faulty text is treated alike everywhere: bytes that are not UTF-8 become U+FFFD, lone surrogates
+(`\\ud800` in JSON) become `?`, NUL is kept; each is counted. NaN and null are missing values; the
+words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 """
 
 import ast
@@ -39,7 +39,7 @@ def read_records(
 ) -> Iterator[Record]:
     """Yield the records of one input.
 
-    Bytes that are not UTF-8 are an InputError when `strict`, else replaced by U+FFFD and marked.
+    Bytes that are not UTF-8 are an InputError if `strict`, else replaced by U+FFFD and marked.
     `whole`: a text file is one record, not a record a line. `position` is made to follow, but for
     Parquet, which is not read from its front. Raises InputError, with file and line, for whatever
     else cannot be read.
@@ -50,7 +50,7 @@ def read_records(
 
 
 def reader_of(given: Input, whole: bool = False) -> str:
-    """Return which reader takes the records of an input."""
+    """Return the name of the reader for an input."""
     if given.kind == ".txt":
         return "document" if whole else "text lines"
     if given.kind in TABLES:
@@ -102,12 +102,12 @@ def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
 
 
 def begins_an_array(head: bytes) -> bool:
-    """Return whether JSON with this head is an array, not an object a line."""
+    """Return whether JSON that begins so is an array, not one object per line."""
     return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
 def parse_text(line: bytes, place: str, strict: bool) -> Record:
-    """Return a line of text as a record; a blank line too, so that rows keep their place."""
+    """Return a line of text as a record, also a blank one, so that rows keep their place."""
     text, repaired = decode(line, place, strict)
     return _placed(Record(text=text.rstrip("\r\n")), place, repaired)
 

@@ -1,4 +1,4 @@
-"""Rows to JSON lines or CSV, a row at a time."""
+"""Writing rows to JSON lines or CSV, one at a time."""
 
 import csv
 import io
@@ -15,8 +15,8 @@ RowFormat = Literal["jsonl", "csv"]
 class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
-    JSON lines say what CSV cannot: a missing value is null and not empty, numbers are not text.
-    The columns of CSV are those of the first row.
+    JSON lines keep what CSV loses: null differs from an empty text, a number from its digits. The
+    columns of CSV are those of the first row.
     """
 
     def __init__(self, file: IO[bytes], row_format: RowFormat):
@@ -37,7 +37,7 @@ class RowWriter:
         self._file.write(line.encode("utf-8", errors="backslashreplace") + b"\n")
 
     def flush(self) -> None:
-        """Let a reader see what was written."""
+        """Pass on what was written, so that a reader sees it."""
         self._file.flush()
 
     def _csv_line(self, row: Mapping[str, Any], place: str) -> str:

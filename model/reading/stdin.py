@@ -16,7 +16,7 @@ READ_BYTES = 1 << 20
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends; `waiting` of them can be had at once.
+    """The lines of a file descriptor, with their ends; `waiting` of them have already come.
 
     A read returns what has arrived, so that a line never waits for the next one.
     """
@@ -28,11 +28,11 @@ class ArrivingLines:
 
     @property
     def waiting(self) -> int:
-        """How many lines have come and were not taken."""
+        """How many lines have come but have not been taken."""
         return len(self._lines)
 
     def first(self) -> bytes:
-        """Return the next line without taking it; InputError where none will come."""
+        """Return the next line without taking it; InputError if none will come."""
         if not self._lines:
             self._fill()
         if not self._lines:
@@ -50,7 +50,7 @@ class ArrivingLines:
         return self._lines.popleft()
 
     def _fill(self) -> None:
-        """Wait until a line has come, or the end; InputError for a line that is too long."""
+        """Wait for a line or the end; InputError for a line that is too long."""
         parts, size = [self._rest], len(self._rest)
         while chunk := os.read(self._descriptor, READ_BYTES):
             parts.append(chunk)
@@ -66,7 +66,7 @@ class ArrivingLines:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a stream by its first line: JSON lines or plain ones."""
+    """Return the kind of a stream, JSON lines or plain text, by its first line."""
     return ".jsonl" if line.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else ".txt"
 
 
@@ -82,7 +82,7 @@ def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
 
 
 def _decoded(lines: Iterator[bytes]) -> Iterator[str]:
-    """Yield the lines as text, cut at carriage returns too, as those of a file are."""
+    """Yield the lines as text, also cut at carriage returns, as those of a file are."""
     for number, line in enumerate(lines, start=1):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)

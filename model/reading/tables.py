@@ -1,4 +1,4 @@
-"""CSV and TSV, a row at a time, in bounded memory."""
+"""Reading CSV and TSV row by row, in bounded memory."""
 
 import csv
 from collections import Counter
@@ -35,7 +35,7 @@ class TableLines:
 
     @property
     def place(self) -> str:
-        """Where the last line is."""
+        """The place of the last line, for messages."""
         return f"{self.location}, line {self.number}"
 
 
@@ -69,7 +69,7 @@ def table_rows(
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
-    """Raise InputError where the one column has the names of several in it."""
+    """Raise InputError if the only column's name looks like the names of several."""
     for other in DELIMITERS.keys() - {delimiter}:
         parts = names[0].split(other) if len(names) == 1 else []
         if len(parts) > 1 and all(part and part == part.strip() for part in parts):
@@ -80,7 +80,7 @@ def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
-    """Return the header's names, each once: blank ones by their place, repeated ones numbered."""
+    """Return the header's names, made unique: blank ones named by place, repeated ones numbered."""
     if len(header) > MOST_COLUMNS:
         raise InputError(f"{place}: not a table ({len(header):,} columns)")
     given = [name or f"Unnamed: {number}" for number, name in enumerate(header)]

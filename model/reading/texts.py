@@ -1,4 +1,4 @@
-"""Records to texts: which key holds the text, what counts as missing, what was met on the way."""
+"""From records to texts: which key holds the text, what counts as missing, what was found."""
 
 import logging
 import math
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ReadingReport:
-    """What was met on the way; printed and kept with what was made of the records."""
+    """What was found in the records; printed, and kept with the result."""
 
     records: int = 0
     missing_text: int = 0  # key absent, null or NaN
@@ -36,7 +36,7 @@ class ReadingReport:
         )
 
     def summary(self) -> str:
-        """Say it in one line."""
+        """Return a summary in one line."""
         return (
             f"{self.records:,} records; {self.missing_text:,} without text, "
             f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "
@@ -46,7 +46,7 @@ class ReadingReport:
 
 
 def text_of(value: object) -> str | None:
-    """Return a record's value as text, None where it is missing."""
+    """Return a record's value as text, None if it is missing."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -57,7 +57,7 @@ def text_of(value: object) -> str | None:
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     """Count what a text is, and return whether it goes into the corpus.
 
-    Raises ValueError, where `strict`, for a text that UTF-8 cannot say, or with an HTML reference
+    Raises ValueError, if `strict`, for a text that UTF-8 cannot encode, or with an HTML reference
     that cannot be read.
     """
     if text is None:
@@ -89,9 +89,10 @@ def choose_key(
     option: str,
     told: set[str] | None = None,
 ) -> str:
-    """Return the key to read: as given, or the first candidate there; of several keys, aloud.
+    """Return the key to read: the one given, or the first candidate that is present.
 
-    told: the keys that need not be said any more; this one is added.
+    A choice among several is logged. told: the keys for which it was logged already; the key is
+    added to them.
     """
     present = ", ".join(map(repr, record)) or "none"
     if given is not None:
@@ -112,9 +113,9 @@ def choose_key(
 
 
 class KeyChooser:
-    """Chooses the key to read at the first record that has one: the first records may lack it.
+    """Chooses the key to read at the first record that has one; earlier records may lack it.
 
-    told: what files that belong together share, so that a key is said once.
+    told: shared by files that belong together, so that a choice is logged once.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class KeyChooser:
         self._first: Record | None = None
 
     def value(self, record: Record) -> object:
-        """Return what is under the key; None where this record, or all up to it, have none."""
+        """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
         wanted = self.candidates if self.given is None else (self.given,)
         if self.key is None and any(name in record for name in wanted):
@@ -137,11 +138,11 @@ class KeyChooser:
         return None if self.key is None else record.get(self.key)
 
     def name_in(self, record: Record) -> str:
-        """Return the key; InputError, naming the record's own, while no record has had one."""
+        """Return the key; InputError, with the record's own keys, if no record has had one yet."""
         return self._choose(record) if self.key is None else self.key
 
     def conclude(self, location: object) -> None:
-        """Raise InputError where there was no record, or none with the key."""
+        """Raise InputError if there was no record, or none with the key."""
         if self._first is None:
             raise InputError(f"{location}: no records in it")
         self.name_in(self._first)

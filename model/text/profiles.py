@@ -16,7 +16,7 @@ HASHTAG = re.compile(r"#(\S+)")
 
 @dataclass(frozen=True)
 class TextProfile:
-    """A named way from a text to the bytes that the model is trained on and reads."""
+    """A named way to turn a text into the bytes that a model reads."""
 
     name: str
     prefix: str
@@ -24,12 +24,12 @@ class TextProfile:
     clean: Callable[[str], str]
 
     def encode(self, text: str) -> bytes:
-        """Return the UTF-8 bytes; lone surrogates, which UTF-8 cannot say, become `?`."""
+        """Return the UTF-8 bytes; lone surrogates, which UTF-8 cannot encode, become `?`."""
         framed = self.prefix + self.clean(text) + self.suffix
         return framed.encode("utf-8", errors="replace")
 
     def opening(self, text: str) -> bytes:
-        """Return the bytes of a text that is to go on: framed in front, open at its end."""
+        """Return the bytes of a text to be continued, with only the front part of its frame."""
         return (self.prefix + self.clean(text)).encode("utf-8", errors="replace")
 
 
@@ -50,7 +50,7 @@ def _clean_tweet(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return a text with HTML's references read; as it stands where one is unreadable."""
+    """Decode HTML's character references; return the text unchanged if one is unreadable."""
     try:
         return html.unescape(text) if "&" in text else text
     except ValueError:
@@ -58,7 +58,7 @@ def unescape(text: str) -> str:
 
 
 def has_unreadable_reference(text: str) -> bool:
-    """Return whether a reference has more digits than Python makes a number of (4300)."""
+    """Return whether a reference has more digits (4300) than Python converts to a number."""
     try:
         html.unescape(text)
     except ValueError:
@@ -67,7 +67,7 @@ def has_unreadable_reference(text: str) -> bool:
 
 
 def _space_for_tag(match: re.Match[str]) -> str:
-    """Keep what begins as a tag and is none.
+    """Keep what begins like a tag but is not one.
 
     A pattern that asks for the end would look for it again from every "<": in quadratic time.
     """
@@ -125,14 +125,14 @@ TEXT_PROFILES = {
 
 
 def text_profile(name: str) -> TextProfile:
-    """Look a profile up by name; InputError names the known ones."""
+    """Look up a profile by name; InputError, with the known names, if there is none."""
     if name not in TEXT_PROFILES:
         raise InputError(f"text profile {name!r} is unknown; known: {', '.join(TEXT_PROFILES)}")
     return TEXT_PROFILES[name]
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list; InputError where they are not a row of strings."""
+    """Return the texts as a list; InputError if they are not a sequence of strings."""
     if isinstance(texts, str):
         raise InputError("a list of texts is needed; got a single string")
     if not isinstance(texts, Iterable):

@@ -9,7 +9,7 @@ from ..errors import checked_whole
 
 
 class Batch(NamedTuple):
-    """Rows of similar length that are walked together, longest first."""
+    """Rows of similar length that are read together, longest first."""
 
     rows: np.ndarray  # indices into the caller's sequences
     spans: Iterator["Span"]  # read once: of a long text there are many
@@ -27,8 +27,8 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
     """Cut sequences into batches of similar length and each batch into rectangles.
 
     Rows are sorted by length, so a short text never waits for a long one; inside a batch a row
-    leaves when it ends. A span is at most `block` long: memory does not grow with the text.
-    Raises InputError for a batch size that is none.
+    leaves when it ends. A span is at most `block` long: memory does not grow with the text. Raises
+    InputError for a batch size below 1.
     """
     checked_whole("the batch size", batch_size, 1)
     order = np.argsort(-np.asarray(lengths), kind="stable")

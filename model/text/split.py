@@ -1,4 +1,4 @@
-"""Many reviews end to end, as they are scored and trained on, and where they are cut."""
+"""Many reviews end to end, as models are trained and scored on them, and where they are cut."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

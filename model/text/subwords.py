@@ -24,8 +24,8 @@ THREADS = 8  # of the trainer: its sums depend on their number, so it is the sam
 class SubwordTokenizer(Tokenizer):
     """A SentencePiece vocabulary of either kind.
 
-    A character without a piece is spelled in bytes. Raises InputError for a vocabulary that
-    cannot say every byte or takes up more symbols than uint16 has.
+    A character without a piece is spelled in bytes. Raises InputError for a vocabulary that lacks a
+    byte or has more symbols than uint16 can number.
     """
 
     def __init__(self, kind: str, content: bytes):
@@ -74,9 +74,10 @@ class SubwordTokenizer(Tokenizer):
         return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
-        """Return the symbols of a text that is to go on, and how the next symbol must begin.
+        """Return the symbols of a text to be continued, and the bytes that the next symbol must
+        begin with.
 
-        A piece carries the space before its word, so a space at the end belongs to the next one.
+        A piece includes the space before its word, so a space at the end belongs to the next piece.
         """
         kept = text.removesuffix(b" ")
         return self.encode(kept), text[len(kept) :]
@@ -91,7 +92,7 @@ class SubwordTokenizer(Tokenizer):
         return lengths
 
     def describe(self) -> dict[str, str]:
-        """Return what `config.json` and `meta.json` say of it."""
+        """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}
 
     def save(self, folder: Path) -> None:
@@ -112,8 +113,8 @@ def _spelling(processor: Any, symbol: int) -> bytes:
 def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:
     """Train a vocabulary of `size` symbols; return SentencePiece's file.
 
-    kind: bpe or unigram. log: an open file for what the trainer says. The same texts give the
-    same bytes. Raises InputError for a size that the texts do not allow.
+    kind: bpe or unigram. log: an open file for the trainer's messages. The same texts give the same
+    bytes. Raises InputError for a size that the texts do not allow.
     """
     made = io.BytesIO()
     try:

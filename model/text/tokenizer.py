@@ -1,4 +1,4 @@
-"""Text, as UTF-8 bytes, to the symbols that a model reads, and back: nothing is lost."""
+"""From text, as UTF-8 bytes, to the symbols that a model reads, and back without loss."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Tokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this tokenizer from any other."""
+        """A digest that differs between any two tokenizers."""
         return self.kind
 
     def encode(self, text: bytes) -> np.ndarray:
@@ -41,7 +41,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
-        """Return the symbols of a text that is to go on, and how the next symbol must begin."""
+        """Return the symbols of a text to be continued, and the bytes the next must begin with."""
         return self.encode(text), b""
 
     def decode(self, tokens: np.ndarray) -> bytes:
@@ -57,7 +57,7 @@ class Tokenizer:
         return int(self.byte_lengths(tokens).sum(dtype=np.int64))
 
     def describe(self) -> dict[str, str]:
-        """Return what `config.json` and `meta.json` say of it."""
+        """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind}
 
     def save(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ BYTES = ByteTokenizer()
 def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
     """Return the tokenizer that `path`, a JSON file in `folder`, describes.
 
-    Raises InputError where its vocabulary is missing or not the one described.
+    Raises InputError if its vocabulary is missing or is not the one described.
     """
     kind = description.get("tokenizer")
     if kind == BYTES.kind:
@@ -114,7 +114,7 @@ def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> 
 def check_same_tokenizer(
     place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
 ) -> None:
-    """Raise InputError where what lies at `place` has another tokenizer than is wanted."""
+    """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
     if tokenizer.fingerprint != wanted.fingerprint:
         raise InputError(
             f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "

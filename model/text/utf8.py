@@ -1,4 +1,4 @@
-"""Which symbol may follow, so that whatever is written symbol by symbol is UTF-8."""
+"""Which symbols may follow, so that a text generated symbol by symbol is valid UTF-8."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ _NEXT = _table()  # [8, 256], -1 where the byte may not come
 
 
 class Continuations:
-    """The automaton over V symbols, each of which is spelled in some bytes."""
+    """The automaton over V symbols, each of which stands for some bytes."""
 
     def __init__(self, spellings: Sequence[bytes]):
         self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
@@ -56,7 +56,7 @@ class Continuations:
     def allowed(self, state: int, room: int) -> np.ndarray:
         """Return the symbols that may come, bool [V], where `room` bytes are left for all to come.
 
-        A character that would not fit is not begun, so that the last one is always whole.
+        A character that would not fit is not begun, so the last one is always whole.
         """
         return (self._after[state] >= 0) & (self._needed[state] <= room)
 

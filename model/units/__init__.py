@@ -1,1 +1,1 @@
-"""What single units hold: after every byte, under every character."""
+"""The values of single units: after every byte, and for every character."""

@@ -1,4 +1,4 @@
-"""What single units hold after every byte of a text."""
+"""The values of single units after every byte of a text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ..text.ragged import ragged_batches
 
 
 class Moment(NamedTuple):
-    """The texts that have just read a byte, and every unit's value after it."""
+    """The sequences that have just read a byte, and the value of every unit after it."""
 
     rows: np.ndarray  # indices into the caller's sequences
     position: int  # of the byte in each of them
@@ -32,7 +32,7 @@ def moments(
     """Yield the state after every byte of every sequence, read from the zero state.
 
     sequences: symbols [n] each. Memory does not grow with their length. The values are those of
-    `model.step`, byte by byte: a window would give the cell state only after its last byte.
+    `model.step`, byte by byte: reading a window would give the cell state only after its last byte.
     """
     model.config.check_unit(0, layer)
     FeatureKind(state=state)  # refuses another word
@@ -61,9 +61,9 @@ def trace(
 ) -> list[np.ndarray]:
     """Return the units' values after every byte: float32 [n, U] for each sequence.
 
-    units: which, in the order wanted; None: all H. Raises InputError for one the model lacks,
-    and for another state than "cell" or "hidden".
-    advance: told how many bytes have been read since it was called last, for a progress bar.
+    units: in the order wanted; None: all H. advance: called with the number of bytes read since
+    its last call, for a progress bar. Raises InputError for a unit that the model lacks, and for a
+    state other than "cell" and "hidden".
     """
     units = range(model.config.hidden_size) if units is None else units
     for unit in units:

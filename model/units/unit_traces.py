@@ -20,7 +20,7 @@ from .trace import liveliest_units, trace
 
 @dataclass(frozen=True)
 class UnitTrace:
-    """One text and what the units held after each of its characters (code points)."""
+    """One text and the values of the units after each of its characters (code points)."""
 
     text: str  # C characters, as shown
     offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
@@ -30,7 +30,7 @@ class UnitTrace:
 
 @dataclass(frozen=True)
 class UnitTraces:
-    """Several texts, the units that were traced, and the model that read."""
+    """Several texts, the units that were traced, and the model that read them."""
 
     traces: list[UnitTrace]
     units: list[int]
@@ -42,7 +42,7 @@ class UnitTraces:
     turned: bool = False  # whether the first unit's values have the other sign than the model's
 
     def legend(self, index: int) -> tuple[str, str]:
-        """Return what stands at the ends of a unit's scale: its name, values, and meanings."""
+        """Return the labels of a unit's scale: its name, and the value and meaning of each end."""
         limit, unit = self.ranges()[index], self.units[index]
         low, high = self.poles if self.poles is not None and index == 0 else ("", "")
         sign = ", sign turned" if self.turned and index == 0 else ""
@@ -50,7 +50,7 @@ class UnitTraces:
         return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
 
     def oriented(self) -> "UnitTraces":
-        """Return the traces as they are shown: the first unit is high for what is positive."""
+        """Return the traces as they are shown: the first unit is high for positive texts."""
         if self.polarity > 0 or self.turned:
             return self
         signs = np.ones(len(self.units), np.float32)
@@ -63,7 +63,7 @@ class UnitTraces:
         return replace(self, traces=traces, poles=poles, turned=True)
 
     def ranges(self) -> list[float]:
-        """Return each unit's largest absolute value over all texts; 1 where it is always 0."""
+        """Return each unit's largest absolute value over all texts; 1 if it is always 0."""
         values = np.concatenate([trace.values for trace in self.traces])
         return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
 
@@ -155,7 +155,7 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
 
 
 def _origin(loaded: LoadedModel) -> dict[str, Any]:
-    """Say which model has read, with no path of this machine."""
+    """Describe the model that read the texts, without a path of this machine."""
     folder = loaded.folder.resolve()
     return {
         "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own

@@ -24,7 +24,7 @@ LEVELS = {"tfidf": ("TF-IDF", PINK), "majority": ("majority", GREY)}
 
 @mpl.rc_context(STYLE)
 def draw_ranking(ranking: dict[str, Any], unit: int) -> Figure:
-    """Draw every unit by its weight and by its accuracy alone; the one in question stands out."""
+    """Draw every unit by its weight and by its accuracy alone, with the studied one highlighted."""
     figure, axes = _figure("Every unit, by itself and among all")
     weights, accuracies = ranking["weight"], ranking["train_accuracy"]
     axes.scatter(weights, accuracies, s=6, color=GREY, alpha=0.6, linewidths=0)
@@ -59,7 +59,7 @@ def draw_by_labels(
 ) -> Figure:
     """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw.
 
-    finetuned: whether the features have seen labels before, which the picture then says.
+    finetuned: whether the features have been trained on labels, which the picture then notes.
     """
     figure, axes = _figure("How many labels it takes", TALL)
     for name, (label, color) in CURVES.items():

@@ -1,8 +1,8 @@
 """Every unit by itself: how well its value, cut once, tells two classes apart.
 
 A unit's cut and direction are those of highest accuracy on the training set, found by sorting its
-values; the units are ordered on the training set too, so that what val and test say of them is
-not chosen.
+values; the units are also ordered on the training set, so that their accuracies on val and test are
+not selected for.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Ranking:
     def orders(self) -> dict[str, np.ndarray]:
         """Return three orders of the units, the best first: int64 [F] each.
 
-        Equal accuracies are told apart by area; units without weight follow by accuracy.
+        Ties in accuracy are broken by area; units without weight are ordered by accuracy.
         """
         distance = np.abs(self.areas - 0.5)
         return {
@@ -134,7 +134,7 @@ def describe_ranking(ranking: Ranking, val: Examples, test: Examples, top: int) 
 
 
 def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) -> dict[str, Any]:
-    """Return what one unit is worth by itself, at the cut that train chose."""
+    """Return the accuracies and area of one unit by itself, at the cut chosen on train."""
     column = slice(unit, unit + 1)
     cut = Cuts(ranking.cuts.values[column], ranking.cuts.polarity[column])
     alone = [part.units([unit]) for part in (val, test)]

@@ -1,4 +1,4 @@
-"""One unit's study as a page of its own, with its figures; drawn from neuron.json alone."""
+"""One unit's study as a page with figures, drawn from neuron.json alone."""
 
 import base64
 import html
@@ -46,9 +46,9 @@ def write_report(results: Results, folder: Path) -> Path:
 
 
 def as_html(results: Results, pictures: Mapping[str, str]) -> str:
-    """Return one page that needs nothing else: no script, no network, no other file.
+    """Return a page that needs no script, no network and no other file.
 
-    pictures: SVG by name; where one could not be drawn the page says so.
+    pictures: SVG by name; the page names those that could not be drawn.
     """
     limit = results["extremes"]["limit"]
     content = {
@@ -93,7 +93,7 @@ ALTERNATIVES = {
 
 
 def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
-    """Return what the page begins with: rows of a name and a test accuracy with its interval."""
+    """Return the first table of the page: rows of a name and a test accuracy with its interval."""
     unit, baselines = results["neuron"]["index"], results["baselines"]
     draws = len(baselines["untrained"]["accuracies"])
     return [
@@ -228,7 +228,7 @@ def _moments(results: Results, limit: float) -> str:
 
 
 def _pieces(titles: dict[str, str], found: Results, measure: str, limit: float) -> str:
-    """Return what was found of each kind below its title, each with its measure."""
+    """Return the texts or moments of each kind under a title, each with its measure."""
     parts = []
     for kind, title in titles.items():
         parts.append(f"<h3>{title}</h3>")

@@ -1,6 +1,6 @@
-"""One unit understood: ranked, removed, kept alone, taught with few labels, and read.
+"""A study of one unit: ranked, removed, kept alone, used with few labels, and read.
 
-Whatever is chosen is chosen on train and val; test is only reported on.
+Every choice is made on train and val; test is only reported on.
 """
 
 import logging
@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What a study may take longer over, and what it is about."""
+    """Which unit a study is about, and how much it measures."""
 
-    neuron: int | None = None  # absent, the unit of largest weight
+    neuron: int | None = None  # None: the unit of largest weight
     labels: tuple[int, ...] = ()  # numbers of labels; absent 10, 20, 50, ... and all
     draws: int = 10  # of the labels, for each number
     untrained: int = 3  # seeds of the untrained baseline
@@ -103,7 +103,7 @@ def run_study(
 def check_study(
     loaded: LoadedModel, sets: Sequence[LabelledSet], options: StudyOptions
 ) -> list[int]:
-    """Return the numbers of labels; InputError for what a study cannot be made of."""
+    """Return the numbers of labels; InputError for sets and options that a study cannot use."""
     if len(sets[0].classes) != 2:
         names = ", ".join(sets[0].classes)
         raise InputError(f"the labels have classes {names}; name one to tell from the rest "
@@ -128,7 +128,7 @@ def check_study(
 def _transferred(
     transfer: Transfer, ranking: Ranking, unit: int, options: StudyOptions
 ) -> dict[str, Any]:
-    """Return what the regression on all units and that on the unit alone are worth."""
+    """Return the accuracies of the regression on all units and of that on the unit alone."""
     train, val, test = transfer.examples
     whole = transfer.regression
     alone = transfer.neuron

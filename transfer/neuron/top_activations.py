@@ -1,7 +1,7 @@
-"""Where a unit says most: the texts it ends highest and lowest on, the words that move it.
+"""Where a unit is most active: the texts it ends highest and lowest on, the words that move it.
 
-A word takes the white space after it along: the unit answers to a word when it has ended. Its
-jump is the unit's value then, less the value when the word before had ended.
+A word includes the white space after it, since the unit reacts when the word has ended. Its jump is
+the unit's value there, minus the value at the end of the word before.
 """
 
 import re
@@ -27,7 +27,7 @@ CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word: without what is not l
 
 @dataclass(frozen=True)
 class Jump:
-    """A word in a text and what it did to the unit."""
+    """A word in a text and how it changed the unit."""
 
     row: int  # of the text
     start: int  # the word's characters, white space included
@@ -78,7 +78,8 @@ def find_top_activations(
 
 
 def choose_texts(values: np.ndarray, labels: np.ndarray, polarity: int) -> dict[str, np.ndarray]:
-    """Return indices: the highest and lowest values, the strongest against the label.
+    """Return indices of the highest and lowest values, and of the strongest that contradict the
+    label.
 
     values, labels [N]; the strongest first.
     """
@@ -111,7 +112,7 @@ def jumps_of(trace: UnitTrace, row: int = 0) -> list[Jump]:
 
 
 def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
-    """Return the largest rises and falls, one of each text at most."""
+    """Return the largest rises and falls, at most one for each text."""
     largest = {}
     for kind, sign in (("rises", 1), ("falls", -1)):
         chosen: dict[int, Jump] = {}
