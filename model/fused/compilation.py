@@ -24,7 +24,7 @@ import torch
 FOLDER = Path(__file__).parent
 SECONDS_TO_COMPILE = 120
 ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
-_OPTIONS = ("-std=c++20", "-O3", "-fopenmp", "-shared", "-fPIC", "-w")
+_OPTIONS = ("-std=c++20", "-O3", "-pthread", "-shared", "-fPIC", "-w")
 _FLAGS = {
     "AVX512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c",
     "AVX2": "-mavx2 -mfma -mf16c",

@@ -1,11 +1,11 @@
 // What our threads do while other programs want their cores; crowding.py says when.
 #pragma once
 
-#include <omp.h>
-
 #include <atomic>
 #include <cstdint>
 #include <thread>
+
+#include "team.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -46,8 +46,7 @@ inline void keep_idle_team(bool wanted, int64_t threads) {
   kept.notify_all();
   if (!wanted) return;
   std::thread([threads] {
-#pragma omp parallel num_threads(static_cast<int>(threads))
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    in_team(threads, [](int64_t, int64_t) {});
     kept.wait(true);
   }).detach();
 }

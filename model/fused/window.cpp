@@ -12,7 +12,6 @@
 #include <ATen/cpu/vec/functional.h>
 #include <ATen/cpu/vec/vec.h>
 #include <ATen/native/CPUBlas.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,8 +21,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "barrier.h"
 #include "crowding.h"
+#include "team.h"
 
 namespace {
 
@@ -347,12 +346,9 @@ class Pass {
 template <typename S, typename Work>
 void in_parallel(const Window& w, Work work) {
   std::vector<Barrier> barriers(w.threads);
-#pragma omp parallel num_threads(static_cast<int>(w.threads))
-  {
-    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+  in_team(w.threads, [&](int64_t thread, int64_t threads) {
     work(Pass<S>(w, Share(w, thread, threads, barriers)), thread, threads);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
-  }
+  });
 }
 
 template <typename S>
@@ -371,7 +367,7 @@ template <typename S>
 void backward(const Window& w) {
   in_parallel<S>(w, [&w](Pass<S> pass, int64_t thread, int64_t threads) {
     pass.pack_backward(thread, threads);
-#pragma omp barrier
+    GOMP_barrier();
     pass.backward(w.db + thread * 4 * w.H);
   });
 }
@@ -380,9 +376,7 @@ void backward(const Window& w) {
 template <typename S>
 void sum_rows(const S* values, const int64_t* rows, float* sums, int64_t count, int64_t columns,
               int64_t threads) {
-#pragma omp parallel num_threads(static_cast<int>(threads))
-  {
-    const int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
+  in_team(threads, [&](int64_t thread, int64_t team) {
     const int64_t vectors = (columns + Vec::size() - 1) / Vec::size();
     const int64_t first = thread * vectors / team * Vec::size();
     const int64_t end = std::min((thread + 1) * vectors / team * Vec::size(), columns);
@@ -392,7 +386,7 @@ void sum_rows(const S* values, const int64_t* rows, float* sums, int64_t count, 
         float* sum = sums + rows[n] * columns + j;
         store(sum, load(sum, size) + load(values + n * columns + j, size), size);
       }
-  }
+  });
 }
 
 // Whether this machine multiplies in S from panels as `pack` lays them out.

@@ -1,6 +1,7 @@
 """The compiled recurrence's build: cached, safe among processes, done without where it fails."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,12 @@ from model.fused.recycling import recycled_empty
 from tests.runs import ROOT
 
 USE = """
-import logging, sys, torch
+import logging, re, sys, torch
+from pathlib import Path
+def openmp():
+    maps = Path("/proc/self/maps")
+    return set(re.findall(r"/\\S*/lib[gi]?omp\\S*", maps.read_text() if maps.exists() else ""))
+of_torch = openmp()
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.fused.cpu import runs_compiled
 from model.recurrence import fused_mlstm, reference_mlstm
@@ -27,6 +33,7 @@ x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8,
 window = Window(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
 fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
 assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
+assert openmp() == of_torch  # threads of another one would poll beside torch's
 print(runs_compiled(w_mh))
 """
 
@@ -55,6 +62,14 @@ def test_compiles_once_and_keeps_it(tmp_path):
     assert use(tmp_path, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
     assert library.stat().st_mtime_ns == written
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["g++", "g++-11", "clang++", "clang++-14"])
+def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip("not installed")
+    assert use(tmp_path, CXX=compiler) == (True, "")
 
 
 def test_without_a_compiler_it_says_so_once_and_goes_on(tmp_path):

@@ -23,7 +23,7 @@ PROGRAM = f"""
 #include <unistd.h>
 #include <cstdio>
 #include <thread>
-#include "barrier.h"
+#include "team.h"
 int main() {{
   Barrier barrier;
   std::thread punctual([&barrier] {{
@@ -52,7 +52,7 @@ def compiler():
 @pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
 def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
     (tmp_path / "late.cpp").write_text(PROGRAM)
-    folder = Path(crowding.__file__).parent  # has barrier.h
+    folder = Path(crowding.__file__).parent  # has team.h
     command = [compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
     subprocess.run(command, cwd=tmp_path, check=True)
     run = subprocess.run([tmp_path / "late"], capture_output=True, text=True, check=True)

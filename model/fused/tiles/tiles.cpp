@@ -1,9 +1,6 @@
 // The mLSTM's window and products of matrices in bf16 on tiles: what Python calls.
 
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -18,19 +15,10 @@
 
 namespace {
 
-template <typename Work>
-void in_parallel(int64_t wanted, Work work) {
-#pragma omp parallel num_threads(static_cast<int>(wanted))
-  {
-    work(omp_get_thread_num(), omp_get_num_threads());
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
-  }
-}
-
 template <typename Direction>
 void run(const Window& w) {
   std::vector<Barrier> barriers(w.threads);
-  in_parallel(w.threads, [&](int64_t thread, int64_t threads) {
+  in_team(w.threads, [&](int64_t thread, int64_t threads) {
     Direction(w, Share(w, thread, threads, barriers)).run();
   });
 }
@@ -115,7 +103,7 @@ struct Streamed {
 extern "C" bool mlstm_tiles_available() { return available(); }
 
 extern "C" void mlstm_tiles_pack(const Window* w) {
-  in_parallel(w->threads, [w](int64_t thread, int64_t threads) {
+  in_team(w->threads, [w](int64_t thread, int64_t threads) {
     for (int64_t block = thread; block < blocks_of(w->H); block += threads)
       Panels(*w).pack_forward(block);
   });
@@ -124,7 +112,7 @@ extern "C" void mlstm_tiles_pack(const Window* w) {
 extern "C" void mlstm_tiles_forward(const Window* w) { run<Forward>(*w); }
 
 extern "C" void mlstm_tiles_backward(const Window* w) {
-  in_parallel(w->threads, [w](int64_t thread, int64_t threads) {
+  in_team(w->threads, [w](int64_t thread, int64_t threads) {
     for (int64_t block = thread; block < blocks_of(w->H); block += threads)
       Panels(*w).pack_backward(block);
   });
@@ -132,20 +120,20 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
 }
 
 extern "C" void mlstm_tiles_multiply(const Summed* summed) {
-  in_parallel(summed->threads, [summed](int64_t thread, int64_t threads) {
+  in_team(summed->threads, [summed](int64_t thread, int64_t threads) {
     SummedProduct(*summed, thread, threads).run();
   });
 }
 
 extern "C" void mlstm_tiles_lay(const Laying* laying) {
-  in_parallel(laying->threads, [laying](int64_t thread, int64_t threads) {
+  in_team(laying->threads, [laying](int64_t thread, int64_t threads) {
     for (int64_t block = thread; block < blocks_of(laying->count); block += threads)
       laying->lay(block);
   });
 }
 
 extern "C" void mlstm_tiles_stream(const Streamed* streamed) {
-  in_parallel(streamed->threads, [streamed](int64_t thread, int64_t threads) {
+  in_team(streamed->threads, [streamed](int64_t thread, int64_t threads) {
     streamed->multiply(thread, threads);
   });
 }

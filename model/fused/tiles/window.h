@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../barrier.h"
+#include "../team.h"
 #include "layout.h"
 #include "products.h"
 #include "summed.h"

@@ -1,9 +1,28 @@
-// Where the threads of one group wait for each other, for every kernel of this package.
+// The threads of every kernel of this package, and where those of one group wait for each other.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+
+// The entry points of torch's OpenMP, found in its process when this library is loaded. A pragma
+// would call the compiler's OpenMP. That of clang is another one: its threads poll beside torch's.
+extern "C" {
+void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+void GOMP_barrier();
+int omp_get_thread_num();
+int omp_get_num_threads();
+}
+
+// Call work(thread, threads) on each of so many threads at once; on fewer where there are no more.
+template <typename Work>
+void in_team(int64_t wanted, Work work) {
+  const auto call = [](void* data) {
+    (*static_cast<Work*>(data))(omp_get_thread_num(), omp_get_num_threads());
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
+  };
+  GOMP_parallel(call, &work, static_cast<unsigned>(wanted), 0);
+}
 
 // Polls before a thread sleeps. A partner with a core to itself comes within microseconds, and
 // sleep would cost more than that. One that queues for a core is milliseconds away, and whoever
