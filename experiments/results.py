@@ -210,6 +210,7 @@ RESULTS: tuple[Result, ...] = (
         Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
         for name in measurements()
     ),
+    Result("recurrence/results/split_bf16.json", f"{MODULE}recurrence.split_bf16"),
     _measured("featurizing", "imdb",
               "run --model amazon_1024 --input DATA/imdb/imdb_test.jsonl.gz --texts 256 "
               "--rounds 2"),

@@ -17,6 +17,7 @@ RATIOS = {
     "to_nn_lstm_flop_adjusted": "nn.LSTM, equal operations",
     "to_compile": "compile",
 }
+TOLD = ("time", "error")
 FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 
@@ -99,6 +100,25 @@ def parts() -> str:
     hardware = found["parts_bf16_512"]["origin"]["hardware"]
     words = f"{hardware['processor']}, {', '.join(hardware['bf16_instructions'])}"
     return f"{markdown(head, rows)}\n\nOn {hardware['cores']} cores of {words}. {made_at(found)}"
+
+
+def split_bf16() -> str:
+    """Return time and error of a product in fp32 as several in bf16."""
+    found = measured("split_bf16")
+    names = next(iter(found["sizes"].values()))["relative_time"]
+    head = ["m W_h, 128 lanes", *(f"{H} units: {of}" for H in found["sizes"] for of in TOLD)]
+    rows = [
+        [
+            name,
+            *(
+                cell
+                for size in found["sizes"].values()
+                for cell in (f"{size['relative_time'][name]:.2f}", f"{size['error'][name]:.0e}")
+            ),
+        ]
+        for name in names
+    ]
+    return f"{markdown(head, rows)}\n\n{made_at({'split_bf16': found})}"
 
 
 def busy() -> str:

@@ -83,7 +83,7 @@ class Fastest:
             lambda: torch.mm(a, w_columns, out=out),
         ]
         if a.device.type == "cpu":
-            candidates += _library_packed(a, w)
+            candidates += library_packed(a, w)
         if self._takes_ours(a):
             candidates.append(StreamedProduct(a, w))
         return fastest(candidates)
@@ -105,7 +105,7 @@ class Fastest:
         return self.ours and runs_on_tiles(a)
 
 
-def _library_packed(a: Tensor, w: Tensor) -> list[Work]:
+def library_packed(a: Tensor, w: Tensor) -> list[Work]:
     """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present."""
     candidates: list[Work] = []
     rows = a.shape[0]
