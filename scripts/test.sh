@@ -8,5 +8,13 @@ python=.venv/bin/python
 $python -m ruff check .
 $python -m ruff format --check .
 $python -m mypy
+# Programs that no Python package brings.
+missing=""
+for program in chromium chromedriver node clang-14 wasm-ld-14; do
+    command -v "$program" > /dev/null || missing+=" $program"
+done
+[ -z "$missing" ] || echo "not here:$missing; tests of the web page that need them skip" \
+    "(Debian: apt-get install chromium chromium-driver nodejs clang-14 lld-14)" >&2
+
 # One thread per process: two workers on two cores, and the tests' own processes beside them.
 OMP_NUM_THREADS=1 $python -m pytest -n 2 --dist worksteal "$@"
