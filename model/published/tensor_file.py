@@ -4,7 +4,6 @@ import argparse
 import pickletools
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +17,10 @@ KNOWN = re.compile(
     r"|torch\._utils _rebuild_(tensor|tensor_v2|parameter)"
 )
 PICKLES = 5  # one after the other in torch's container before 1.6; after them come the numbers
+ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, tells its containers apart
+TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
+MOST_PARTS = 1000  # of a tuple, those of tuples in it included: hashing it as a key visits them all
+REMEDY = "nothing of it was run. Ask for a state dict, or for the weights as .npy files"
 
 
 def load_tensor_file(path: Path) -> Any:
@@ -28,8 +31,11 @@ def load_tensor_file(path: Path) -> Any:
     """
     with open(path, "rb") as file:  # out here, so that a missing file is not called damaged
         try:
-            zipped = zipfile.is_zipfile(file)
-            _check_names(path, _names_in_zip(path, file) if zipped else _names(file, PICKLES))
+            zipped = file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+            if zipped:
+                _check_zip(path, file)
+            else:
+                _check_pickles(path, file, PICKLES)
             # Fine-tuned classifiers carry their command line; a Namespace is a bag of names.
             with torch.serialization.safe_globals([argparse.Namespace]):
                 # Mapped, entries of an archive that lie over each other take their bytes once.
@@ -43,28 +49,64 @@ def load_tensor_file(path: Path) -> Any:
             ) from error
 
 
-def _names_in_zip(path: Path, file: IO[bytes]) -> Iterator[str]:
+def _check_zip(path: Path, file: IO[bytes]) -> None:
     with zipfile.ZipFile(file) as archive:
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
             raise InputError(f"{path}: is compressed, as torch.save leaves no file; unpack it")
         (content,) = (name for name in archive.namelist() if name.endswith("data.pkl"))
         with archive.open(content) as stream:
-            yield from _names(stream, 1)
+            _check_pickles(path, stream, 1)
 
 
-def _names(stream: IO[bytes], pickles: int) -> Iterator[str]:
-    """Yield the modules and names that pickles refer to, as "module name"; nothing is imported."""
+def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
+    """Hold what pickles refer to, and the tuples they build, to what tensors need.
+
+    The opcodes are followed without carrying them out; nothing is imported.
+    """
     stream.seek(0)
     for _ in range(pickles):
-        yield from (
-            str(arg) for code, arg, _ in pickletools.genops(stream) if code.name == "GLOBAL"
-        )
+        sizes = _TupleSizes()
+        for code, arg, _ in pickletools.genops(stream):
+            if code.name == "GLOBAL" and not KNOWN.fullmatch(str(arg)):
+                name = str(arg).replace(" ", ".")
+                raise InputError(f"{path}: refused, it holds {name}, not tensors alone; {REMEDY}")
+            if sizes.follow(code, arg) > MOST_PARTS:
+                raise InputError(
+                    f"{path}: refused, it holds a tuple of more than {MOST_PARTS:,} parts; {REMEDY}"
+                )
 
 
-def _check_names(path: Path, names: Iterator[str]) -> None:
-    for name in names:
-        if not KNOWN.fullmatch(name):
-            raise InputError(
-                f"{path}: refused, it holds {name.replace(' ', '.')}, not tensors alone; nothing "
-                "of it was run. Ask for a state dict, or for the weights as .npy files"
-            )
+class _TupleSizes:
+    """The stack and the memo of a pickle, with each object's number of parts; 1 for no tuple.
+
+    A tuple that holds another one twice has twice its parts: forty bytes can make 2^20 of them.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[int] = []
+        self.marks: list[int] = []  # sizes of the stack
+        self.memo: dict[int, int] = {}
+
+    def follow(self, code: pickletools.OpcodeInfo, arg: Any) -> int:
+        """Do to the sizes what an opcode does to its objects; return that of what it leaves on top.
+
+        Raises IndexError and KeyError for an opcode without its objects.
+        """
+        if code.name == "MARK":
+            self.marks.append(len(self.stack))
+        elif code.name in ("BINPUT", "LONG_BINPUT"):
+            self.memo[arg] = self.stack[-1]
+        elif code.name in ("BINGET", "LONG_BINGET"):
+            self.stack.append(self.memo[arg])
+        else:
+            taken = [self.stack.pop() for _ in range(self._operands(code))]
+            parts = 1 + sum(taken) if code.name in TUPLES else 1
+            self.stack += [parts] * len(code.stack_after)
+        return self.stack[-1] if self.stack else 0
+
+    def _operands(self, code: pickletools.OpcodeInfo) -> int:
+        """Return how many objects an opcode takes off the stack."""
+        before = code.stack_before
+        if pickletools.markobject not in before:
+            return len(before)
+        return len(self.stack) - self.marks.pop() + before.index(pickletools.markobject)
