@@ -7,9 +7,17 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
+LONGEST_MESSAGE = 80  # characters of a library's that ours repeats
+
 
 class InputError(Exception):
     """Something given by the user cannot be used: says what, where, and how to mend it."""
+
+
+def brief(error: BaseException) -> str:
+    """Return what an error says on one line, cut where it is long."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "..."
 
 
 def is_whole(value: Any) -> bool:

@@ -49,7 +49,7 @@ LAZY = {
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/inputs.py": {"isal"},
-    "model/reading/records.py": {"pyarrow"},
+    "model/reading/parquet.py": {"pyarrow"},
     "model/reading/progress.py": {"tqdm"},
 }
 FOLDERS = (*PACKAGES, "scripts", "experiments")

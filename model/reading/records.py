@@ -14,16 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import InputError
+from ..errors import InputError, brief
 from .arrays import array_items
 from .inputs import LONGEST_RECORD, TABLES, Input, Position, as_input, lines_of
+from .parquet import parquet_rows
 from .tables import table_rows
 
-ROWS_PER_CHUNK = 1000
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: reading them takes 500 times as much
 READ_AHEAD = 4096  # bytes in which a .json shows whether it is an array
-LONGEST_NAME = 40  # characters of a bad line that a message repeats
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -96,7 +95,7 @@ def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{given.location}, item {number + 1}: not JSON ({_brief(error)}); expected an array "
+            f"{given.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
             "of objects"
         ) from error
 
@@ -128,7 +127,7 @@ def _loads(text: str, place: str) -> Any:
         if text.lstrip().startswith("{") and (content := _literal(text)) is not None:
             return content
         raise InputError(
-            f"{place}: not JSON ({_brief(error)}); expected one object per line"
+            f"{place}: not JSON ({brief(error)}); expected one object per line"
         ) from error
 
 
@@ -166,11 +165,6 @@ def decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
         return line.decode("utf-8", errors="replace"), True
 
 
-def _brief(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 2 * LONGEST_NAME else text[: 2 * LONGEST_NAME] + "..."
-
-
 def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     content = file.read(LONGEST_DOCUMENT + 1)
     if len(content) > LONGEST_DOCUMENT:
@@ -195,25 +189,8 @@ def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]
 
 
 def _read_parquet(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(".parquet files need pyarrow: pip install pyarrow") from error
-    if not file.seekable():
-        raise InputError(
-            f"{given.location}: a Parquet file is read from its end; get it first, uncompressed"
-        )
-    number = 0
-    try:
-        for batch in parquet.ParquetFile(file).iter_batches(ROWS_PER_CHUNK):
-            for row in batch.to_pylist():
-                number += 1
-                yield _placed(Record(row), f"{given.location}, row {number}", False)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{given.location}: not a Parquet file, or damaged ({_brief(error)}); get it again"
-        ) from error
+    for number, row in enumerate(parquet_rows(file, given.location), start=1):
+        yield _placed(Record(row), f"{given.location}, row {number}", False)
 
 
 _READERS = {

@@ -1,0 +1,119 @@
+"""Parquet, a few rows at a time, in bounded memory.
+
+A few hundred bytes of a column's dictionary and its runs can say gigabytes: how many rows are read
+at once follows from what the file says of them, strings stay in their dictionary, and a row is
+measured before it becomes Python's.
+"""
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+from ..errors import InputError, brief
+from .inputs import LONGEST_RECORD
+
+MOST_ROWS = 1000
+BATCH_BYTES = 64 << 20  # that the rows read at once may take
+
+
+class RowTooLong(ValueError):
+    """A row, or all rows of a group on average, of more than LONGEST_RECORD bytes."""
+
+
+def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file; InputError for one that is damaged, or for a row that is too long.
+
+    location: names the file in messages.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InputError(".parquet files need pyarrow: pip install pyarrow") from error
+    if not file.seekable():
+        raise InputError(
+            f"{location}: a Parquet file is read from its end; get it first, uncompressed"
+        )
+    number = 0
+    try:
+        for batch in _batches(file):
+            for part in _short_parts(batch):
+                for row in _decoded(part).to_pylist():
+                    number += 1
+                    yield row
+    except RowTooLong as error:
+        raise InputError(
+            f"{location}, row {number + 1} or soon after it: longer than {LONGEST_RECORD:,} bytes; "
+            "cut it"
+        ) from error
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{location}: not a Parquet file, or damaged ({brief(error)}); get it again"
+        ) from error
+
+
+def _batches(file: IO[bytes]) -> Iterator[Any]:
+    """Yield a file's rows some at a time, with all strings in their dictionaries."""
+    from pyarrow import parquet
+
+    schema = parquet.ParquetFile(file).schema
+    columns = [schema.column(number) for number in range(len(schema))]
+    # pyarrow leaves no decimals in their dictionary.
+    strings = [
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
+    ]
+    source = parquet.ParquetFile(file, read_dictionary=strings)
+    for number in range(source.num_row_groups):
+        count = _rows_at_once(source.metadata.row_group(number))
+        yield from source.iter_batches(count, row_groups=[number])
+
+
+def _rows_at_once(group: Any) -> int:
+    """Return how many rows of a group to read together, by its sizes; RowTooLong for none."""
+    values = sum(group.column(number).num_values for number in range(group.num_columns))
+    size, rows = max(group.total_byte_size, values), max(group.num_rows, 1)
+    if size > rows * LONGEST_RECORD:
+        raise RowTooLong
+    return min(max(BATCH_BYTES * rows // max(size, 1), 1), MOST_ROWS)
+
+
+def _short_parts(batch: Any) -> Iterator[Any]:
+    """Cut a batch until no part takes more than a record may; RowTooLong for a row that does."""
+    if sum(map(_size, batch.columns)) <= LONGEST_RECORD:
+        yield batch
+        return
+    if batch.num_rows == 1:
+        raise RowTooLong
+    half = batch.num_rows // 2
+    yield from _short_parts(batch.slice(0, half))
+    yield from _short_parts(batch.slice(half))
+
+
+def _decoded(batch: Any) -> Any:
+    """Return a batch with its strings out of their dictionaries, which are slow to list from."""
+    from pyarrow import RecordBatch, types
+
+    columns = [
+        column.dictionary_decode() if types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _size(array: Any) -> int:
+    """Return the bytes of an array's values when each stands by itself, a null's at least one."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    kind = array.type
+    if types.is_dictionary(kind):
+        lengths = compute.binary_length(array.dictionary).take(array.indices)
+        return len(array) + (compute.sum(lengths).as_py() or 0)
+    if types.is_struct(kind):
+        return len(array) + sum(map(_size, array.flatten()))
+    if types.is_map(kind):
+        entry = pyarrow.struct([("key", kind.key_type), ("value", kind.item_type)])
+        array = array.cast(pyarrow.list_(entry))
+    if types.is_nested(kind):
+        return len(array) + _size(array.flatten())
+    return max(array.nbytes, len(array))

@@ -1,0 +1,81 @@
+"""Parquet: the rows that were written, and no memory beyond a few of them."""
+
+import io
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from model.errors import InputError
+from model.reading.inputs import LONGEST_RECORD
+from model.reading.parquet import BATCH_BYTES, parquet_rows
+
+COLUMNS = {
+    "text": pyarrow.array(["a", "é", None, "a"]),
+    "bytes": pyarrow.array([b"a", b"\xff", None, b""], pyarrow.binary()),
+    "large": pyarrow.array(["a", "b", None, ""], pyarrow.large_string()),
+    "category": pyarrow.array(["x", "y", None, "x"]).dictionary_encode(),
+    "a.b": pyarrow.array(["q", "r", "s", None]),
+    "struct": pyarrow.array([{"u": "v", "n": 1}, None, {"u": None, "n": 2}, {"u": "v", "n": 3}]),
+    "list": pyarrow.array([["a", "b"], None, [], ["a", None]]),
+    "nulls": pyarrow.array([[None], None, [], [None, None]], pyarrow.list_(pyarrow.null())),
+    "map": pyarrow.array(
+        [[("a", 1)], None, [], [("b", None)]], pyarrow.map_(pyarrow.string(), pyarrow.int8())
+    ),
+    "pair": pyarrow.array([[1, 2], None, [3, 4], [5, None]], pyarrow.list_(pyarrow.int8(), 2)),
+    "number": pyarrow.array([1.5, None, 2.5, 3.5]),
+}
+
+
+def written(columns, **options):
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), file, **options)
+    return file
+
+
+@pytest.mark.parametrize("options", [{}, {"row_group_size": 3}, {"use_dictionary": False}])
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_every_type_is_read_as_it_was_written(options, store_schema):
+    file = written(COLUMNS, store_schema=store_schema, **options)
+    assert list(parquet_rows(file, "a")) == parquet.read_table(file).to_pylist()
+
+
+def repeated(text, rows):
+    """One string, which the file holds once, in every row."""
+    zeros = pyarrow.array([0] * rows, pyarrow.int32())
+    return pyarrow.DictionaryArray.from_arrays(zeros, pyarrow.array([text]))
+
+
+def test_few_rows_are_in_memory_at_a_time():
+    """A kilobyte of file, 1.6 GB of rows: as many as there are in a batch were decoded at once."""
+    file = written({"text": repeated("a" * (LONGEST_RECORD // 4), 400)}, store_schema=False)
+    before = pyarrow.total_allocated_bytes()
+    rows = parquet_rows(file, "a")
+    assert len(next(rows)["text"]) == LONGEST_RECORD // 4
+    assert pyarrow.total_allocated_bytes() - before < BATCH_BYTES
+    assert sum(1 for _ in rows) == 399
+
+
+def nulls(*lengths):
+    """Lists of nulls, of which a file says only how many."""
+    ends = [sum(lengths[:count]) for count in range(len(lengths) + 1)]
+    values = pyarrow.nulls(ends[-1], pyarrow.int8())
+    return pyarrow.ListArray.from_arrays(pyarrow.array(ends, pyarrow.int32()), values)
+
+
+@pytest.mark.parametrize(
+    ("column", "before"),
+    [
+        (repeated("a" * (LONGEST_RECORD + 1), 9), 0),
+        (pyarrow.array(["a" * (LONGEST_RECORD + 1)]), 0),
+        (pyarrow.array(["a", "b", "a" * (LONGEST_RECORD + 1), "d"]), 2),
+        (nulls(LONGEST_RECORD + 1), 0),
+        (nulls(3, LONGEST_RECORD + 1), 1),
+    ],
+)
+def test_a_row_that_is_too_long_is_refused_after_those_before_it(column, before):
+    rows = parquet_rows(written({"text": column}), "a")
+    for _ in range(before):
+        next(rows)
+    with pytest.raises(InputError, match=f"a, row {before + 1} or soon after it: longer"):
+        next(rows)
