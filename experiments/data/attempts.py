@@ -1,0 +1,120 @@
+"""One input of any kind, read in every way: it ends in an InputError, or all ways agree."""
+
+import gzip
+import io
+import lzma
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow
+import torch
+from pyarrow import parquet
+
+from data_utils.labelled import read_labelled_sets
+from data_utils.preparation.blocks import Request, cut, read_block
+from model.errors import InputError
+from model.published.nvidia import read_nvidia
+from model.reading.inputs import as_input, zstandard
+from model.reading.stdin import ArrivingLines, kind_of, read_arriving
+from model.reading.texts import ReadingReport, read_texts
+from model.text.profiles import TEXT_PROFILES
+
+REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
+IN_BLOCKS = ("a.jsonl", "a.txt")
+ROWS = ({"text": "good, b\u00e9st", "label": 1}, {"text": "&#97; <b>bad\n", "label": 0})
+
+
+def whole_inputs() -> dict[str, bytes]:
+    """Return a small undamaged file of every kind, by its name."""
+    lines = b'{"text": "good, b\\u00e9st", "label": 1}\n{"text": "&#97; <b>bad\\n", "label": 0}\n'
+    table = b'text,label\n"good, b\xc3\xa9st",1\n"&#97; ""bad""\n",0\n'
+    return {
+        "a.jsonl": lines,
+        "a.json": b"[" + lines.strip().replace(b"\n", b",") + b"]",
+        "a.csv": table,
+        "a.tsv": table.replace(b",", b"\t"),
+        "a.txt": b"good, b\xc3\xa9st\n\n&#97; <b>bad\n",
+        "a.jsonl.gz": gzip.compress(lines, mtime=0),
+        "a.csv.gz": gzip.compress(table, mtime=0),
+        "a.jsonl.xz": lzma.compress(lines),
+        "a.jsonl.zst": zstandard().compress(lines),
+        "a.parquet": _parquet("snappy"),
+        "b.parquet": _parquet("none"),
+        "a.pt": _tensors(zipped=True),
+        "b.pt": _tensors(zipped=False),
+    }
+
+
+def _parquet(compression: str) -> bytes:
+    file = io.BytesIO()
+    table = pyarrow.table({"text": [row["text"] for row in ROWS], "label": [[1], None]})
+    parquet.write_table(table, file, compression=compression, store_schema=False)
+    return file.getvalue()
+
+
+def _tensors(*, zipped: bool) -> bytes:
+    """Return NVIDIA's layout of one unit."""
+    shapes = {"w_ih": (4, 1), "w_hh": (4, 1), "w_mih": (1, 1), "w_mhh": (1, 1)}
+    shapes |= {"b_ih": (4,), "b_hh": (4,)}
+    layer = OrderedDict((f"rnns.0.{name}", torch.ones(shape)) for name, shape in shapes.items())
+    encoder = {"encoder": OrderedDict(weight=torch.ones(256, 1).half()), "rnn": layer}
+    file = io.BytesIO()
+    torch.save({"encoder": encoder}, file, _use_new_zipfile_serialization=zipped)
+    return file.getvalue()
+
+
+def try_input(folder: Path, name: str, content: bytes, size: int) -> None:
+    """Read one input in every way, in blocks of `size` bytes for one; any failure is a defect."""
+    path = folder / name
+    path.write_bytes(content)
+    if path.suffix == ".pt":
+        with suppress(InputError):
+            read_nvidia(path)
+        return
+    report = ReadingReport()
+    texts: list[str] | None = []
+    try:
+        texts.extend(read_texts([path], None, report, strict=False))
+    except InputError:
+        texts = None
+    for text in texts or []:
+        for profile in TEXT_PROFILES.values():
+            profile.encode(text).decode("utf-8")
+    with suppress(InputError):
+        read_labelled_sets([path])
+    _read_as_standard_input(path)
+    if name in IN_BLOCKS:
+        _compare_blocks(path, size, texts, report)
+
+
+def _read_as_standard_input(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        lines = ArrivingLines(descriptor)
+        kind = path.suffix if path.suffix in (".csv", ".tsv") else kind_of(lines.first())
+        for _ in read_arriving(lines, kind):
+            pass
+    except InputError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _compare_blocks(path: Path, size: int, texts: list[str] | None, report: ReadingReport) -> None:
+    """Hold what blocks give against what one reader gave."""
+    request = replace(REQUEST, block_bytes=size)
+    found, counted = [], ReadingReport()
+    try:
+        for block in cut(0, as_input(path), request):
+            for reviews in read_block(block, request):
+                found += reviews.encoded
+                counted += reviews.report
+    except InputError:
+        assert texts is None
+        return
+    if texts is not None:
+        assert found == [TEXT_PROFILES["raw"].encode(text) for text in texts]
+        assert counted == report
