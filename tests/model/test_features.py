@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.features import FeatureKind, features_in_order, final_states, read_in_order
+from model.features import Costs, FeatureKind, features_in_order, final_states, read_in_order
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.ragged import ragged_batches
@@ -84,13 +84,26 @@ def test_features_are_the_state_after_the_last_byte(small_model, sequences, stat
     ],
 )
 def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
-    found = read_in_order(small_model, sequences, kind=kind, batch_size=3, block=17)
+    torch.nn.init.normal_(small_model.decoder.bias)  # by which the first symbol is predicted
+    sequences, told = [*sequences, np.empty(0, np.uint8)], []
+    options = {"kind": kind, "advance": told.append}
+    found = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
     expected = features_in_order(small_model, sequences, kind=kind, batch_size=2)
+    assert found.features.dtype == np.float32
+    assert sum(told) == sum(map(len, sequences))
     np.testing.assert_allclose(found.features, expected, rtol=1e-5, atol=1e-6)
     bits = np.empty(len(sequences))
     for rows, costs in token_costs(small_model, sequences, batch_size=2):
         bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
     np.testing.assert_allclose(found.bits, bits, rtol=1e-5)
+
+
+def test_costs_of_a_long_text_are_added_up_in_double_precision():
+    """fp32 would lose one bit beside 2^25 nats."""
+    b_out = torch.tensor([-float(1 << 25), 0.0])
+    costs = Costs([np.array([0, 0, 1])], b_out)
+    costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)
+    assert costs.bits()[0] == pytest.approx(2 * (1 << 25) / math.log(2) + 1, rel=1e-15)
 
 
 def test_hidden_states_are_pooled_over_a_window_as_byte_by_byte(small_model, sequences):

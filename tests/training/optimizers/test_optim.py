@@ -1,8 +1,13 @@
 """The papers' learning-rate rule, and every optimiser taking a step."""
 
+import math
+
 import pytest
+import torch
+from pytorch_optimizer import Lamb
 
 from model.errors import InputError
+from training.optimizers.muon import Muon
 from training.optimizers.optim import OptimConfig, make_optimizers
 
 
@@ -21,6 +26,34 @@ def test_a_given_rate_wins():
 def test_puri_schedule_ends_at_27_percent_of_the_peak():
     config = OptimConfig(decay_steps=100_000)
     assert config.schedule(73_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
+
+
+def test_a_cooldown_falls_from_the_papers_rate():
+    config = OptimConfig(decay="constant", cooldown_steps=2)
+    assert config.schedule(5, 256).rate(4) == pytest.approx(1e-3 / 2)
+
+
+SET = {"beta1": 0.5, "beta2": 0.75, "momentum": 0.25, "weight_decay": 0.125, "rest_factor": 2.0}
+ADAM = {"betas": (0.5, 0.75), "weight_decay": 0.125, "lr": 0.0, "fused": True}
+MUON = {"momentum": 0.25, "weight_decay": 0.125, "lr": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("adam", {torch.optim.Adam: ADAM}),
+        ("adamw", {torch.optim.AdamW: ADAM}),
+        ("sgd", {torch.optim.SGD: {"momentum": 0.5, "weight_decay": 0.125, "lr": 0.0}}),
+        ("muon", {Muon: MUON, torch.optim.AdamW: ADAM | {"factor": 2.0}}),
+        ("lamb", {Lamb: {"betas": (0.5, 0.75), "weight_decay": 0.125, "lr": 0.0}}),
+    ],
+)
+def test_every_setting_reaches_its_optimizer(name, expected, small_model):
+    optimizers = make_optimizers(small_model, OptimConfig(name=name, **SET))
+    assert [type(optimizer) for optimizer in optimizers] == list(expected)
+    for optimizer, settings in zip(optimizers, expected.values(), strict=True):
+        (group,) = optimizer.param_groups
+        assert {name: group.get(name) for name in settings} == settings
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
@@ -57,8 +90,24 @@ def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
         {"momentum": 1.0},
         {"cooldown_steps": 0},
         {"cooldown_from": 3},
+        {"cooldown_from": -1, "cooldown_steps": 1},
+        {"lr": math.inf},
+        {"fused": "apex", "name": "muon"},
     ],
 )
 def test_impossible_values_are_refused(wrong):
-    with pytest.raises(InputError, match=f"optim.{next(iter(wrong))}"):
+    with pytest.raises(InputError, match=rf"^optim\.{next(iter(wrong))}"):
         OptimConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"warmup": 0.5, "hold": 0.5},
+        {"cooldown_steps": 1, "cooldown_from": 0},
+        {"beta1": 0.0, "beta2": 0.0, "momentum": 0.0, "weight_decay": 0.0},
+        *({"fused": "apex", "name": name} for name in ("adam", "adamw", "lamb")),
+    ],
+)
+def test_the_ends_of_the_ranges_are_taken(right):
+    OptimConfig(**right)

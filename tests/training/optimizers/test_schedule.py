@@ -51,3 +51,9 @@ def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
 
 def test_a_cooldown_from_nowhere_takes_the_last_steps():
     assert rates_of(5, decay="constant", cooldown_steps=2) == [1, 1, 1, 1, 0.5]
+
+
+@pytest.mark.parametrize("shape", [{"decay": "linear"}, {"decay": "cosine"}, {"cooldown_steps": 1}])
+def test_the_rate_stays_at_zero_after_the_end(shape):
+    schedule = Schedule(peak=1.0, steps=2, hold=0.5, **shape)
+    assert [schedule.rate(step) for step in (1, 2, 3)] == [1, 0, 0]
