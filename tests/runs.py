@@ -14,9 +14,9 @@ from tests.forked import run_forked
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A run of seconds: a corpus of 40 reviews, evaluated and saved often. In fp32, ranks together come to
-# what one process does on any processor; 16-bit products, which `auto` may choose, round each rank's
-# gradient before it is summed: test_exchange.py holds those.
+# A run of seconds: a corpus of 40 reviews, evaluated and saved often. In fp32, ranks together come
+# to what one process does, on any processor; 16-bit products, which `auto` may choose, round each
+# rank's gradient before it is summed: test_exchange.py holds those.
 SMALL_RUN = {
     "data.corpus": "tests/fixtures/v1/corpus",
     "model.hidden_size": 16,

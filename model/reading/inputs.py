@@ -1,6 +1,7 @@
 """What a user names as input, a file or an address, as a stream of bytes."""
 
 import gzip
+import io
 import lzma
 import sys
 import urllib.error
@@ -24,6 +25,9 @@ SCHEMES = ("http", "https")
 TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
+MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
+UNPACKED_AT_ONCE = 1 << 16
+SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
 @dataclass
@@ -81,7 +85,7 @@ class Input:
         """
         try:
             with self._stored(position) as stored, _decompressed(stored, self.compression) as file:
-                yield file
+                yield self._bounded(file)
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
         except IsADirectoryError as error:
@@ -97,6 +101,13 @@ class Input:
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
 
+    def _bounded(self, file: IO[bytes]) -> IO[bytes]:
+        """Return a stream that unpacks to no more than a file of its size is likely to hold."""
+        size = self.stored_bytes
+        if self.compression is None or self.kind == ".parquet" or size is None:
+            return file
+        return io.BufferedReader(_Unpacked(file, size, self.location), UNPACKED_AT_ONCE)
+
     @contextmanager
     def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
         if self.is_remote:
@@ -110,6 +121,30 @@ class Input:
             if position is not None:
                 position.stored, position.size = file, path.stat().st_size
             yield file
+
+
+class _Unpacked(io.RawIOBase):
+    """What a file of `size` bytes unpacks to; InputError where that is beyond all measure."""
+
+    def __init__(self, file: IO[bytes], size: int, location: str):
+        self.file, self.location = file, location
+        self.left = max(MOST_UNPACKED * size, SURE_UNPACKED)
+
+    def readable(self) -> bool:
+        """Return True: io.BufferedReader asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; return how many bytes of it."""
+        part = self.file.read(len(buffer))
+        buffer[: len(part)] = part
+        self.left -= len(part)
+        if self.left < 0:
+            raise InputError(
+                f"{self.location}: unpacks to more than {MOST_UNPACKED} times its size, as no text "
+                "does; where it is right, unpack it first"
+            )
+        return len(part)
 
 
 def as_input(location: str | Path) -> Input:

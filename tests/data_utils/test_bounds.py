@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import lzma
 import os
 import shutil
 import time
+from collections import deque
 from itertools import pairwise
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD
+from model.reading.inputs import LONGEST_RECORD, zstandard
 from model.reading.records import LONGEST_LITERAL, read_records
 from model.reading.row_files import RowWriter
 from model.reading.stdin import ArrivingLines, kind_of, read_arriving
@@ -65,6 +67,24 @@ def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
     path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
+
+
+PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard().compress}
+
+
+@pytest.mark.parametrize("compression", PACK)
+def test_a_file_unpacks_to_so_many_times_its_size_and_no_more(tmp_path, monkeypatch, compression):
+    """A megabyte may hold a gigabyte of short lines, each of which is fine."""
+    monkeypatch.setattr("model.reading.inputs.SURE_UNPACKED", 1 << 17)
+    path = tmp_path / f"a.txt.{compression}"
+    path.write_bytes(PACK[compression](b"fine\n" * (1 << 18)))
+    message = rf"a\.txt\.{compression}: unpacks to more than 100 times its size.* unpack it first"
+    with pytest.raises(InputError, match=message):
+        deque(read_records(path, strict=True), maxlen=0)
+    with pytest.raises(InputError, match=message):
+        prepare_corpus([path], tmp_path / "out", Preparation())
+    path.write_bytes(PACK[compression](b"fine\n" * (1 << 14)))  # less than any file may
+    assert sum(1 for _ in read_records(path, strict=True)) == 1 << 14
 
 
 @pytest.fixture
