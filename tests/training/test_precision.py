@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from tests.training.test_trainer import make_trainer, make_window
 from training.feeding import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.precision import make_loss_scaler, resolve_precision
-from training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -47,20 +47,20 @@ def test_only_fp16_scales_the_loss(precision, scaled):
 
 
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
-def test_sums_in_16_bits_are_off_in_a_step_and_as_they_were_after_it(before, monkeypatch):
+def test_sums_in_16_bits_are_off_in_a_step_and_as_they_were_after_it(before):
     matmul = torch.backends.cuda.matmul
     names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
 
     def settings():
         return [(getattr(matmul, name), getattr(matmul, f"{name}_split_k")) for name in names]
 
-    def fail(trainer, *args, **kwargs):
+    def fail(module, inputs):
         seen.append(settings())
         raise RuntimeError("out of memory")
 
     seen, found = [], settings()
-    monkeypatch.setattr(Trainer, "_learn", fail)
     trainer = make_trainer()
+    hook = register_module_forward_pre_hook(fail)
     try:
         for name in names:
             setattr(matmul, name, before)
@@ -69,5 +69,6 @@ def test_sums_in_16_bits_are_off_in_a_step_and_as_they_were_after_it(before, mon
         assert seen == [[(False, before[1])] * 2]
         assert settings() == [before] * 2
     finally:
+        hook.remove()
         for name, setting in zip(names, found, strict=True):
             setattr(matmul, name, setting)

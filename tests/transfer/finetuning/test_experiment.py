@@ -117,10 +117,10 @@ def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
 
 
-def test_what_began_it_is_its_origin(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["finetune.py", "--first"])
+def test_what_began_it_is_its_origin(folder, tmp_path, set_command_line):
+    set_command_line("finetune.py", "--first")
     assert run(folder, tmp_path / "out", epochs=1, stop=StopAfter(0)) is None
-    monkeypatch.setattr("sys.argv", ["finetune.py", "--second"])
+    set_command_line("finetune.py", "--second")
     results = run(folder, tmp_path / "out", epochs=1, resume=True)
     assert results["origin"]["command"].endswith(" --first")
 
