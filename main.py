@@ -20,6 +20,7 @@ from training.metrics import RunLog
 from training.monitoring.monitor import Monitor
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, World, launched
+from training.parallel.shares import balance, with_shares
 from training.runs.signals import StopRequest
 from training.runs.start import take_weights
 from training.throughput import ThroughputMeter
@@ -29,7 +30,7 @@ def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
     with launched(options.run.train.device, options.run.train.timeout_seconds) as launch:
-        world = launch.sharing(options.run.parallel.shares)
+        world = with_shares(launch, options.run.parallel.shares)
         with resolve_run(options, world) as run:
             return pretrain(run, world)
 
@@ -87,7 +88,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.stopwatch:
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
-                    if trainer.balance(meter.ranks):
+                    if balance(trainer, meter.ranks):
                         prefetcher.take(trainer.own)
             if stopping and not last:
                 best_model.say(f"stopped and saved at step {step}; go on with --resume")

@@ -6,6 +6,7 @@ float64 over one process per group; what an overflow in one rank does; whether a
 
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from training.optimizers.optim import OptimConfig
 from training.optimizers.state import flatten_optimizers
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
+from training.parallel.shares import with_shares
 from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
@@ -95,7 +97,7 @@ def weights_of(trainer):
 
 def expected(world, group, shares, optim, windows_per_step):
     """Return the weights after the steps, of a process per group and a tree over what they did."""
-    ends = [world.sharing(shares).slice_of(rank, LANES) for rank in range(world.size)]
+    ends = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
     lanes = [slice(ends[k].start, ends[k + group - 1].stop) for k in range(0, world.size, group)]
     alone = World(0, 1, world.device)
     trainers = [
@@ -122,7 +124,7 @@ def train(world, *, optim, adasum_group=1, shares="even", **parallel):
     """Return what rank 0 prints of a way to train."""
     shares = shares if shares == "even" else shares[: world.size]
     trainer = make_trainer(
-        world.sharing(shares), LANES, optim=optim, combine="adasum", adasum_group=adasum_group,
+        with_shares(world, shares), LANES, optim=optim, combine="adasum", adasum_group=adasum_group,
         **parallel,
     )  # fmt: skip
     start = weights_of(trainer)
@@ -150,18 +152,20 @@ def train(world, *, optim, adasum_group=1, shares="even", **parallel):
 def overflow(world, *, optim):
     """Let one rank's gradient overflow in fp16; return whether weights moved, and the scale."""
     trainer = make_trainer(world, LANES, optim=optim, precision="fp16", combine="adasum")
-    finish = trainer.exchange._finish
+    during_backward = trainer.exchange.during_backward
 
-    def finish_with_overflow():
+    @contextmanager
+    def overflowing_in_backward():
+        with during_backward():
+            yield
         if world.rank == 1:
             trainer.model.decoder.weight.grad[3, 3] = torch.inf
-        finish()
 
     before, scale = weights_of(trainer), trainer.scaler.get_scale()
-    trainer.exchange._finish = finish_with_overflow
+    trainer.exchange.during_backward = overflowing_in_backward
     take_steps(trainer, trainer.own, 1)
     after, scale_after = weights_of(trainer), trainer.scaler.get_scale()
-    trainer.exchange._finish = finish
+    trainer.exchange.during_backward = during_backward
     take_steps(trainer, trainer.own, 1)
 
     def moved(old, new):

@@ -16,6 +16,7 @@ from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
+from training.parallel.shares import Shares, with_shares
 from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
@@ -77,7 +78,7 @@ def trained(
     """Return the trainer after some steps from the seed, with the last one's gradient."""
     shares = parallel.get("shares", "even")
     config = ParallelConfig(**parallel)
-    world = world.sharing(shares if shares == "even" else shares[: world.size])
+    world = with_shares(world, shares if shares == "even" else shares[: world.size])
     trainer = Trainer(
         build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]),
         optim=OptimConfig(name="sgd", lr=1e-12),
@@ -91,7 +92,7 @@ def trained(
     for _ in range(exchanges):
         trainer.train(*windows(trainer.own)[: config.windows_per_step])
         if deal:
-            trainer.deal_lanes(deal[: world.size])
+            trainer.deal_lanes(Shares(deal[: world.size]))
     return trainer
 
 

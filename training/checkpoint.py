@@ -42,10 +42,6 @@ LANES_FILE = "lanes.safetensors"
 AVERAGED_FOLDER = "ema"  # a model directory as well
 NONE = -1  # the step of no checkpoint
 CONFIG = "the config asks for"
-ANEW = (
-    "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
-    "parallel.powersgd_start exchanges in full"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +135,8 @@ class Checkpoints(CheckpointStore):
             _restore_tensors(trainer, folder)
         except InputError as error:
             raise InputError(f"{error}; remove {folder} to go on from the one before") from error
-        if trainer.world.is_main and trainer.exchange.sender.powersgd is not None:
-            logging.getLogger(__name__).warning(ANEW)
+        if trainer.world.is_main and trainer.exchange.forgets is not None:
+            logging.getLogger(__name__).warning(trainer.exchange.forgets)
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:

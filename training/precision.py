@@ -1,12 +1,13 @@
 """Which dtype the products are in, and the loss scale that fp16 needs."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from model.errors import InputError
 from model.fused.weight_gradients import has_fast_bf16
@@ -57,10 +58,9 @@ def make_loss_scaler(
     """Return a dynamic loss scaler; it passes everything through where nothing is fp16.
 
     Gradients that travel in fp16 need it as well: a sum over ranks may overflow, small ones vanish.
-    Raises InputError where PowerSGD would feed errors of one scale back to gradients of another.
+    Raises InputError where the ranks' gradients must not be scaled.
     """
-    if precision == "fp16" and parallel.compression == "powersgd":
-        raise InputError("parallel.compression powersgd goes with train.precision fp32 or bf16")
+    parallel.check_precision(precision)
     travels = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
@@ -68,6 +68,18 @@ def make_loss_scaler(
         growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or travels,
     )
+
+
+def overflow_together(gradients: Sequence[Tensor], on_any_rank: Callable[[Tensor], Tensor]) -> None:
+    """Make all gradients NaN where one is not finite, so that the step is skipped as a whole.
+
+    A loss scaler judges each optimiser by its own gradients alone. on_any_rank: as in `Exchange`.
+    """
+    largest = torch.nn.utils.get_total_norm(gradients, math.inf)
+    found = on_any_rank((~largest.isfinite()).float())
+    poison = torch.where(found > 0, math.nan, 0.0)
+    for gradient in gradients:
+        gradient.add_(poison)
 
 
 def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:

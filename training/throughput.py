@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 from .feeding import Prefetcher
+from .parallel.buckets import Exchange
 from .parallel.distributed import World
-from .parallel.exchange import Exchange
 
 NOTABLE = 0.1  # of a step: what takes more than this beside computing is named
-HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more
 
 
 class Stopwatch:
@@ -117,17 +116,3 @@ def bottleneck(ranks: Sequence[Times]) -> str:
     }
     name, part = max(parts.items(), key=lambda item: item[1])
     return f"{name} {part:.0%}" if part > NOTABLE else "compute"
-
-
-def better_shares(
-    ranks: Sequence[Times], counts: Sequence[int], lanes: int
-) -> tuple[float, ...] | None:
-    """Return shares in proportion to measured speed; None where they would save little.
-
-    counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
-    """
-    speeds = tuple(rank.speed if count else 0.0 for rank, count in zip(ranks, counts, strict=True))
-    if not sum(speeds):
-        return None
-    now = max(count / speed for count, speed in zip(counts, speeds, strict=True) if speed)
-    return speeds if lanes / sum(speeds) < (1 - HYSTERESIS) * now else None

@@ -1,7 +1,7 @@
 """One training step: forward, backward, clip, update; and the state that it carries."""
 
 import math
-from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
@@ -20,11 +20,18 @@ from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
 from .optimizers.schedule import Schedule, set_learning_rate
-from .parallel.distributed import Device, World
-from .parallel.exchange import Exchange, ParallelConfig
-from .precision import FIRST_SCALE, HIGHEST_SCALE, Precision, make_loss_scaler, sums_in_fp32
+from .parallel.buckets import gradients_of
+from .parallel.distributed import Deal, Device, World
+from .parallel.exchange import ParallelConfig, make_exchange
+from .precision import (
+    FIRST_SCALE,
+    HIGHEST_SCALE,
+    Precision,
+    make_loss_scaler,
+    overflow_together,
+    sums_in_fp32,
+)
 from .progress import PretrainingProgress
-from .throughput import Times, better_shares
 
 
 def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
@@ -123,8 +130,9 @@ class Trainer:
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.averaging = average_of(self.model, train.ema_decay)
-        self.exchange = Exchange(
-            Objective(self.model), parallel, world, stateful_optimizer=optim.stateful
+        self.objective = Objective(self.model)
+        self.exchange = make_exchange(
+            self.model, parallel, world, stateful_optimizer=optim.stateful
         )
         self.optimizers = make_optimizers(model, optim, model.dtype)
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
@@ -157,8 +165,8 @@ class Trainer:
 
     @property
     def schedule(self) -> Schedule:
-        """The learning rate of each step: that of one group's lanes."""
-        return self.optim.schedule(self.planned_steps, self.lanes / self.exchange.groups.count)
+        """The learning rate of each step, by the lanes whose mean a gradient is."""
+        return self.optim.schedule(self.planned_steps, self.exchange.lanes_averaged(self.lanes))
 
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
@@ -166,7 +174,7 @@ class Trainer:
 
         Where lanes have ended, the rate falls in proportion to those that still read, as the
         papers' rule has it below its cap: a window of few lanes would move the weights as far as
-        one of all, on a fraction of the evidence. Groups of Adasum fall alike, by all lanes.
+        one of all, on a fraction of the evidence.
         """
         self.model.zero_grad(set_to_none=True)
         scale = self.exchange.gradient_scale(batches)
@@ -192,13 +200,14 @@ class Trainer:
         after: list[State] = []
         groups = self._groups(len(batch.inputs))
         for number, lanes in enumerate(groups):
-            with self.exchange.round(last=last and number == len(groups) - 1):
-                nats, ended = self.exchange.compute(
-                    batch.inputs[lanes],
-                    batch.targets[lanes],
-                    state.select(lanes),
-                    None if factors is None else factors[lanes],
-                )
+            nats, ended = self.objective(
+                batch.inputs[lanes],
+                batch.targets[lanes],
+                state.select(lanes),
+                None if factors is None else factors[lanes],
+            )
+            exchanging = last and number == len(groups) - 1
+            with self.exchange.during_backward() if exchanging else nullcontext():
                 self.scaler.scale(nats * scale).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
@@ -227,7 +236,7 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            self.exchange.share_overflow()
+            overflow_together(gradients_of(self.model), self.exchange.on_any_rank)
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
@@ -289,21 +298,10 @@ class Trainer:
         """Return the state of all lanes, [L, lanes, n], on every rank."""
         return self.state.each(lambda part: self.world.gather_rows(part, self.lanes))
 
-    def balance(self, ranks: Sequence[Times]) -> bool:
-        """Deal the lanes anew where that is asked for and pays; return whether they were."""
-        if self.parallel.shares != "measured" or not ranks or self.world.size == 1:
-            return False
-        shares_now = (self.world.slice_of(rank, self.lanes) for rank in range(self.world.size))
-        counts = [share.stop - share.start for share in shares_now]
-        shares = better_shares(ranks, counts, self.lanes)
-        if shares is not None:
-            self.deal_lanes(shares)
-        return shares is not None
-
-    def deal_lanes(self, shares: Sequence[float]) -> None:
-        """Give every rank lanes in proportion to `shares`; the lanes' states travel with them."""
+    def deal_lanes(self, deal: Deal) -> None:
+        """Deal the lanes anew; their states travel with them. All ranks call it together."""
         state = self.all_lanes()
-        self.world = replace(self.world, shares=tuple(shares))
+        self.world = replace(self.world, deal=deal)
         self.take_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:

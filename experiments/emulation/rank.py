@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from model.state import State
 from training.parallel.distributed import World, launched
-from training.parallel.exchange import Exchange, ParallelConfig
+from training.parallel.exchange import ParallelConfig, make_exchange
 
 WARM_UP = 3  # turns that do not count: DDP rebuilds its buckets after the first
 MARGIN = 0.03  # seconds within which all ranks learn when to begin
@@ -68,11 +69,6 @@ class Sleeper(nn.Module):
         self.by_clock = by_clock
         self.due = self.late = 0.0  # when the last pause had to end, and how late it ended
 
-    @property
-    def model(self) -> "Sleeper":
-        """What the exchange takes for the model of an objective."""
-        return self
-
     def split_leaves(self) -> list[nn.Parameter]:
         """Return the leaves, as a language model does."""
         return list(self.leaves)
@@ -116,7 +112,7 @@ class Step:
             case["leaves"], self.seconds, case["backward"], by_clock=case["by_clock"]
         )
         config = ParallelConfig(**case["parallel"])
-        self.exchange = Exchange(self.sleeper, config, world)  # type: ignore[arg-type]
+        self.exchange = make_exchange(self.sleeper, config, world)
 
     def take(self, *, counts: bool) -> dict[str, float]:
         """Compute and exchange; the seconds are those of the slowest rank."""
@@ -125,8 +121,8 @@ class Step:
         sent, begun = self.exchange.sent_bytes, agreed_start(self.world)
         for number in range(windows):
             self.sleeper.begin(begun + number * self.seconds)
-            with self.exchange.round(last=number == windows - 1):
-                nats, _ = self.exchange.compute()
+            nats, _ = self.sleeper()
+            with self.exchange.during_backward() if number == windows - 1 else nullcontext():
                 nats.backward()
         ended, exposed = time.perf_counter(), self.exchange.clock.take()
         seconds, late = slowest(self.world, ended - begun, self.sleeper.late)

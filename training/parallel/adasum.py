@@ -13,16 +13,91 @@ one rank alone, all ranks end with the same bits, whatever their hardware.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ..feeding import Batch
+from ..objective import IGNORED
+from .buckets import Exchange, Learner, begin_as_one, gradients_of
+from .distributed import World
 from .rank_groups import RankGroups
 
 TINY = sys.float_info.min**0.5  # of |a|^2: below, a is nothing and passes (Horovod's threshold)
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
+
+
+class AdasumExchange(Exchange):
+    """The mean of a group's gradients within each group, and Adasum between the groups.
+
+    Adasum combines the gradients; or, where the optimiser remembers earlier steps, the steps that
+    each group's optimiser makes of its own gradients.
+    """
+
+    def __init__(
+        self, model: Learner, world: World, groups: RankGroups, within: Exchange, *, of_steps: bool
+    ):
+        """Take what averages within this rank's group; of_steps: not gradients but steps."""
+        super().__init__(model, world)
+        self.groups, self.within, self.of_steps = groups, within, of_steps
+        self.adasum = Adasum(groups)
+        self.clock = within.clock
+        if of_steps:
+            self.optimizer_groups = groups
+        begin_as_one(model)
+
+    @property
+    def sent_bytes(self) -> float:
+        """What this rank has sent so far, within its group and between groups."""
+        return self.within.sent_bytes + self.adasum.sent_bytes
+
+    def lanes_averaged(self, lanes: int) -> float:
+        """Return the lanes of one group."""
+        return lanes / self.groups.count
+
+    def gradient_scale(self, batches: Sequence[Batch]) -> Tensor:
+        """Return what nats are multiplied by, so that the mean of a group's ranks is per symbol."""
+        symbols = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
+        if self.groups.size > 1:
+            dist.all_reduce(symbols, group=self.groups.within)
+        return self.groups.size / symbols.clamp(min=1)
+
+    @contextmanager
+    def during_backward(self) -> Iterator[None]:
+        """Take the mean within the group."""
+        with self.within.during_backward():
+            yield
+
+    def on_any_rank(self, found: Tensor) -> Tensor:
+        """Ask the other groups, whose gradients are others."""
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return found
+
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Combine the gradients before the optimisers step, or their steps after.
+
+        All groups begin from the same weights and end with the same.
+        """
+        if not self.of_steps:
+            self._combine(gradients_of(self.model))
+            yield
+            return
+        weights = [parameter.detach() for parameter in self.model.parameters()]
+        before = [weight.clone() for weight in weights]
+        yield
+        steps = [weight - old for weight, old in zip(weights, before, strict=True)]
+        self._combine(steps)
+        for weight, old, step in zip(weights, before, steps, strict=True):
+            torch.add(old, step, out=weight)
+
+    def _combine(self, tensors: Sequence[Tensor]) -> None:
+        self.clock.begin()
+        self.adasum.combine_(tensors)
+        self.clock.end()
 
 
 class Adasum:

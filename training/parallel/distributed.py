@@ -5,11 +5,10 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from itertools import accumulate
 from typing import Literal, NoReturn
 
 import torch
@@ -36,6 +35,14 @@ SHARED_STORE = (
 )
 
 
+Deal = Callable[[int, int, int], slice]  # of a rank, of so many ranks, of so many items
+
+
+def even_slice(rank: int, ranks: int, items: int) -> slice:
+    """Return a rank's contiguous slice of items that are dealt evenly."""
+    return slice(rank * items // ranks, (rank + 1) * items // ranks)
+
+
 @dataclass(frozen=True)
 class World:
     """This process among its peers; a single process is a world of one."""
@@ -43,7 +50,7 @@ class World:
     rank: int
     size: int
     device: torch.device
-    shares: tuple[float, ...] | None = None  # of the work, in proportion; None is even
+    deal: Deal = even_slice  # which items are a rank's
     timeout: timedelta = timedelta(minutes=5)  # of every exchange: a lost peer is no hang
 
     @property
@@ -57,20 +64,7 @@ class World:
 
     def slice_of(self, rank: int, items: int) -> slice:
         """Return a rank's contiguous slice of `items`."""
-        if self.shares is None:
-            return slice(rank * items // self.size, (rank + 1) * items // self.size)
-        ends = [0, *accumulate(apportion(items, self.shares))]
-        return slice(ends[rank], ends[rank + 1])
-
-    def sharing(self, shares: str | tuple[float, ...]) -> "World":
-        """Return the world with work dealt by these numbers, one a rank; a word deals it evenly."""
-        if isinstance(shares, str):
-            return self
-        if len(shares) != self.size:
-            raise InputError(
-                f"parallel.shares has {len(shares)} numbers for {self.size} processes; one each"
-            )
-        return replace(self, shares=shares)
+        return self.deal(rank, self.size, items)
 
     def from_main(self, number: int) -> int:
         """Return the main rank's number, on every rank; none goes on before all are here."""
@@ -165,16 +159,6 @@ class Ballot:
 
     def _beside(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-
-
-def apportion(items: int, shares: Sequence[float]) -> list[int]:
-    """Share whole items out in proportion, by largest remainders; they are all given."""
-    exact = [items * share / sum(shares) for share in shares]
-    counts = [int(part) for part in exact]
-    by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
-    for rank in by_remainder[: items - sum(counts)]:
-        counts[rank] += 1
-    return counts
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.runs import assert_refused, run, run_ranks, small_run
 from tests.training.adasum_oracle import pairwise_tree
 from tests.training.test_trainer import make_trainer
 from training.parallel import adasum
-from training.parallel.adasum import combined
+from training.parallel.adasum import AdasumExchange, combined
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.rank_groups import RankGroups
@@ -205,9 +205,13 @@ def test_main_refuses_another_number_of_groups(tmp_path):
     assert_refused(process, "optimiser's state of its own", "there were 2, now 1", "start 2")
 
 
-def test_the_papers_rule_goes_by_the_lanes_of_one_group():
+def test_the_papers_rule_goes_by_the_lanes_of_one_group(monkeypatch):
     trainer = make_trainer(lanes=64, lr=None)
     whole = trainer.schedule.rate(0)
-    trainer.exchange.groups = RankGroups(size=1, count=4, index=0, place=0)
+    groups = RankGroups(size=1, count=4, index=0, place=0)
+    monkeypatch.setattr(adasum, "begin_as_one", lambda model: None)  # there are no other ranks
+    trainer.exchange = AdasumExchange(
+        trainer.model, trainer.world, groups, trainer.exchange, of_steps=False
+    )
     assert trainer.schedule.rate(0) == whole / 4
     assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4

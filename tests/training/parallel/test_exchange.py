@@ -9,10 +9,9 @@ from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from tests.exchanging_ranks import WAYS
 from tests.runs import run
-from training.objective import Objective
-from training.parallel import exchange
+from training.parallel import flat as flat_exchange
 from training.parallel.distributed import World
-from training.parallel.exchange import Exchange, ParallelConfig
+from training.parallel.exchange import ParallelConfig, make_exchange
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
@@ -57,16 +56,16 @@ def test_small_gradients_survive_fp16_over_128_ranks(monkeypatch):
     Ranks that all have the same gradient: their sum is 128 times one of them.
     """
     world = World(0, 128, CPU)
-    monkeypatch.setattr(exchange.dist, "broadcast", lambda *a, **k: None)
-    monkeypatch.setattr(exchange.dist, "all_reduce", lambda tensor, **k: tensor.mul_(128))
+    monkeypatch.setattr(flat_exchange.dist, "broadcast", lambda *a, **k: None)
+    monkeypatch.setattr(flat_exchange.dist, "all_reduce", lambda tensor, **k: tensor.mul_(128))
     model = build_model(ModelConfig(hidden_size=16), seed=0)
     config = ParallelConfig(compression="fp16", flat=True)
-    exchanging = Exchange(Objective(model), config, world)
+    exchanging = make_exchange(model, config, world)
     scaler = make_loss_scaler("fp32", world, config)
     wanted = {}
     for name, parameter in model.named_parameters():
         wanted[name] = 1e-5 * torch.randn_like(parameter)
-    with exchanging.round(last=True):
+    with exchanging.during_backward():
         for name, parameter in model.named_parameters():
             parameter.grad = scaler.scale(wanted[name].clone())
     for name, parameter in model.named_parameters():
@@ -79,12 +78,13 @@ def test_small_gradients_survive_fp16_over_128_ranks(monkeypatch):
 
 def test_a_process_alone_sends_nothing():
     model = build_model(ModelConfig(hidden_size=8), seed=0)
-    alone = Exchange(Objective(model), ParallelConfig(compression="fp16"), World(0, 1, CPU))
-    with alone.round(last=True):
+    config = ParallelConfig(compression="fp16")
+    alone = make_exchange(model, config, World(0, 1, CPU))
+    with alone.during_backward():
         pass
     assert alone.sent_bytes == 0
     assert alone.clock.take() == 0
-    assert not make_loss_scaler("fp32", World(0, 1, CPU), alone.config).is_enabled()
+    assert not make_loss_scaler("fp32", World(0, 1, CPU), config).is_enabled()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,3 @@ def test_powersgd_does_not_go_with_a_scaled_loss():
     config = ParallelConfig(compression="powersgd")
     with pytest.raises(InputError, match="powersgd"):
         make_loss_scaler("fp16", World(0, 2, CPU), config)
-
-
-def test_shares_are_one_for_each_rank():
-    with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
-        World(0, 2, CPU).sharing((1.0, 1.0, 2.0))

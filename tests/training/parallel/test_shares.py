@@ -1,0 +1,42 @@
+"""Who computes which lanes, where ranks are not alike."""
+
+import pytest
+import torch
+
+from model.errors import InputError
+from tests.training.test_throughput import times
+from training.parallel.distributed import World
+from training.parallel.shares import Shares, apportion, better_shares, with_shares
+
+CPU = torch.device("cpu")
+
+
+def test_shares_are_one_for_each_rank():
+    with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
+        with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
+
+
+def test_shares_follow_the_speed_of_computing():
+    # Both have 1,000 characters; the first computes for 2.5 s and waits for the other 7.5.
+    ranks = [times(exposed=7.5), times()]
+    assert better_shares(ranks, [8, 8], 16) == pytest.approx((400.0, 100.0))
+    # 13 of 16 lanes at 400, 3 at 100 characters per second: as good as it gets
+    ranks = [times(characters=1300.0, exposed=6.75), times(characters=300.0, exposed=7.0)]
+    assert better_shares(ranks, [13, 3], 16) is None
+
+
+def test_a_rank_without_lanes_keeps_none():
+    assert better_shares([times(), times(characters=0.0)], [8, 0], 8) is None
+
+
+@pytest.mark.parametrize("items", [0, 1, 7, 64])
+@pytest.mark.parametrize("shares", [(1.0,), (1.0, 1.0, 1.0), (5.0, 0.0, 0.3), (0.1, 0.2, 0.7, 9.0)])
+def test_all_items_are_dealt_in_proportion(items, shares):
+    counts = apportion(items, shares)
+    assert sum(counts) == items
+    for count, share in zip(counts, shares, strict=True):
+        assert abs(count - items * share / sum(shares)) < 1
+    world = World(0, len(shares), CPU, Shares(shares))
+    slices = [world.slice_of(rank, items) for rank in range(len(shares))]
+    assert [s.stop - s.start for s in slices] == counts
+    assert [s.start for s in slices] == [0, *(s.stop for s in slices[:-1])]

@@ -1,0 +1,162 @@
+"""The mean of all ranks' gradients, sent bucket by bucket while backward computes the rest."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+from ..feeding import Batch
+from .clock import Clock
+from .distributed import World
+from .rank_groups import RankGroups
+
+
+class Learner(Protocol):
+    """What is asked of a model whose gradients are exchanged."""
+
+    def parameters(self) -> Iterable[nn.Parameter]: ...
+
+    def split_leaves(self) -> list[nn.Parameter]: ...
+
+    def gather_gradients(self) -> None: ...
+
+
+class Exchange:
+    """What a training step asks of the other ranks. A process alone asks for nothing.
+
+    The trainer computes forward and backward itself and calls the methods in this order:
+    `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
+    step, `on_any_rank` where losses are scaled, `update` around the optimisers.
+    """
+
+    forgets: str | None = None
+    """What a resume begins anew, as a sentence for the user."""
+
+    def __init__(self, model: Learner, world: World):
+        self.model, self.world = model, world
+        self.clock = Clock(world.device)  # seconds that nothing but the exchange took
+        # Ranks of different groups have optimisers in different states.
+        self.optimizer_groups = RankGroups.whole(world)
+
+    @property
+    def sent_bytes(self) -> float:
+        """What this rank has sent so far."""
+        return 0.0
+
+    def lanes_averaged(self, lanes: int) -> float:
+        """Return of how many lanes, of all, an optimiser sees the mean: its rate depends on it."""
+        return lanes
+
+    def gradient_scale(self, batches: Sequence[Batch]) -> float | Tensor:
+        """Return what a step's nats are multiplied by: the mean of all ranks is then per symbol."""
+        return self.world.size / sum(batch.transitions for batch in batches)
+
+    @contextmanager
+    def during_backward(self) -> Iterator[None]:
+        """Hold the last backward pass of a step; at the end every gradient is the ranks' mean."""
+        yield
+
+    def on_any_rank(self, found: Tensor) -> Tensor:
+        """Return whether something was found on any rank, given whether it was in this gradient.
+
+        found: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
+        """
+        return found
+
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Hold the step of the optimisers."""
+        yield
+
+
+class BucketSender:
+    """Sends buckets of gradients and counts what it sends and waits for.
+
+    DDP keeps it as the state of its hook, in C++, where Python's collector does not look. It must
+    therefore not lead back to DDP: the two would stay for good, and with them the process group
+    and gloo's threads, which abort now and then when the interpreter goes.
+    """
+
+    forgets: str | None = None  # as in Exchange
+
+    def __init__(self, groups: RankGroups, dtype: torch.dtype, device: torch.device):
+        """Take the ranks to average over and the dtype in which gradients travel."""
+        self.groups, self.dtype = groups, dtype
+        self.clock = Clock(device)
+        self.payload = 0  # bytes that this rank has put into all-reduces
+
+    def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        """Put a bucket on its way: what DDP calls when all gradients in it are there."""
+        self.clock.begin()  # again with every bucket: what counts is the wait after the last
+        buffer, size = bucket.buffer(), self.groups.size
+        travelling = buffer.to(self.dtype)
+        self.payload += travelling.nbytes
+        work = dist.all_reduce(travelling, async_op=True, group=self.groups.within)
+        assert work is not None
+        future = work.get_future()
+        # Divided in fp32: a gradient of 1e-5 over 128 ranks is nothing to fp16.
+        return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
+
+
+class BucketedExchange(Exchange):
+    """torch's DDP sends a bucket as soon as backward has filled it."""
+
+    def __init__(self, model: Learner, world: World, sender: BucketSender, bucket_cap_mb: float):
+        super().__init__(model, world)
+        self.sender, self.clock, self.forgets = sender, sender.clock, sender.forgets
+        self.ddp = DistributedDataParallel(
+            _Leaves(model.split_leaves()),
+            process_group=sender.groups.within,
+            bucket_cap_mb=bucket_cap_mb,
+            gradient_as_bucket_view=True,
+        )
+        self.ddp.register_comm_hook(sender, type(sender).send)
+
+    @property
+    def sent_bytes(self) -> float:
+        """What this rank has sent so far, in a ring."""
+        return ring_bytes(self.sender.groups.size, self.sender.payload)
+
+    @contextmanager
+    def during_backward(self) -> Iterator[None]:
+        """Let DDP send every bucket that the backward pass fills, and wait for the last."""
+        self.ddp()
+        yield
+        self.clock.end()
+        self.model.gather_gradients()
+
+
+class _Leaves(nn.Module):
+    """The parameters whose gradients DDP sends.
+
+    DDP begins to look for gradients when its module is called. The call computes nothing, so the
+    loss may come from anywhere.
+    """
+
+    def __init__(self, leaves: list[nn.Parameter]):
+        super().__init__()
+        self.leaves = nn.ParameterList(leaves)
+
+    def forward(self) -> None:
+        """Compute nothing."""
+
+
+def ring_bytes(ranks: int, payload: int) -> float:
+    """Return what a rank sends in a ring all-reduce of a payload, in bytes."""
+    return 2 * (ranks - 1) / ranks * payload
+
+
+def begin_as_one(model: Learner) -> None:
+    """Give every rank the main rank's parameters, as DDP does by itself."""
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), src=0)
+
+
+def gradients_of(model: Learner) -> list[Tensor]:
+    """Return the gradients that there are, in the order of the parameters."""
+    return [p.grad for p in model.parameters() if p.grad is not None]
