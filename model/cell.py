@@ -18,10 +18,10 @@ from .state import State, accumulation_dtype
 
 
 def mlstm_step(x_proj: Tensor, state: State, w_mh: Tensor, w_h: Tensor, b: Tensor) -> State:
-    """Advance one byte.
+    """Read one byte and return the state after it.
 
     x_proj: [B, 5H], the input's share of m (first H) and of the gates i f u o (last 4H).
-    state: h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
+    state: before the byte; h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
     w_mh: [H, H], w_h: [4H, H], compute dtype. b: [4H], accumulation dtype.
 
     The products are in the compute dtype, everything between them in the accumulation dtype.

@@ -23,6 +23,7 @@ Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
 OF_TRANSFORMER = {"heads", "context"}  # fields that describe a transformer alone
+OF_MLSTM = {"segments": 1, "orthogonal": False}  # what an mLSTM alone can change, and its default
 # No model comes near. Up to these, shapes fit torch's integers and even a description that was made
 # to do harm is held against its file at once.
 MOST = {
@@ -58,15 +59,16 @@ class ModelConfig:
     """Added to the forget gate's bias at the start, in a GRU to the update gate's; the published
     models add none, a transformer has no such gate."""
     orthogonal: bool = False
-    """Start from orthogonal recurrent matrices; the published models drew them uniformly."""
+    """Start an mLSTM from orthogonal recurrent matrices; the published models drew them
+    uniformly."""
     backend: Backend = "auto"
     """What computes the mLSTM's recurrence. auto and fused are the same: the fastest implementation
     that runs here. Training names it at its start, such as "compiled for matrix units" in bf16 on a
     CPU that has them (AMX). reference is the definition under autograd: many times slower, for
     checks."""
     segments: int = 1
-    """Above 1, a window is cut so many times and each piece computed again in backward: a third
-    more products, and memory for the activations of one piece instead of all."""
+    """Above 1, an mLSTM's window is cut into so many pieces and each is computed again in backward:
+    a third more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
@@ -75,6 +77,12 @@ class ModelConfig:
                 object.__setattr__(self, name, value)  # the one way into a frozen dataclass
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
+        for name, default in OF_MLSTM.items():
+            if self.cell != "mlstm" and getattr(self, name) != default:
+                raise InputError(
+                    f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does not "
+                    f"have; leave it out, or set model.cell mlstm"
+                )
         if self.cell == "transformer" and self.hidden_size % (2 * self.heads):
             raise InputError(
                 f"model.heads is {self.heads}; it must divide model.hidden_size {self.hidden_size} "
@@ -118,6 +126,18 @@ class ModelConfig:
             raise InputError(f"unit {unit!r}: the model has units 0 to {self.hidden_size - 1}")
         if not is_whole(layer) or not -self.layers <= layer < self.layers:
             raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
+
+    def check_held(self, unit: int, layer: int) -> None:
+        """Raise InputError where holding a unit's value would change nothing the model predicts.
+
+        A transformer's layer reads its keys and values, not what the layer before has put out last.
+        """
+        self.check_unit(unit, layer)
+        if self.cell == "transformer" and layer % self.layers != self.layers - 1:
+            raise InputError(
+                f"layer {layer}: a transformer's units can be held in its last layer alone; leave "
+                "the layer out"
+            )
 
 
 def architecture_fields(cell: object) -> set[str]:

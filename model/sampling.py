@@ -88,7 +88,7 @@ class Reader:
     @torch.inference_mode()
     def __init__(self, model: LanguageModel, clamp: Clamp | None = None):
         if clamp is not None:
-            model.config.check_unit(clamp.unit, clamp.layer)
+            model.config.check_held(clamp.unit, clamp.layer)
         self.model, self.clamp = model, clamp
         self.weights = model.fold()
         self.state = self._clamped(model.initial_state(1))

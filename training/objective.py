@@ -1,4 +1,4 @@
-"""What is minimised: the nats of every next symbol, summed, with no [T, B, V] tensor in between."""
+"""The training loss: the nats of every next symbol, summed, without a [T, B, V] tensor."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from model.state import State
 
 IGNORED = -100  # the target of a symbol that does not count
 LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
-FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # each piece adds a [V, H] gradient up
+FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # a piece has: each adds a whole [V, H] gradient
 
 
 class Objective(nn.Module):
-    """A language model and its loss as one module, so that DDP sees the whole forward pass."""
+    """A language model and its loss."""
 
     def __init__(self, model: LanguageModel):
         super().__init__()
@@ -25,9 +25,10 @@ class Objective(nn.Module):
     def forward(
         self, tokens: Tensor, targets: Tensor, state: State, kept: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Return the nats of targets [B, T] given tokens [B, T], summed, and the state after.
+        """Return the nats of targets given tokens, summed over all, and the state after.
 
-        kept [B, H] multiplies what the decoder reads: dropout, one mask for the whole window.
+        tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
+        kept: [B, H], multiplies what the decoder reads: dropout, one mask for the whole window.
         """
         weights = self.model.fold()
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]

@@ -1,4 +1,4 @@
-"""One training step: forward, backward, clip, update; and the state that it carries."""
+"""One training step: forward, backward, clip, update; and the state carried to the next."""
 
 import math
 from contextlib import nullcontext
@@ -35,7 +35,7 @@ from .progress import PretrainingProgress
 
 
 def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
-    """Return what keeps a moving average of the weights, from the first step on."""
+    """Return what keeps a moving average of the weights; None where decay is 0."""
     if not decay:
         return None
     return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
@@ -44,10 +44,11 @@ def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
-    """Return which units of some lanes are kept in a window, bool [B, H]: all but this part.
+    """Return which units of some lanes are kept in a window, bool [B, H].
 
-    A lane's numbers are in the same place of the window's stream whichever lanes are asked for: it
-    is begun at the first of them. A double takes one step of PCG64.
+    dropout: the fraction that is not kept. A lane's numbers have the same place in the window's
+    random stream whichever lanes are asked for: the stream is advanced to the first of them. A
+    double takes one step of PCG64.
     """
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
     random = np.random.Generator(stream).random((lanes.stop - lanes.start, units))
@@ -172,9 +173,9 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
-        Where lanes have ended, the rate falls in proportion to those that still read, as the
-        papers' rule has it below its cap: a window of few lanes would move the weights as far as
-        one of all, on a fraction of the evidence.
+        While only a fraction of the lanes reads, the rate is that fraction of the schedule's, as in
+        the papers' rule below its cap. Otherwise a window of few lanes would move the weights as
+        far as one of all lanes.
         """
         self.model.zero_grad(set_to_none=True)
         scale = self.exchange.gradient_scale(batches)
@@ -194,7 +195,8 @@ class Trainer:
     ) -> None:
         """Add the gradient of a window's nats, times `scale`, lane group by lane group.
 
-        last: of the step; with its last group the ranks' gradients become one.
+        factors: of dropout. last: whether this is the step's last window; while its last group goes
+        backward, the ranks' gradients become one.
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
@@ -249,7 +251,7 @@ class Trainer:
         self._update_scale()
 
     def _update_scale(self) -> None:
-        """Let the loss scale fall after an overflow, or rise; count the overflow, unwaited for."""
+        """Lower the loss scale after an overflow, or raise it; count overflows on the device."""
         if not self.scaler.is_enabled():
             return
         one = torch.ones((), device=self.world.device)
@@ -270,9 +272,9 @@ class Trainer:
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
 
-        The learning rate is the schedule's, of a step for which all lanes read. Where losses are
-        scaled, it has the scale, and how many of the steps overflowed and so left
-        the weights as they were.
+        Its learning rate is the schedule's, that of a step in which all lanes read. Where losses
+        are scaled, the row has the scale, and how many of its steps overflowed, which left the
+        weights as they were.
         """
         progress = self.progress
         row = {
@@ -290,7 +292,7 @@ class Trainer:
         return row
 
     def take_lanes(self, state: State) -> None:
-        """Take up this rank's part of the state of all lanes, [L, lanes, n]."""
+        """Go on from this rank's part of the state of all lanes, [L, lanes, n]."""
         zero = self.model.initial_state(1)
         self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
@@ -305,9 +307,10 @@ class Trainer:
         self.take_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
-        """Take up the loss of the metrics row not yet written, [ranks].
+        """Go on with the loss of the row of metrics that was not written yet.
 
-        Each rank its own, where there are as many as before.
+        by_rank: [ranks]. Each rank takes its own where there are as many ranks as then; else the
+        main rank takes the sum.
         """
         if len(by_rank) == self.world.size:
             self.nats.copy_(by_rank[self.world.rank])

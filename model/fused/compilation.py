@@ -1,7 +1,7 @@
 """The C++ of this package, compiled once for this machine and loaded.
 
-It includes torch's headers and no Python's, and is called through ctypes, so it needs a C++
-compiler and nothing else; it takes seconds and is kept in the user's cache.
+It includes torch's headers but not Python's, and is called through ctypes, so it needs a C++
+compiler and nothing else. Compiling takes seconds; the library is kept in the user's cache.
 """
 
 import atexit
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class Build(NamedTuple):
-    """A source and what compiles it; headers anywhere in this package belong to every source."""
+    """A source and the options that compile it. Every header of this package counts as included."""
 
     source: Path
     options: tuple[str, ...]
@@ -42,7 +42,7 @@ class Build(NamedTuple):
 
 @cache
 def window_library() -> ctypes.CDLL | None:
-    """Return the compiled recurrence; None, after a warning that says why, where it has none."""
+    """Return the compiled recurrence; None, after a warning that says why, if it does not build."""
     try:
         return load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
     except ERRORS as error:
@@ -100,7 +100,7 @@ def _torch_options() -> tuple[str, ...]:
 
 
 def vector_options() -> tuple[str, ...]:
-    """Return the flags for the vectors that torch uses here: not for all that there are."""
+    """Return the flags for the vector instructions that torch uses here, which may not be all."""
     return tuple(_FLAGS.get(torch.backends.cpu.get_cpu_capability(), "").split())
 
 

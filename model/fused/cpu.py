@@ -37,7 +37,7 @@ class _Window(ctypes.Structure):
 
 
 def runs_compiled(w_mh: Tensor) -> bool:
-    """Say whether the compiled recurrence can take this device, dtype and size."""
+    """Return whether the compiled recurrence can take a w_mh of this device, dtype and length."""
     if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES:
         return False
     pairs = w_mh.dtype.itemsize == 2  # 16-bit products take units two by two

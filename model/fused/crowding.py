@@ -1,8 +1,9 @@
-"""Other programs on our cores: noticed here; crowding.h has what our threads do about it.
+"""Notices other programs on our cores; crowding.h has what our threads do then.
 
 Threads that wait for each other poll, which is fastest where each has a core to itself. Beside
-other programs it takes the time from the very thread that is waited for, and who sleeps instead
-gets a core back late. So while threads queue, OpenMP's sleep soon and all ask for short slices.
+other programs, a thread that polls takes time from the thread it waits for, and one that sleeps
+gets a core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all
+threads ask the scheduler for short slices of time.
 """
 
 import os
@@ -16,16 +17,16 @@ import torch
 from .compilation import window_library
 from .cores import affine_cores
 
-THREADS = Path("/proc/self/task")  # Linux alone tells how long each thread has queued
+THREADS = Path("/proc/self/task")  # only Linux tells how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25
-# Threads that queue, on average since the last look: from the first on we are crowded, until there
-# are fewer than the second.
+# Of threads that queue, on average since the last look: we are crowded from the first number on,
+# until there are fewer than the second.
 MANY, FEW = 0.1, 0.05
-MOST_IDLE_THREADS = 64  # fewer than a system that limits them gives to one process
+MOST_IDLE_THREADS = 64  # systems that limit threads give a process more than these
 
 
 class Watch:
-    """Looks now and then whether this process's threads have to queue for cores."""
+    """Checks now and then whether this process's threads have to queue for cores."""
 
     def __init__(self) -> None:
         self.crowded = False
@@ -33,7 +34,7 @@ class Watch:
         self._looked_at, self._queued = monotonic(), queued_seconds()
 
     def look(self) -> None:
-        """Take note of what has changed; between looks this costs nothing."""
+        """Check again, where the last look is long enough ago; else this costs nothing."""
         if monotonic() - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
         if self._lock.acquire(blocking=False):  # else another thread is looking
@@ -54,12 +55,16 @@ class Watch:
 
 
 def queued_seconds() -> float:
-    """Return how long this process's threads have been ready to run without a core, in all."""
+    """Return for how many seconds, summed over this process's threads, they have queued."""
     nanoseconds = 0
     for thread in _threads():
         try:
             nanoseconds += int((THREADS / thread / "schedstat").read_text().split()[1])
-        except (OSError, IndexError, ValueError):  # ended meanwhile, or not told
+        except (
+            OSError,
+            IndexError,
+            ValueError,
+        ):  # the thread has ended, or the system does not say
             continue
     return nanoseconds * 1e-9
 

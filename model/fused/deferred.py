@@ -1,8 +1,8 @@
-"""The mLSTM with its gradient written out, so that weight gradients wait for the window's end.
+"""The mLSTM with its gradient written out in plain torch.
 
 Autograd over `mlstm_step` adds a full weight gradient per byte: T small products and T passes
-over a [4H, H] matrix. Here the backward pass through time carries only dh and dc, keeps every
-pre-activation's gradient, and makes each weight gradient in a single product over all T * B rows.
+over a [4H, H] matrix. Here the backward pass through time carries only dh and dc and keeps every
+pre-activation's gradient. Each weight gradient is a single product over all T * B rows, at the end.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
-"""Memory for a window's activations, taken up again by the next window.
+"""Memory for a window's activations that the next window uses again.
 
 A fresh allocation of hundreds of megabytes is mapped page by page as it is first written, four
 times slower than writing to memory that is already there. torch keeps a cache for CUDA, none for
 the CPU. A tensor made here gives its memory back when the last reference to it is gone, wherever
-that is held, so nothing is ever reused too early.
+that is held, so nothing is reused too early.
 """
 
 import threading
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20  # bytes; below this the allocator keeps memory itself
-# What may be kept, of the most that was ever in use at once. A block may serve a smaller tensor, so
-# that another of its size is needed at times: without slack that one was dropped and mapped anew in
-# every step on matrix units.
+# How much may be kept, as a multiple of the most that was ever in use at once. A smaller tensor may
+# get a larger block, and then another block of that size is needed. Without slack that one was
+# dropped and mapped anew in every step on matrix units.
 SLACK = 1.25
 
 
 class Pool:
-    """Blocks that nobody uses, little more of them than were ever in use at once."""
+    """Blocks of memory that nobody uses at the moment."""
 
     def __init__(self) -> None:
         # Reentrant: a block may come back, by the garbage collector, while one is being taken.
@@ -41,7 +41,7 @@ class Pool:
         return torch.empty(size, dtype=torch.uint8) if block is None else block
 
     def give_back(self, block: Tensor) -> None:
-        """Keep a block for the next who asks; let go of the longest idle beyond the limit."""
+        """Keep a block for the next `take`; drop the longest idle ones beyond the limit."""
         with self.lock:
             self.used -= block.numel()
             self.idle.append(block)

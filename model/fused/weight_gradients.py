@@ -1,7 +1,8 @@
-"""Weight gradients of a window: products over all its bytes and lanes, made last, one by one.
+"""The weight gradients of a window: products over all its bytes and lanes.
 
-Backward through time needs none of them. Under data parallelism each is a node of its own, in the
-order of the gates from the last, so that one travels while the next is computed.
+The way back through time needs none of them, so each is one product at its end. Under data
+parallelism each gate's is a node of autograd's graph, from the last gate to the first, so that one
+travels while the next is computed.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,11 +13,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.profiler import record_function
 
-PRODUCT = "weight gradient"  # what a profile calls the computing of one
+PRODUCT = "weight gradient"  # the name of such a product in a profile
 
 
 class Factors(NamedTuple):
-    """What the weight gradients of one window are products of."""
+    """The factors of a window's weight gradients."""
 
     dz: Tensor  # [T * B, 4H], gradient before the gates' non-linearities
     m: Tensor  # [T * B, H]
@@ -39,10 +40,10 @@ class Factors(NamedTuple):
 
 
 def _summed_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a.T @ b, summed over all rows.
+    """Return a.T @ b, [M, N], for a [rows, M] and b [rows, N].
 
-    AMX reads the left factor of a product by rows; given columns, oneDNN runs at less than half of
-    its speed, so the narrower factor is turned first. Other processors do not mind.
+    AMX reads the left factor of a product by rows. Given columns, oneDNN runs at less than half of
+    its speed, so the narrower factor is transposed first. Other processors are as fast either way.
     """
     if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
         return (b.t().contiguous() @ a).t()
@@ -61,18 +62,18 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def has_matrix_units() -> bool:
-    """Say whether the processor multiplies bf16 in matrix units: Intel's AMX."""
+    """Return whether the processor multiplies bf16 in matrix units: Intel's AMX."""
     return has_instructions("amx_bf16")
 
 
 def has_instructions(name: str) -> bool:
-    """Say whether the processor has these, by torch's name for them."""
+    """Return whether the processor has these instructions, by torch's name such as amx_bf16."""
     read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
     return bool(read_capabilities().get(name, False))
 
 
 class WeightProducts(Protocol):
-    """What `Factors` does, however they are laid out."""
+    """Factors in any layout: what `Factors` can do."""
 
     def of_w_h(self, rows: slice = ...) -> Tensor: ...
 

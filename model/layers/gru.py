@@ -10,7 +10,7 @@ from .layer import RecurrentLayer
 class GruLayer(RecurrentLayer):
     """torch's GRU (Cho et al. 2014), a peer of the mLSTM. It has no weight norm.
 
-    Its state is h alone, in the dtype of the products, and so is its feature.
+    Its state is h alone, in the dtype of the products; h is its feature, too.
     """
 
     def __init__(self, input_size: int, hidden_size: int):
@@ -33,18 +33,19 @@ class GruLayer(RecurrentLayer):
         return [parameter.to(dtype) for parameter in self.gru.parameters()]
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """There is one."""
+        """Name the one implementation there is."""
         return "torch.nn.GRU"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return h."""
+        """Return h, zeros."""
         return State(torch.zeros(lanes, self.gru.hidden_size, dtype=dtype, device=device))
 
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Hand the window to torch.
+        """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after.
 
-        cuDNN has no backward pass for what it ran with train=False; fine-tuning learns in eval
-        mode. Nothing else depends on it: there is no dropout.
+        train is true where a gradient is wanted, in eval mode too: cuDNN has no backward pass
+        for what it ran with train=False, and fine-tuning learns in eval mode. Nothing else depends
+        on it: there is no dropout.
         """
         train = torch.is_grad_enabled()
         h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)

@@ -1,4 +1,4 @@
-"""What the language model asks of a layer, whatever its cell."""
+"""The interface between the language model and a layer of any cell."""
 
 from typing import Any
 
@@ -10,29 +10,39 @@ from ..state import State
 
 
 class RecurrentLayer(nn.Module):
-    """What the language model asks of a layer."""
+    """A layer that reads a window of T bytes and carries a state into the next one."""
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw every parameter anew from torch's global generator."""
+        """Draw every parameter anew from torch's global generator.
+
+        forget_gate_bias: added to the bias of what plays the forget gate's part.
+        """
         raise NotImplementedError
 
     def split_leaves(self) -> list[nn.Parameter]:
-        """Return what takes gradients: the parameters, or parts of them that share their memory."""
+        """Return the tensors that take gradients from now on.
+
+        They are the parameters, or parts of them that share their memory.
+        """
         return list(self.parameters())
 
     def gather_gradients(self) -> None:
-        """Give parameters the gradients that parts of them have taken."""
+        """Give each parameter the gradients that its parts have taken."""
 
     def fold(self, dtype: torch.dtype) -> Any:
-        """Return the weights as `run` reads them, in the compute dtype."""
+        """Return the weights as `run` reads them; dtype: of the products."""
         raise NotImplementedError
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state before the first byte, all zeros; dtype: of the products."""
+        """Return the state before the first byte: zeros, [lanes, n]; dtype: of the products."""
         raise NotImplementedError
 
     def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
-        """Read x [T, B, E] from a state [B, H]; return h [T, B, H] and the state after it."""
+        """Read a window.
+
+        x: [T, B, E], or the layer before's h [T, B, H], in the compute dtype. state: before the
+        window, [B, n] each. weights: from `fold`. Returns h [T, B, H] and the state after.
+        """
         raise NotImplementedError
 
     def implementation(self, dtype: torch.dtype) -> str:
@@ -40,11 +50,14 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
-        """Return what `read` looks symbols up in, one row per symbol of embedding [V, E]."""
+        """Return the table in which `read` looks symbols up: a row for each of embedding [V, E]."""
         return embedding
 
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: Any
     ) -> tuple[Tensor, State]:
-        """Do what `run` does with x = embedding[tokens], for tokens [T, B]."""
+        """Read a window of symbols, as `run` does with x = embedding[tokens].
+
+        tokens: integers below V, [T, B]. table: from `tabulate`.
+        """
         return self.run(F.embedding(tokens, table), state, weights)

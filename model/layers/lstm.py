@@ -8,7 +8,7 @@ from .layer import RecurrentLayer
 
 
 class LstmLayer(RecurrentLayer):
-    """torch's LSTM behind the same interface: the papers' control. It has no weight norm."""
+    """torch's LSTM, which the papers compare the mLSTM with. It has no weight norm."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -27,7 +27,7 @@ class LstmLayer(RecurrentLayer):
         return [parameter.to(dtype) for parameter in self.lstm.parameters()]
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """There is one."""
+        """Name the one implementation there is."""
         return "torch.nn.LSTM"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
@@ -36,11 +36,12 @@ class LstmLayer(RecurrentLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Hand the window to torch.
+        """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after.
 
-        torch keeps its cell state in the compute dtype, so c is cast on the way in and out. cuDNN
-        has no backward pass for what it ran with train=False; fine-tuning learns in eval mode.
-        Nothing else depends on it: there is no dropout.
+        torch keeps its cell state in the compute dtype, so c is cast on the way in and out. train
+        is true where a gradient is wanted, in eval mode too: cuDNN has no backward pass for what it
+        ran with train=False, and fine-tuning learns in eval mode. Nothing else depends on it: there
+        is no dropout.
         """
         hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
         train = torch.is_grad_enabled()

@@ -1,4 +1,4 @@
-"""The multiplicative LSTM as a layer: parameters, weight norm, a window's recurrence."""
+"""The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,8 @@ from ..state import State, accumulation_dtype
 from ..window import RecurrentWeights, Window
 from .layer import RecurrentLayer
 
-# Symbols whose projections are kept. On CUDA, adding gradients up by row costs a product with them.
+# Up to so many symbols each is projected once. On CUDA, adding up the gradients of their rows costs
+# a product with them all.
 MOST_TABULATED = 1024
 
 
@@ -30,8 +31,8 @@ class MlstmWeights(NamedTuple):
 class MlstmLayer(RecurrentLayer):
     """Multiplicative LSTM, optionally with weight norm per output unit on its four matrices.
 
-    Weight norm (Salimans & Kingma 2016) as OpenAI's encoder.py has it: w = g v / ||v||, one g per
-    row of the [out, in] matrix. It is taken once per window, not per byte.
+    Weight norm (Salimans & Kingma 2016) as in OpenAI's encoder.py: w = g v / ||v||, with one g for
+    each row of the [out, in] matrix. It is computed once per window, not per byte.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class MlstmLayer(RecurrentLayer):
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||.
 
-        Where orthogonal is asked for, w_mh and each gate's part of w_h are drawn so instead.
+        With `orthogonal`, w_mh and each gate's part of w_h are orthogonal matrices instead.
         """
         bound = self.w_mh.shape[0] ** -0.5
         H = self.w_mh.shape[0]
@@ -78,7 +79,7 @@ class MlstmLayer(RecurrentLayer):
                     gain.copy_(getattr(self, f"w_{name}").norm(dim=1))
 
     def fold(self, dtype: torch.dtype) -> MlstmWeights:
-        """Apply the weight norm and cast: once per window in training, once in all in inference."""
+        """Apply the weight norm and cast: in training for each window, in inference once in all."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if self.gates and torch.is_grad_enabled():
@@ -106,7 +107,7 @@ class MlstmLayer(RecurrentLayer):
     def split_leaves(self) -> list[nn.Parameter]:
         """Split w_h into its gates from now on, so that their gradients come one by one.
 
-        Not where segments are computed again: their factors would have to be kept.
+        With segments w_h stays whole: they would have to keep what its gradient is a product of.
         """
         if self.segments > 1:
             return super().split_leaves()
@@ -124,7 +125,7 @@ class MlstmLayer(RecurrentLayer):
                 gate.grad = None
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Name what runs here behind `backend`."""
+        """Name what computes the recurrence here."""
         return choose(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)).name
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
@@ -133,14 +134,15 @@ class MlstmLayer(RecurrentLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
-        """Project the whole window's input at once, then recur over it."""
+        """Project the whole window's input [T, B, E] at once, then recur over it."""
         x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
         return self._recur(Window(x_proj, state, weights.recurrent))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V symbols once, since a window repeats them: [V, 5H].
 
-        Of many symbols a window has few more than once: they are projected as they come, [V, E].
+        Of more symbols than MOST_TABULATED a window repeats few. They are projected as they come,
+        and the table is their embedding [V, E].
         """
         if len(embedding) > MOST_TABULATED:
             return embedding
@@ -149,7 +151,7 @@ class MlstmLayer(RecurrentLayer):
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
-        """Recur over rows of the table, or over their projection."""
+        """Recur over the table's rows; or look tokens [T, B] up and project them first."""
         if len(table) > MOST_TABULATED:
             return super().read(tokens, table, state, weights)
         return self._recur(Window(table, state, weights.recurrent, tokens))

@@ -1,9 +1,9 @@
-"""A causal transformer as layers that carry a state: what each attends to reaches back C bytes.
+"""A causal transformer as layers that carry a state: each attends to the C positions before.
 
-A position attends to itself and to the C before it, in whatever window they were read, so a text
-gives the same however it is cut into windows. Their keys and values are the layer's state; as in
-an LSTM, no gradient flows into an earlier window. (Memorizing Transformers, Wu et al. 2022, and
-Block-Recurrent Transformers, Hutchins et al. 2022, carry keys and values over in this way.)
+A position attends to itself and to the C before it, whichever window they were read in, so the
+result does not depend on how a text is cut into windows. Their keys and values are the layer's
+state; as in an LSTM, no gradient flows into an earlier window. Memorizing Transformers (Wu et al.
+2022) and Block-Recurrent Transformers (Hutchins et al. 2022) carry keys and values in this way.
 """
 
 import torch
@@ -22,8 +22,8 @@ Weights = dict[str, Tensor]  # by the parameter's name
 class TransformerLayer(RecurrentLayer):
     """One pre-norm block: attention with rotary positions (Su et al. 2021), then GELU units.
 
-    The first layer maps the embedding's E to H, the last norms its output: that is h, and the
-    feature. Between them goes the residual stream, in the accumulation dtype.
+    The first layer maps the embedding's E to H. The last one normalises its output: that is h, and
+    the feature. The layers hand on the residual stream, in the accumulation dtype.
 
     state: h [B, H], keys and values [B, C * H] of the last C positions, the latest at the end, and
     count [B, 1], how many of them there are: fewer than C at a text's start.
@@ -46,9 +46,10 @@ class TransformerLayer(RecurrentLayer):
         self.norm_output = nn.LayerNorm(H) if is_last else None
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw N(0, 1 / inputs); what adds to the residual stream less, by the number of addends.
+        """Draw weights from N(0, 1 / inputs). There is no forget gate.
 
-        The latter as in GPT-2 (Radford et al. 2019). There is no forget gate.
+        The variance of matrices that add to the residual stream is divided by the number of such
+        additions, 2 L, as in GPT-2 (Radford et al. 2019).
         """
         for name, module in self.named_children():
             if isinstance(module, nn.LayerNorm):
@@ -63,7 +64,7 @@ class TransformerLayer(RecurrentLayer):
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """There is one."""
+        """Name the one implementation there is."""
         return "torch's scaled dot-product attention"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:

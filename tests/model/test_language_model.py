@@ -121,6 +121,14 @@ def test_sizes_must_be_positive_whole_numbers(wrong):
         ModelConfig(**wrong)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
+@pytest.mark.parametrize("key", [{"segments": 2}, {"orthogonal": True}])
+def test_a_peer_refuses_what_an_mlstm_alone_can_do(cell, key):
+    (name,) = key
+    with pytest.raises(InputError, match=rf"model\.{name} is .*model\.cell {cell} does not"):
+        ModelConfig(cell=cell, **key)
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_segments_change_memory_alone(layers):
     tokens = torch.randint(0, 256, (64, 64), generator=torch.Generator().manual_seed(1))

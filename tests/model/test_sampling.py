@@ -282,6 +282,16 @@ def test_clamps_that_cannot_be_are_refused(small_model, clamp, words):
         generate(small_model, OPENING, SamplingConfig(), clamp=Clamp(**clamp))
 
 
+def test_a_transformers_unit_is_held_in_its_last_layer_alone():
+    config = ModelConfig(cell="transformer", hidden_size=8, heads=2, context=4, layers=2)
+    model = build_model(config, seed=1).eval()
+    for layer in (0, -2):
+        with pytest.raises(InputError, match=rf"layer {layer}: .*last layer alone"):
+            Reader(model, Clamp(unit=3, layer=layer, hidden=1.0))
+    high, low = (Reader(model, Clamp(unit=3, layer=1, hidden=value)) for value in (9.0, -9.0))
+    assert not np.array_equal(high.logits(), low.logits())
+
+
 def test_damaged_weights_are_named(small_model):
     small_model.decoder.bias.data[3] = torch.nan
     with pytest.raises(InputError, match="damaged"):

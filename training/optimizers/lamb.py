@@ -21,9 +21,9 @@ def make_lamb(
         m <- beta1 m + (1 - beta1) g        v <- beta2 v + (1 - beta2) g^2
         r = m / (sqrt(v) + epsilon) + weight_decay w        w <- w - lr |w| / |r| r
 
-    with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. There is no
-    correction of the bias of m and v: |r| divides it out but for weight decay and epsilon, and the
-    paper's appendix finds that warm-up does the same.
+    with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. The bias of m
+    and v is not corrected: but for weight decay and epsilon, |r| divides it out, and the paper's
+    appendix finds that warm-up does the same.
     Raises InputError where the package is missing.
     """
     try:

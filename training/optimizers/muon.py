@@ -1,4 +1,4 @@
-"""Muon: momentum whose every step is orthogonal, for matrices."""
+"""Muon: momentum, made orthogonal at every step, for matrices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,12 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 
 
 class Muon(torch.optim.Muon):
-    """torch's Muon with the rate matched to Adam's and a cheaper way to orthogonality.
+    """torch's Muon with its rate matched to Adam's and fewer operations.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. So do we in a training whose
+    torch multiplies the whole matrix in every iteration, in bfloat16. We do so in a training whose
     products are in bf16, where the processor multiplies that fast. Elsewhere, for the gates'
-    [4H, H], the iterations multiply [H, H] alone, in fp32: a third of the time on a CPU, and an
-    update that does not depend on the order of a gradient's sums.
+    [4H, H], the iterations multiply matrices [H, H] in fp32. This takes a third of the time on a
+    CPU, and the update does not depend on the order of a gradient's sums.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Muon(torch.optim.Muon):
 
 
 def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return about U V' of the matrix U S V', its products in fp32 or bf16.
+    """Return approximately U V' of the matrix U S V', with products in fp32 or bf16.
 
     An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In bf16 the Gram form
-    would lose small singular values (they are squared), so X itself is multiplied.
+    would lose small singular values, which it squares, so X itself is multiplied.
     """
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.t() if tall else matrix

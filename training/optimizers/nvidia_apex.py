@@ -1,7 +1,7 @@
-"""FusedAdam and FusedLAMB of NVIDIA's apex, where it is installed and asked for; never needed.
+"""FusedAdam and FusedLAMB of NVIDIA's apex, for who has it installed and asks for it.
 
 `apex` on PyPI is another project, a web authentication toolkit of 2013, and fails to import in many
-ways; it is told from NVIDIA's by what it lacks.
+ways. It is recognised by the modules of NVIDIA's apex that it lacks.
 """
 
 import math
@@ -19,6 +19,7 @@ from model.errors import InputError
 
 from .lamb import EPSILON
 
+HAS = ("adam", "adamw", "lamb")
 DEVICE = "cuda"  # its kernels exist for no other
 BUILD = (
     "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "
@@ -33,7 +34,7 @@ def make_fused(
     betas: tuple[float, float],
     weight_decay: float,
 ) -> torch.optim.Optimizer:
-    """Build apex's twin of adam, adamw or lamb: the same update, in a few kernels.
+    """Build apex's version of adam, adamw or lamb: the same update, in a few kernels.
 
     Raises InputError where NVIDIA's apex, its kernels or a GPU are missing.
     """
@@ -60,7 +61,7 @@ def make_fused(
 
 
 def load_optimizers_of_apex() -> ModuleType:
-    """Import NVIDIA's apex.optimizers; InputError says what is there instead."""
+    """Import NVIDIA's apex.optimizers; where that fails, InputError says what is there instead."""
     try:
         applier = import_module("apex.multi_tensor_apply").multi_tensor_applier
         optimizers = import_module("apex.optimizers")
@@ -90,7 +91,7 @@ def _what_is_wrong(error: Exception) -> str:
 
 
 def _folders() -> list[Path] | None:
-    """Return where the package apex lies, without running any of it; None where there is none."""
+    """Return the folders of the package apex without importing it; None where there is none."""
     module = sys.modules.get("apex")
     if module is not None:
         places = getattr(module, "__path__", [])

@@ -1,7 +1,11 @@
-"""The optimiser, and the published rules for its learning rate."""
+"""The optimiser, and the published rules for its learning rate.
 
+Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -10,12 +14,40 @@ from model.errors import InputError, check_finite
 
 from .lamb import make_lamb
 from .muon import Muon
+from .nvidia_apex import HAS as APEX_HAS
 from .nvidia_apex import make_fused
 from .schedule import Decay, Schedule
 
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
+
+
+def make_torchs(
+    name: str,
+    parameters: Sequence[nn.Parameter],
+    *,
+    betas: tuple[float, float],
+    weight_decay: float,
+) -> torch.optim.Optimizer:
+    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb."""
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=0.0, momentum=betas[0], weight_decay=weight_decay)
+    if name == "lamb":
+        return make_lamb(parameters, betas=betas, weight_decay=weight_decay)
+    kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=0.0, betas=betas, weight_decay=weight_decay, fused=True)
+
+
+class Kernels(NamedTuple):
+    """What computes the updates."""
+
+    make: Callable[..., torch.optim.Optimizer]  # called as `make_torchs` is
+    names: tuple[str, ...]  # the optimisers that there are
+
+
+TORCHS = Kernels(make_torchs, ("adam", "adamw", "sgd", "muon", "lamb"))
+KERNELS = {"auto": TORCHS, "torch": TORCHS, "apex": Kernels(make_fused, APEX_HAS)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +109,11 @@ class OptimConfig:
                 raise InputError(
                     f"optim.{name} is {getattr(self, name)}; it is a fraction, 0 <= {name} < 1"
                 )
-        if self.fused == "apex" and self.name not in ("adam", "adamw", "lamb"):
+        *names, last = KERNELS[self.fused].names
+        if self.name not in (*names, last):
             raise InputError(
-                f"optim.fused apex has adam, adamw and lamb, not {self.name}; set optim.fused torch"
+                f"optim.fused {self.fused} has {', '.join(names)} and {last}, not {self.name}; "
+                "set optim.fused torch"
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
@@ -115,9 +149,10 @@ class OptimConfig:
 def make_optimizers(
     model: nn.Module, config: OptimConfig, compute_dtype: torch.dtype = torch.float32
 ) -> list[torch.optim.Optimizer]:
-    """Build what updates the model; every learning rate is set anew before every step.
+    """Build what updates the model. The trainer sets every learning rate before every step.
 
-    compute_dtype: of the training's products.
+    compute_dtype: of the training's products. Raises InputError where a package or a GPU is missing
+    that the config asks for.
     """
     if config.name != "muon":
         return [_make_optimizer(list(model.parameters()), config)]
@@ -138,14 +173,5 @@ def make_optimizers(
 
 
 def _make_optimizer(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
-    if config.name == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=0.0, momentum=config.beta1, weight_decay=config.weight_decay
-        )
-    betas = (config.beta1, config.beta2)
-    if config.fused == "apex":
-        return make_fused(config.name, parameters, betas=betas, weight_decay=config.weight_decay)
-    if config.name == "lamb":
-        return make_lamb(parameters, betas=betas, weight_decay=config.weight_decay)
-    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=0.0, betas=betas, weight_decay=config.weight_decay, fused=True)
+    make, betas = KERNELS[config.fused].make, (config.beta1, config.beta2)
+    return make(config.name, parameters, betas=betas, weight_decay=config.weight_decay)

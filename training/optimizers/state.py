@@ -1,4 +1,4 @@
-"""What optimisers remember, as named tensors and back."""
+"""The state of optimisers as named tensors, and back."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -10,16 +10,16 @@ from torch import Tensor
 from model.files.shapes import hold_tensors
 
 GROUP_STEP = "group_step"
-# Numbers of a step that pytorch-optimizer's LAMB leaves for people to look at.
+# Numbers of the last step, which pytorch-optimizer's LAMB keeps for people to look at.
 OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """Return the optimisers' tensors by name: parameter index, dot, what it is.
+    """Return the optimisers' tensors by name: the parameter's index, a dot, the tensor's name.
 
-    The parameters of a second optimiser are counted on from the first's. A step that is counted
-    once for all parameters, as in LAMB and apex, is with the first of them. All tensors are there
-    before the first step too.
+    The indices of a second optimiser's parameters go on from the first's. Where steps are counted
+    once for all parameters, the count has the index of the first. Before the first step, all
+    tensors are there as zeros.
     """
     for optimizer in optimizers:
         _begin(optimizer)
@@ -60,9 +60,9 @@ def _remembered(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[s
 
 
 def _begin(optimizer: torch.optim.Optimizer) -> None:
-    """Let an optimiser that has not stepped yet have all that it will remember, as zeros.
+    """Make an optimiser that has not stepped yet create its state, as zeros.
 
-    As in torch.distributed.checkpoint: it takes a step that moves nothing.
+    It takes a step that moves nothing, as in torch.distributed.checkpoint.
     """
     learning = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if optimizer.state or not learning:

@@ -1,14 +1,14 @@
-"""Adasum averages what the ranks' gradients share and adds what is orthogonal.
+"""Adasum averages what gradients have in common and adds what is orthogonal.
 
 Maleki et al. 2020 (arXiv:2006.02924), as Horovod has it: a pair (a, b) becomes
 
     (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-for each tensor on its own, with dot products in float64; groups 0 and 1, 2 and 3, ... make a pair,
-then the pairs do, until one is left. Horovod halves the vectors between each two ranks; here every
-rank takes an equal part of all vectors in one go and adds the dot products up over all ranks. What
-is sent is the same, 2 (p - 1) / p of a vector as in a ring, and since every element is computed by
-one rank alone, all ranks end with the same bits, whatever their hardware.
+for each tensor on its own, with dot products in float64. Groups 0 and 1, 2 and 3, ... are pairs;
+their results are paired in turn, until one is left. Horovod halves the vectors between each two
+ranks. Here every rank takes an equal part of all vectors at once, and the dot products are summed
+over all ranks. A rank sends as much, 2 (p - 1) / p of a vector as in a ring. Every element is
+computed by one rank alone, so all ranks end with the same bits, whatever their hardware.
 """
 
 import sys
@@ -26,7 +26,7 @@ from .buckets import Exchange, Learner, begin_as_one, gradients_of
 from .distributed import World
 from .rank_groups import RankGroups
 
-TINY = sys.float_info.min**0.5  # of |a|^2: below, a is nothing and passes (Horovod's threshold)
+TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added as it is
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
 
 

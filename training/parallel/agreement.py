@@ -1,4 +1,4 @@
-"""What ranks settle together, so that none decides for itself."""
+"""Decisions that all ranks take together, so that none decides for itself."""
 
 import json
 import logging
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def through_main(world: World, act: Callable[[], str]) -> str:
-    """Let the main rank act, and return what it returns on every rank.
+    """Let the main rank act; return its result on every rank.
 
-    Its InputError is every rank's, so that none waits for one that has ended.
+    Its InputError is raised on every rank, so that none waits for one that has ended.
     """
     if world.size == 1:
         return act()
@@ -47,7 +47,7 @@ def _text_from_main(world: World, text: str) -> str:
 
 
 def agreed_precision(world: World, precision: Precision) -> Precision:
-    """Settle `auto` for all ranks: bf16 where every one of them multiplies it fast, else fp32."""
+    """Resolve `auto` alike on all ranks: bf16 where each of them multiplies it fast, else fp32."""
     own = resolve_precision(precision, world.device)
     if precision != "auto":
         return own
@@ -61,7 +61,10 @@ def agreed_precision(world: World, precision: Precision) -> Precision:
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:
-    """Raise InputError, on every rank, where a fact is not the main rank's on all of them."""
+    """Raise InputError, on every rank, unless all ranks have the same facts as the main rank.
+
+    facts: values by the name that the error gives them, compared by their `repr`.
+    """
     digests = [blake2b(repr(fact).encode(), digest_size=8).digest() for fact in facts.values()]
     numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]
     by_rank = world.gather(torch.tensor(numbers, device=world.device))  # int64 [ranks, facts]
@@ -76,7 +79,7 @@ def check_same(world: World, facts: Mapping[str, object]) -> None:
 
 
 def check_same_weights(world: World, model: LanguageModel) -> None:
-    """Raise InputError, on every rank, where a rank has other weights or another dtype."""
+    """Raise InputError, on every rank, unless all have the same weights in the same dtype."""
     if world.size > 1:
         check_same(world, {"weights": model_digest(model)})
 

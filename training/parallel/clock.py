@@ -1,4 +1,4 @@
-"""Seconds between two points of a stream of work, without waiting for it."""
+"""Measures seconds between two points of a device's work without waiting for it."""
 
 import time
 
@@ -6,7 +6,7 @@ import torch
 
 
 class Clock:
-    """Adds up what lies between `begin` and `end`; a second `begin` takes the first one's place.
+    """Adds up the seconds between `begin` and `end`; a second `begin` replaces the first.
 
     On a GPU the points are events in its stream, read when the total is asked for.
     """
@@ -22,7 +22,7 @@ class Clock:
         self._began = _event() if self.on_gpu else time.perf_counter()
 
     def end(self) -> None:
-        """Set the second point here, and count what lies between, if there was a first."""
+        """Set the second point here; where there was a first, count the seconds between them."""
         began, self._began = self._began, None
         if isinstance(began, float):
             self._total += time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""One process or many: who am I, and what do we have in common."""
+"""This process among its peers: how they meet, and what they send each other."""
 
 import gc
 import logging
@@ -67,14 +67,15 @@ class World:
         return self.deal(rank, self.size, items)
 
     def from_main(self, number: int) -> int:
-        """Return the main rank's number, on every rank; none goes on before all are here."""
+        """Return the main rank's number, on every rank; none goes on before all have called."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
     def finish(self, work: dist.Work | None) -> None:
-        """Wait for an exchange whose result is read at once; a lost peer is an error, no hang.
+        """Wait for an exchange whose result is read at once.
 
-        Plain `wait` lets a GPU's stream wait, not this process. It would stand still where it reads
-        the result, until NCCL's watchdog aborts it. Raises dist.DistBackendError there.
+        Plain `wait` lets a GPU's stream wait, not this process. If a peer is lost, this process
+        would hang where it reads the result, until NCCL's watchdog aborts it. Here it raises
+        dist.DistBackendError after the timeout.
         """
         assert work is not None
         if self.device.type == "cuda":
@@ -98,7 +99,7 @@ class World:
         return torch.stack(parts)
 
     def gather_rows(self, rows: Tensor, total: int) -> Tensor:
-        """Join each rank's share of [L, B, n] along B into [L, total, n], on every rank."""
+        """Join each rank's part [L, B, n] along B into [L, total, n], on every rank."""
         if self.size == 1:
             return rows
         parts = []
@@ -117,8 +118,8 @@ class World:
 class Ballot:
     """Starts an all-reduce of this step's flag and returns the previous step's result.
 
-    So that no step waits for itself. On a GPU, votes are counted beside its stream of work, where
-    this step's work lies by then: it never runs dry.
+    That way no step waits for itself. On a GPU, votes are counted in a stream of their own: the
+    stream of work already has this step's kernels by then and never runs dry.
     """
 
     def __init__(self, world: World):
@@ -135,9 +136,9 @@ class Ballot:
             self._count()
 
     def cast(self, flag: bool) -> bool:
-        """Return, the same on every rank, whether the flag of the step before was set on any.
+        """Return whether the flag of the step before was set on any rank, the same on every rank.
 
-        A peer that is lost is noticed here, a step later.
+        A lost peer is noticed here, a step later.
         """
         if self.world.size == 1:
             return flag
@@ -213,14 +214,14 @@ def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None
 
 
 def _name_of(device: torch.device) -> str:
-    """Return what tells a GPU from all others, whatever number it has in this process."""
+    """Return a name that no other GPU has, whatever number it has in this process."""
     if device.type != "cuda":
         return device.type
     return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
 
 
 def _check_devices(names: Sequence[str]) -> None:
-    """Raise InputError where two ranks have the same GPU, or one has none and another has."""
+    """Raise InputError where two ranks have the same GPU, or only some of them have one."""
     owners: dict[str, int] = {}
     for rank, name in enumerate(names):
         owner = owners.setdefault(name, rank)
@@ -243,7 +244,7 @@ def _is_about_peers(error: RuntimeError) -> bool:
 
 
 def _leave_at_once(error: RuntimeError) -> NoReturn:
-    """Say that a peer is lost and end: what tidies up could wait for that peer."""
+    """Report the lost peer and end at once: code that tidies up could wait for that peer."""
     reason = " ".join(str(error).split())
     print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
     sys.stdout.flush()
@@ -254,8 +255,9 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
 def choose_device(device: Device, local_rank: int = 0) -> torch.device:
     """Return the GPU of this rank where there is one, else the CPU.
 
-    A process may see all GPUs of its machine, or a part that is its own, as Slurm's
-    --gpus-per-task has it: that no two ranks have the same one is checked where they meet.
+    A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.
+    `launched` checks that no two ranks have the same one. Raises InputError where `cuda` is asked
+    for and there is none that torch can use.
     """
     if device == "cuda" and (reason := reason_against(torch.device(device))):
         raise InputError(f"train.device is cuda: {reason}; use auto or cpu")
@@ -269,8 +271,8 @@ def choose_device(device: Device, local_rank: int = 0) -> torch.device:
 def _share_cores() -> None:
     """Give each of the machine's processes its part of the cores.
 
-    torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle; torch's own default
-    takes all of them in every process, which is worse.
+    torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle. torch's own default takes
+    all cores in every process, which is worse.
     """
     torch.set_num_threads(max(1, usable_cores() // _processes_here()))
 

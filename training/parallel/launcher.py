@@ -1,4 +1,4 @@
-"""What started this process, and may start it again: torch.distributed.run, where it did."""
+"""torch.distributed.run, where it has started this process and may start it again."""
 
 import json
 import os
@@ -13,12 +13,12 @@ GRACE = 5.0  # seconds in which a launcher ends its other processes after one of
 
 
 def may_restart() -> bool:
-    """Return whether a launcher starts this process anew when a rank fails or a node comes."""
+    """Return whether a launcher restarts this process when a rank fails or a node joins."""
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
 
 
 def end_launcher() -> None:
-    """End a launcher that would restart this process: what was refused would be refused again."""
+    """End a launcher that would restart this process: the same input would be refused again."""
     if may_restart():
         os.kill(os.getppid(), signal.SIGTERM)
 

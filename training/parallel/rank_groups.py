@@ -1,4 +1,4 @@
-"""Ranks in equal groups of neighbours, for what happens within a group and between groups."""
+"""Ranks in groups of neighbours of equal size."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class RankGroups:
 
     @classmethod
     def of(cls, world: World, size: int) -> "RankGroups":
-        """Return groups of so many ranks; all ranks ask for them together.
+        """Return groups of so many ranks. All ranks call it together.
 
-        Raises InputError where they would not be a power of two, as Adasum's pairs need.
+        Raises InputError unless the number of groups is a power of two, as Adasum's pairs need.
         """
         if world.size % size:
             raise InputError(
@@ -59,7 +59,7 @@ class RankGroups:
         return cls(size, count, index, place, within, across)
 
     def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
-        """Send what `receive` yields; for every rank but the main one."""
+        """Send this group's tensors to the main rank's `receive`; for all the other ranks."""
         if self.index and not self.place:
             for tensor in tensors.values():
                 sent = tensor.to(world.device).contiguous()
@@ -68,9 +68,9 @@ class RankGroups:
     def receive(
         self, tensors: Mapping[str, Tensor], world: World
     ) -> Iterator[Mapping[str, Tensor]]:
-        """Yield on the main rank one group's tensors after the other, the given ones first.
+        """Yield every group's tensors on the main rank, one group at a time, the given ones first.
 
-        All groups' have the same names, shapes and dtypes.
+        In all groups the tensors have the same names, shapes and dtypes.
         """
         yield tensors
         for index in range(1, self.count):

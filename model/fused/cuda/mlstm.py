@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 def runs_in_triton(w_mh: Tensor) -> bool:
-    """Say whether this path can take the device and dtype."""
+    """Return whether the Triton kernels can take a w_mh of this device and dtype."""
     return w_mh.device.type == "cuda" and w_mh.dtype in DTYPES and _launches(w_mh.device)
 
 
 @cache
 def _launches(device: torch.device) -> bool:
-    """Try a kernel: Triton wants a C compiler at run time and a GPU that it knows."""
+    """Try a kernel: Triton needs a C compiler at run time and a GPU that it knows."""
     if find_spec("triton") is None:
         return False
     from .triton_kernels import multiply
@@ -70,7 +70,7 @@ def _with_gradient(inputs: Inputs, postponed: PostponedProducts | None) -> tuple
 
 
 class _TritonMlstm(torch.autograd.Function):
-    """The same without graphs, what is saved in autograd's hands."""
+    """Without graphs: autograd holds what is saved."""
 
     @staticmethod
     def forward(

@@ -1,7 +1,7 @@
 """The recurrence on matrix units, with its gradient.
 
-Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes; what is
-missing to that is padded with zeros, inside.
+Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes. Sizes that are
+no multiple of these are padded with zeros.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ def empty_factor(T: int, B: int, blocks: int) -> Tensor:
 
 
 class Factors(NamedTuple):
-    """What the weight gradients of a window are products of, laid out for `multiply_summed`."""
+    """The factors of a window's weight gradients, laid out for `multiply_summed`."""
 
     sizes: tuple[int, int, int]  # T B H
     dz: Tensor
@@ -98,7 +98,7 @@ class Saved(NamedTuple):
 
 
 def runs_on_tiles(w_mh: Tensor) -> bool:
-    """Say whether the recurrence on matrix units can take this device and dtype."""
+    """Return whether the recurrence on matrix units can take a w_mh of this device and dtype."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
     return on_cpu and library.tile_library() is not None
 
