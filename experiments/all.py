@@ -1,6 +1,6 @@
-"""Every kept result with the command that makes it again, and whether it is there.
+"""Print every result that this repository keeps, and the command that makes it again.
 
-python -m experiments.all --list       # all of them
+python -m experiments.all --list       # all results
 python -m experiments.all --missing    # those that are absent or of a changed tree
 """
 
@@ -16,15 +16,15 @@ from model.errors import InputError
 class Options:
     """Print every kept result: its state, its minutes, its files, and the command.
 
-    Words in capitals in a command are your own: DATA, a folder of the published sets; AMAZON, one
-    of reviews; CORPUS, what scripts/prepare_corpus.py made of them; RUN, a run of main.py;
-    TEXTS, what experiments.default_model.texts wrote; WORK, any folder.
+    Replace the words in capitals in a command: DATA is the folder of the published sets, AMAZON a
+    folder of reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.py,
+    TEXTS the folder that experiments.default_model.texts wrote, WORK any folder.
     """
 
     list: bool = False
-    """All of them."""
+    """Print all results."""
     missing: bool = False
-    """Those alone that are absent, or whose tree had uncommitted changes."""
+    """Print only results that are absent, or whose tree had uncommitted changes."""
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def described(result: Result) -> str:
-    """Return two lines on a result."""
+    """Return two lines about a result."""
     minutes = "" if result.minutes is None else f", {result.minutes:.1f} minutes"
     made_at = f" at {', '.join(result.revisions)}" if result.revisions else ""
     return f"{result.state:<8} {result.files}{made_at}{minutes}\n         {result.command}"

@@ -1,6 +1,6 @@
-"""All claims in one table: what was published, what is measured here, and how to measure it again.
+"""List all claims in one table: the published value, ours, and the command that measures it.
 
-A claim takes its numbers from a kept result; none is written here.
+The numbers come from the results; none is written here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, PublishedSet, Row
+from experiments.finetuning.table import main_measures
 from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, Result, result_of
@@ -23,7 +24,7 @@ HEAD = ["claim", "published", "ours", "interval", "command", "minutes", "revisio
 
 @dataclass(frozen=True)
 class Measured:
-    """A claim's number, and its interval: of 95 %, or what it says."""
+    """The number of a claim, and its interval: of 95 % unless it says otherwise."""
 
     ours: str
     interval: str = "-"
@@ -32,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, and how its number comes from a result."""
+    """What is claimed, and how a result gives its number."""
 
     what: str
     file: str  # of the result, below experiments/
@@ -45,7 +46,7 @@ def table() -> str:
 
 
 def line(claim: Claim) -> list[str]:
-    """Return a claim's line; of a result that is not there only what was published."""
+    """Return the row of a claim; without a result, only the published values."""
     result, path = result_of(claim.file), HERE / claim.file
     found = claim.read(read_json(path) if path.is_file() else {})
     minutes = "-" if result.minutes is None else f"{result.minutes:.1f}"
@@ -54,13 +55,13 @@ def line(claim: Claim) -> list[str]:
 
 
 def revisions(result: Result) -> str:
-    """Return the revisions of a result, with its state where it should be made anew."""
+    """Return the revisions of a result, or its state if there are none."""
     words = ", ".join(f"`{name}`" for name in result.revisions)
     return words or result.state
 
 
 def transfer() -> Iterator[Claim]:
-    """Yield a claim for each row of the published sets that was published or measured."""
+    """Yield a claim for each row of the published sets that has a published or a measured value."""
     for name, entry in SETS.items():
         file = REPRODUCTION / f"{name}.json"
         for row in entry.rows:
@@ -70,7 +71,7 @@ def transfer() -> Iterator[Claim]:
 
 
 def reading(entry: PublishedSet, row: Row) -> Callable[[Mapping[str, Any]], Measured]:
-    """Return how a row of a set comes from its result."""
+    """Return the function that reads a row of a set from its result."""
 
     def read(found: Mapping[str, Any]) -> Measured:
         values = [quoted(vars(p), row.measure) for p in entry.published if p.row == row.name]
@@ -84,7 +85,7 @@ def reading(entry: PublishedSet, row: Row) -> Callable[[Mapping[str, Any]], Meas
 
 
 def ends(cell: Mapping[str, Any], measure: str = "accuracy") -> str:
-    """Return an interval in words."""
+    """Return the text of an interval."""
     low, high = (one(end, measure) for end in cell["interval"])
     return f"{low} to {high}"
 
@@ -97,10 +98,10 @@ def bits(found: Mapping[str, Any]) -> Measured:
 
 
 def fine_tuned(task: str) -> Callable[[Mapping[str, Any]], Measured]:
-    """Return how the fine-tuned model's main measure comes from the study's table."""
+    """Return the function that reads the main measure of the fine-tuned model."""
 
     def read(found: Mapping[str, Any]) -> Measured:
-        study = read_json(FINETUNING)[task]
+        study = main_measures(FINETUNING)[task]
         cell = study["ours"]["learned"]
         published = ", ".join(f"{one(v, '')} ({name})" for name, v in study["published"].items())
         return Measured(one(cell["value"], ""), ends(cell), published)
@@ -115,7 +116,7 @@ def best_unit(found: Mapping[str, Any]) -> Measured:
 
 
 def recited(found: Mapping[str, Any]) -> Measured:
-    """Return how many prompts the model continues as the review does."""
+    """Return how many prompts the model continues exactly as the review does."""
     return Measured(f"{found['train']['exact']} of {found['train']['prompts']:,}")
 
 
@@ -125,14 +126,14 @@ def tour(found: Mapping[str, Any]) -> Measured:
 
 
 def performance_model(found: Mapping[str, Any]) -> Measured:
-    """Return the speeds of 128 GPUs by the fitted model."""
+    """Return the speed of 128 GPUs that the fitted model predicts."""
     predicted = ", ".join(f"{curve[-1]:.1f}" for curve in found["predicted"].values())
     published = ", ".join(f"{curve[-1]:.1f}" for curve in SCALING.values())
     return Measured(predicted, f"{found['worst_error']:.1%} off at worst", published)
 
 
 def scale_model(found: Mapping[str, Any]) -> Measured:
-    """Return the speed of the most nodes that were emulated."""
+    """Return the speed of the largest emulated cluster."""
     row = Results(found).training("2018", 1)[LARGEST]
     low, high = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
     published = f"{dict(zip(GPUS, SCALING['ethernet_4096'], strict=True))[LARGEST]:.1f}"
@@ -141,7 +142,7 @@ def scale_model(found: Mapping[str, Any]) -> Measured:
 
 
 def mixed_precision(found: Mapping[str, Any]) -> Measured:
-    """Return what fp16 costs."""
+    """Return the bits of fp16 minus those of fp32."""
     ended = {run["name"]: run["valid_bits_per_character"] for run in found["runs"]}
     seeds = max(abs(ended[f"fp32_seed_{seed}"] - ended["fp32"]) for seed in (1, 2))
     theirs = published_bits(4096, "fp16") - published_bits(4096, "fp32")
@@ -150,7 +151,7 @@ def mixed_precision(found: Mapping[str, Any]) -> Measured:
 
 
 def two_replicas(found: Mapping[str, Any]) -> Measured:
-    """Return what two replicas of 64 units do, looped over bytes, as threads and as processes."""
+    """Return the speed of two replicas of 64 units in a loop over bytes: threads, processes."""
     wanted = ("reference", 64, 2)
     cases = {
         case["how"]: case
@@ -199,7 +200,7 @@ def fitted(found: Mapping[str, Any]) -> Measured:
 
 
 def ratio(name: str) -> Callable[[Mapping[str, Any]], Measured]:
-    """Return how a ratio of the recurrence's benchmark is read, with its range over the turns."""
+    """Return the function that reads a ratio of the benchmark, with its range over the rounds."""
 
     def read(found: Mapping[str, Any]) -> Measured:
         low, high = found["ratio_ranges"][name]
@@ -217,7 +218,7 @@ def race(found: Mapping[str, Any]) -> Measured:
 
 
 def recipe(found: Mapping[str, Any]) -> Measured:
-    """Return what the recipe ends at, and Adam at the best of its rates."""
+    """Return the final bits of the recipe, and of Adam at its best rate."""
     folder = HERE / "recipe/results"
     named = [f"muon_1e-2{end}" for end in ("", "_seed_1", "_seed_2")]
     seeds = [read_json(folder / f"{name}.json")["valid_bits_per_character"] for name in named]
@@ -229,12 +230,12 @@ def recipe(found: Mapping[str, Any]) -> Measured:
 
 
 def pandas(found: Mapping[str, Any]) -> Measured:
-    """Return how much faster two processes read plain JSON lines."""
+    """Return the speed of two processes on JSON lines over that of pandas."""
     return Measured(f"{found['ratios']['pandas / ours, plain, 2 processes']:.2f}")
 
 
 def waited(found: Mapping[str, Any]) -> Measured:
-    """Return the largest part of the time that training waits."""
+    """Return the largest part of the time that training waits for data."""
     return Measured(f"{100 * max(row['waited'] for row in found['rows']):.2f}")
 
 
@@ -252,7 +253,7 @@ def exposed(found: Mapping[str, Any]) -> Measured:
 
 
 def faults(found: Mapping[str, Any]) -> Measured:
-    """Return how many faults there were."""
+    """Return the number of faults, and the longest recovery."""
     longest = max(fault["seconds"] for fault in found["faults"])
     return Measured(f"{len(found['faults'])}", f"whole again after {longest:.0f} s at most")
 

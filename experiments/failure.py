@@ -1,21 +1,21 @@
-"""Why a launched program failed, out of what it wrote."""
+"""Find in the output of a program why it failed."""
 
 import re
 
-# What a rank of ours says, or a program; a traceback's last line; torchrun's of a killed rank.
+# A message of a rank or a program; the last line of a traceback; torchrun's line on a killed rank.
 ERRORS = (
     r"(?:\[rank \d+\] |.*: )?error: (.*)",
     r"(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)",
     r"traceback : (Signal \d+ .*)",
 )
-# Of another rank's error: what the peers say, and how torchrun ends them.
+# Consequences of another rank's error: its peers' messages, and torchrun's when it ends them.
 CONSEQUENCES = ("lost a peer", "torch.distributed.elastic", "Signal 15 ")
 
 
 def reason_in(text: str) -> str:
-    """Return the line that says why ranks failed: of the errors, the first that is a cause.
+    """Return the first error that is a cause; else the first error, else the last line.
 
-    Without an error the last line; of nothing, nothing.
+    An empty text gives an empty reason.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     found = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]

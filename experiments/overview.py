@@ -1,4 +1,4 @@
-"""The tables of the first page, from the results of all experiments."""
+"""Make the tables of the first page from the results of all experiments."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
 from experiments.default_model.tables import accuracy
+from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulation.report import LARGEST
 from experiments.scaling.emulation.results import Results, Row, scaling_of
@@ -18,15 +19,15 @@ from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 PLAIN, LABELLED, DEFAULT = "amazon_1024", "sentiment_1024", "stars_1024"
-FINETUNING = HERE / "finetuning" / "results" / PLAIN / "table.json"
+FINETUNING = HERE / "finetuning" / "results" / PLAIN
 REPRODUCTION = HERE / "reproduction" / "results" / PLAIN
 PUBLISHED = read_json(HERE / "reproduction" / "published.json")
 
-Cells = list[str]  # what, published, here, how
+Cells = list[str]  # four: what, published, here, how
 
 
 def models(*names: str) -> str:
-    """Return the shipped models: what each is from, SST and bits per character."""
+    """Return the shipped models with their size, accuracy on SST and bits per character."""
     rows = [
         [
             f"[{titled(name)}](model/pretrained/{name}/README.md)",
@@ -40,7 +41,7 @@ def models(*names: str) -> str:
 
 
 def results() -> str:
-    """Return what was published beside what is measured here."""
+    """Return the published values beside ours."""
     rows = [language_model(), *sentiment(), *scaling(), race(), precision()]
     return markdown(["what", "published", "here", "how"], rows)
 
@@ -58,7 +59,7 @@ def language_model() -> Cells:
 
 
 def published_bits(units: int, precision: str | None = None) -> float:
-    """Return what a published model of so many units ended at."""
+    """Return the final bits per character of a published model with this number of units."""
     rows = PUBLISHED["bits_per_character"]
     wanted = (units, precision)
     (found,) = (row["value"] for row in rows if (row["units"], row.get("precision")) == wanted)
@@ -66,8 +67,8 @@ def published_bits(units: int, precision: str | None = None) -> float:
 
 
 def sentiment() -> list[Cells]:
-    """Return what is known of sentiment: frozen, and after labels have been seen."""
-    tuned = read_json(FINETUNING)["sst"]["ours"]
+    """Return accuracies on sentiment, with frozen features and after learning from labels."""
+    tuned = main_measures(FINETUNING)["sst"]["ours"]
     return [
         *transfer("sst"),
         [
@@ -87,7 +88,7 @@ def sentiment() -> list[Cells]:
             "SST, fine-tuned from the model without labels",
             "",
             in_words(tuned["learned"]),
-            f"{named(read_json(FINETUNING.with_name('sst_learned.json')), PLAIN)}; "
+            f"{named(read_json(FINETUNING / 'sst_learned.json'), PLAIN)}; "
             f"frozen {in_words(tuned['frozen'])}, "
             f"without pretraining {in_words(tuned['untrained'])}",
         ],
@@ -96,7 +97,7 @@ def sentiment() -> list[Cells]:
 
 
 def transfer(task: str) -> Iterator[Cells]:
-    """Yield the rows of a set that the first page shows."""
+    """Yield the rows of a set for the first page."""
     entry = SETS[task]
     for row in entry.first_page:
         words = [entry.first_page_title or entry.title, *[row.title] * (len(entry.rows) > 1)]
@@ -104,7 +105,7 @@ def transfer(task: str) -> Iterator[Cells]:
 
 
 def published(task: str, row: SetRow) -> str:
-    """Return the published values of a row by units, in per cent; one value for a size."""
+    """Return the published values of a row in per cent, one for each number of units."""
     found: dict[int, Published] = {}
     for entry in SETS[task].published:
         if entry.row == row.name and entry.units in (1024, 4096):
@@ -116,7 +117,7 @@ def published(task: str, row: SetRow) -> str:
 
 
 def measured(task: str, row: SetRow) -> tuple[str, str]:
-    """Return what the model without labels has, and what it is held against."""
+    """Return our value without labels, and those of its baselines."""
     result = read_json(REPRODUCTION / f"{task}.json")
     baselines = [f"TF-IDF {100 * number(result['tfidf'], row.measure)['value']:.1f}"]
     if row.of == "all_units" and "untrained" in result:
@@ -153,19 +154,19 @@ def scaling() -> list[Cells]:
 
 
 def joined(values: Any) -> str:
-    """Return speeds with commas between."""
+    """Join speeds with commas."""
     return ", ".join(f"{value:.1f}" for value in values)
 
 
 def with_ends(row: Row) -> str:
-    """Return a point's median, its slowest and fastest run, and how many it has."""
+    """Return the median of a point, its slowest and fastest run, and the number of runs."""
     slow, fast = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
     ends = f"{slow:.1f} to {fast:.1f}; {row['runs']}" if row["runs"] > 1 else "1 run"
     return f"{scaling_of(row):.1f} [{ends}]"
 
 
 def race() -> Cells:
-    """Return the race to the published recipe's bits per character."""
+    """Return the race to the score of the published recipe."""
     summary = read_json(HERE / "time_to_target" / "results" / "summary.json")
     rows = {name: row for name, row in summary.items() if row and name.startswith("adam")}
     adam = min(row["seconds"] for row in rows.values())
@@ -197,7 +198,7 @@ def precision() -> Cells:
 
 
 def late() -> str:
-    """Say how late sentiment comes in the published models."""
+    """Describe how late sentiment comes in the published models."""
     found = {
         row.units: row.value
         for row in SETS["sst"].published

@@ -1,8 +1,8 @@
 """Every result that is kept, and the command that makes it again.
 
-Words in capitals are a user's own: DATA, a folder of the published sets; AMAZON, one of reviews;
-CORPUS, what scripts/prepare_corpus.py made of reviews; RUN, a run of main.py; TEXTS, what
-experiments.default_model.texts wrote.
+Users replace the words in capitals: DATA is the folder of the published sets, AMAZON a folder of
+reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.py, TEXTS the folder
+that experiments.default_model.texts wrote.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,23 +25,23 @@ AND = " && "  # between two commands that make one result
 class Result:
     """Files that one command makes."""
 
-    files: str  # a pattern below experiments/; a file is the first result's whose pattern it fits
-    command: str  # several with AND between them
+    files: str  # a pattern below experiments/; a file belongs to the first result that it matches
+    command: str  # or several commands with AND between them
 
     @property
     def contents(self) -> list[Mapping[str, Any]]:
-        """What its files hold."""
+        """The contents of its files."""
         return [read_json(path) for path in files_of(self)]
 
     @property
     def revisions(self) -> list[str]:
-        """The revisions its files were made at, each once."""
+        """The revisions that made its files, each once."""
         origins = [found["origin"] for found in self.contents if "origin" in found]
         return sorted({origin["git_revision"] for origin in origins})
 
     @property
     def state(self) -> str:
-        """Whether it is there: `present`, `absent`, `dirty`, `unknown`: of no known revision."""
+        """`present`, `absent`, `dirty` (of a changed tree) or `unknown` (no revision is named)."""
         if not files_of(self):
             return "absent"
         if not self.revisions:
@@ -50,14 +50,14 @@ class Result:
 
     @property
     def minutes(self) -> float | None:
-        """How long its command took, where its files say so."""
+        """The duration of its command, if its files have it."""
         seconds = [seconds_of(found) for found in self.contents]
         known = [value for value in seconds if value is not None]
         return sum(known) / 60 if known and len(known) == len(seconds) else None
 
 
 def seconds_of(found: Mapping[str, Any]) -> float | None:
-    """Return the seconds that a result says it took; of several runs those of all."""
+    """Return the duration that a result names; of several runs, their sum."""
     if isinstance(found.get("runs"), list):
         runs = [run.get("training_seconds") for run in found["runs"]]
         return None if not runs or None in runs else float(sum(runs))
@@ -67,7 +67,7 @@ def seconds_of(found: Mapping[str, Any]) -> float | None:
 
 @cache
 def _owners() -> dict[Path, Result]:
-    """Return which result each file is of."""
+    """Return the result of each file."""
     owners: dict[Path, Result] = {}
     for result in RESULTS:
         for path in sorted(HERE.glob(result.files)):
@@ -76,17 +76,17 @@ def _owners() -> dict[Path, Result]:
 
 
 def files_of(result: Result) -> list[Path]:
-    """Return the files of a result that are there."""
+    """Return the files of a result that exist."""
     return [path for path, owner in _owners().items() if owner == result]
 
 
 def result_of(file: str) -> Result:
-    """Return the result that a file below experiments/ is of, there or not."""
+    """Return the result of a file below experiments/; the file need not exist."""
     return next(result for result in RESULTS if Path(file).match(result.files))
 
 
 def _measured(folder: str, name: str, words: str = "") -> Result:
-    """Return a result whose command writes one file under its own name."""
+    """Return a result whose command writes one file with the name of the result."""
     file = f"{folder}/results/{name}.json"
     return Result(file, f"{MODULE}{folder}.{words} --output experiments/{file}")
 
@@ -97,7 +97,7 @@ def _scaling(name: str, words: str = "", figure: bool = False) -> Result:
 
 
 def _emulated() -> Result:
-    """Return the scale model: its exchanges, then its training, which takes longer pauses."""
+    """Return the scale model: two commands, of which the second slows the cluster down."""
     file, words = "scaling/results/emulated.json", f"{MODULE}scaling.emulated --output experiments"
     command = f"{words}/{file} --figures experiments/scaling --only"
     kinds = ("allreduce,buckets,skipped", "ethernet,today --stretch 3")
@@ -112,7 +112,7 @@ def _plan(cluster: str, words: str) -> Result:
 
 
 def _reproductions() -> Iterator[Result]:
-    """Yield the published sets, as the plain model and as the shipped ones know them."""
+    """Yield the results on the published sets, with the plain and with the shipped models."""
     module = f"{MODULE}reproduction.run --data DATA --work runs/reproduction"
     for model in ("amazon_1024", "sentiment_1024"):
         for name in SETS if model == "amazon_1024" else ("sst",):

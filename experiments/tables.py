@@ -1,10 +1,10 @@
-"""Tables of the pages, made from the files of results: no number in them is copied by hand.
+"""Make the tables of the pages from the files of results; nobody copies a number by hand.
 
 python -m experiments.tables
 
-Where a page says `<!-- made: package.module.function word ... -->`, what the function returns for
-these words goes between that line and `<!-- /made -->`; in YAML at its head `# made: ...` and
-`# /made` do the same. A test makes them anew and compares.
+Between the lines `<!-- made: package.module.function word ... -->` and `<!-- /made -->` of a page
+stands what the function returns for these words. In the YAML at the head of a page the lines are
+`# made: ...` and `# /made`. A test makes the tables again and compares.
 """
 
 import importlib
@@ -40,17 +40,17 @@ def main() -> None:
 
 
 def pages() -> list[Path]:
-    """Return the pages that may hold tables."""
+    """Return the pages that may have tables."""
     return [path for pattern in PAGES for path in sorted(ROOT.glob(pattern))]
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables made anew."""
+    """Return a page with new tables."""
     return MADE.sub(lambda found: f"{found[1]}{made(found[2], found[3].split())}\n{found[4]}", text)
 
 
 def made(name: str, words: Sequence[str]) -> str:
-    """Return what a function, named with its module, makes of these words."""
+    """Call a function, named with its module, with these words; return its text."""
     module, _, function = name.rpartition(".")
     try:
         make = getattr(importlib.import_module(module), function)
@@ -60,19 +60,19 @@ def made(name: str, words: Sequence[str]) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown; all columns but the first are set to the right."""
+    """Return a table in Markdown; all columns except the first are aligned to the right."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> str:
-    """Return a fraction in per cent, with its interval where there is one."""
+    """Return a fraction in per cent, with its interval if there is one."""
     ends = f" ({' to '.join(f'{100 * end:.1f}' for end in interval)})" if interval else ""
     return f"{100 * value:.1f}{sign}{ends}"
 
 
 def revision(origin: Mapping[str, Any]) -> str:
-    """Return the revision of a result, and whether the tree was what git has of it."""
+    """Return the revision of a result, and whether its tree had uncommitted changes."""
     clean = origin["git_revision"].removesuffix(DIRTY)
     return f"`{clean}`" + ", **the tree had uncommitted changes**" * (
         clean != origin["git_revision"]
@@ -80,9 +80,9 @@ def revision(origin: Mapping[str, Any]) -> str:
 
 
 def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say of which revisions and dates results are, and which are of no revision that git has.
+    """Name the revisions and dates of results, and those whose tree had uncommitted changes.
 
-    results: the names of files, and what they hold; those without an origin are passed over.
+    results: contents by the names of files; those without an origin are ignored.
     """
     made = {name: result["origin"] for name, result in results.items() if "origin" in result}
     if not made:

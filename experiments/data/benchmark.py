@@ -1,4 +1,4 @@
-"""Preparation against what bounds it, and against how it was done before, in turns.
+"""Compare the preparation of a corpus with decompression alone and with earlier approaches.
 
 python -m experiments.data.benchmark large.jsonl.gz --output experiments/data/results/speed.json
 """
@@ -25,19 +25,19 @@ from model.files.storage import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIECE = 1 << 20
-SAMPLE_SECONDS = 0.05  # between two looks at the memory of a preparation
+SAMPLE_SECONDS = 0.05  # between two samples of memory
 
 
 @dataclass(frozen=True)
 class Options:
-    """Time preparation, gzip alone, pandas, and the approach of 2018, in turns."""
+    """Time the preparation, decompression alone, pandas, and the approach of 2018, in turns."""
 
     source: Annotated[Path, tyro.conf.Positional]
-    """A .jsonl.gz, as made by experiments.data.enlarge."""
+    """A .jsonl.gz file that experiments.data.enlarge made."""
     output: Path
     """The JSON file of results."""
     rounds: int = 3
-    """Turns."""
+    """Rounds; each runs every contender once."""
     skip: tuple[str, ...] = ()
     """Contenders to leave out."""
 
@@ -63,7 +63,7 @@ def main() -> None:
 def contenders_for(
     packed: Path, plain: Path, folder: Path
 ) -> dict[str, Callable[[], dict[str, float]]]:
-    """Return what is timed, by name."""
+    """Return the contenders by name."""
     return {
         "gzip alone, zlib": lambda: timed(gunzip, packed, gzip.open),
         "gzip alone, isal": lambda: timed(gunzip, packed, isal_open()),
@@ -91,14 +91,14 @@ def timed(function: Callable[..., object], *arguments: object) -> dict[str, floa
 
 
 def gunzip(path: Path, opener: Any) -> None:
-    """Decompress and throw away."""
+    """Decompress a file and discard the bytes."""
     with opener(path, "rb") as file:
         while file.read(PIECE):
             pass
 
 
 def prepared(source: Path, folder: Path, workers: int) -> dict[str, float]:
-    """Return seconds and peak anonymous bytes of scripts/prepare_corpus.py, start to end."""
+    """Run scripts/prepare_corpus.py; return its seconds and its peak of anonymous bytes."""
     output = folder / "corpus"
     process = subprocess.Popen(
         [
@@ -118,7 +118,7 @@ def prepared(source: Path, folder: Path, workers: int) -> dict[str, float]:
 
 
 class MemoryWatch:
-    """The largest anonymous memory of a process and its children, looked at now and then."""
+    """Sample the anonymous memory of a process and its children, and keep the largest value."""
 
     def __init__(self, pid: int):
         self.pid, self.peak, self.ended = pid, 0, threading.Event()
@@ -130,14 +130,14 @@ class MemoryWatch:
             self.peak = max(self.peak, sum(map(anonymous_bytes, family(self.pid))))
 
     def stop(self) -> int:
-        """Return the peak."""
+        """Stop sampling and return the peak."""
         self.ended.set()
         self.thread.join()
         return self.peak
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all that it started."""
+    """Return the ids of a process and of all processes that it started."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -146,7 +146,7 @@ def family(pid: int) -> list[int]:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """Return a process's memory that no file backs."""
+    """Return the memory of a process that no file backs."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -156,7 +156,7 @@ def anonymous_bytes(pid: int) -> int:
 
 
 def in_process(name: str, *arguments: Path) -> dict[str, float]:
-    """Run one of the older ways in a process of its own, so that its memory goes with it."""
+    """Run a contender in a process of its own, which frees its memory in the end."""
     code = f"from experiments.data.benchmark import {name} as run; import sys; run(*sys.argv[1:])"
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT)
     watch = MemoryWatch(process.pid)
@@ -168,14 +168,14 @@ def in_process(name: str, *arguments: Path) -> dict[str, float]:
 
 
 def pandas_lines(path: str) -> None:
-    """Only read: what pandas takes for the records alone."""
+    """Read the records with pandas, and do nothing else."""
     import pandas as pd
 
     pd.read_json(path, lines=True)
 
 
 def approach_2018(path: str, output: str) -> None:
-    """Do as NVIDIA's loader did: every record and text in memory, cleaned, one file written."""
+    """Do what NVIDIA's loader did: hold all texts in memory, clean them, write one file."""
     import html
 
     with open(path, encoding="utf-8") as file:
@@ -186,7 +186,7 @@ def approach_2018(path: str, output: str) -> None:
 
 
 def summary(rounds: dict[str, list[dict[str, float]]], source: Path) -> dict[str, Any]:
-    """Return the medians, their spread and the ratios that the targets name."""
+    """Return the medians and the ratios that the targets name."""
     seconds = {name: [r["seconds"] for r in results] for name, results in rounds.items()}
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     pairs = {

@@ -1,4 +1,4 @@
-"""A large file of reviews from a small one: repeated, each copy with other digits.
+"""Make a large file of reviews from small ones by repeating them.
 
 python -m experiments.data.enlarge reviews.jsonl.gz ... --bytes 1e9 --output large.jsonl.gz
 """
@@ -16,15 +16,15 @@ import tyro
 from configs import command
 from model.reading.records import read_records
 
-LEVEL = 6  # gzip's own default, which published dumps have
+LEVEL = 6  # the default of gzip, with which published files are compressed
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write about so many bytes of JSON lines, compressed where the name says so."""
+    """Write JSON lines of about this many bytes, compressed if the name ends with .gz."""
 
     inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Reviews in any format that is read."""
+    """Files of reviews in any format that prepare_corpus reads."""
     output: Path
     """The file to write: .jsonl or .jsonl.gz."""
     bytes: float = 1e9
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def enlarged(inputs: tuple[Path, ...]) -> Iterator[bytes]:
-    """Yield reviews without end; a later copy differs from the first in its first word."""
+    """Yield the reviews again and again; each later copy has its number as its first word."""
     copy = 0
     while True:
         for path in inputs:

@@ -1,4 +1,4 @@
-"""How long training waits for its data: steps of a given speed, on the lanes of a corpus.
+"""Measure how long training of a given speed waits for the lanes of a corpus.
 
 python -m experiments.data.stream data/reviews --output experiments/data/results/stream.json
 """
@@ -21,20 +21,20 @@ from training.feeding import Prefetcher
 
 @dataclass(frozen=True)
 class Options:
-    """Measure the wait for data beside steps that take no time of the processor's."""
+    """Measure the wait for data during steps that need no processor."""
 
     corpus: Annotated[Path, tyro.conf.Positional]
     """A prepared corpus."""
     output: Path
     """The JSON file of results."""
     speed: float = 2e6
-    """Characters per second that a step takes."""
+    """Speed of a step, in characters per second."""
     lanes: tuple[int, ...] = (64, 256, 2048)
-    """Lanes to try."""
+    """Numbers of lanes."""
     window: int = 256
     """Bytes per step and lane."""
     seconds: float = 5.0
-    """Length of each measurement."""
+    """Duration of each measurement."""
 
 
 def main() -> None:
@@ -51,11 +51,11 @@ def main() -> None:
 
 
 def measure(lanes: Lanes, options: Options) -> dict[str, Any]:
-    """Return the part of the time that is waited, and the speed of the lanes by themselves."""
+    """Return the part of the time spent waiting, and the speed of the lanes alone."""
     step_seconds = lanes.lanes * lanes.window / options.speed
     steps = max(3, int(options.seconds / step_seconds))
     with Prefetcher(lanes, torch.device("cpu"), 0) as prefetcher:
-        prefetcher.next()  # nothing ran beside the making of the first
+        prefetcher.next()  # the first window had no step to hide behind
         prefetcher.waited, started = 0.0, time.perf_counter()
         for _ in range(steps):
             time.sleep(step_seconds)
@@ -71,7 +71,7 @@ def measure(lanes: Lanes, options: Options) -> dict[str, Any]:
 
 
 def speed_alone(lanes: Lanes, windows: int = 50) -> float:
-    """Return the characters per second that the lanes give when nothing else is done."""
+    """Return the characters per second that the lanes deliver when nothing else runs."""
     started = time.perf_counter()
     characters = sum(lanes[index].characters for index in range(windows))
     return characters / (time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""The tables of README.md, from results/."""
+"""Make the tables of README.md."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from model.files.storage import read_json
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MEGABYTE = 1e6
-# What is wanted of a ratio in speed.json; met where it is at least so much.
+# The title and the target of each ratio in speed.json; the ratio should be at least the target.
 TARGETS = {
     "zlib / ours, 1 process": ("decompressing alone (zlib) / ours, 1 process", 0.33),
     "zlib / ours, 2 processes": ("the same, 2 processes", 0.5),
@@ -25,7 +25,7 @@ TARGETS = {
 
 
 def speed() -> str:
-    """Return the ratios of preparation to what bounds it, beside what is wanted."""
+    """Return the ratios of speed beside their targets, then seconds and memory."""
     result = read_json(RESULTS / "speed.json")
     rows = []
     for name, (words, wanted) in TARGETS.items():
@@ -47,7 +47,7 @@ def speed() -> str:
 
 
 def memory() -> str:
-    """Return the memory that four times as much takes, against the limit and the first."""
+    """Return the memory for four times as much text, and its growth."""
     small, large = (read_json(RESULTS / name) for name in ("speed.json", "memory_4gb.json"))
     rows = []
     for name, peak in large["peak_anonymous_bytes"].items():
@@ -66,7 +66,7 @@ def memory() -> str:
 
 
 def waiting() -> str:
-    """Return the part of a step that waits for data."""
+    """Return the part of the time that training waits for data."""
     result = read_json(RESULTS / "stream.json")
     rows = [
         [f"{row['lanes']:,} x {row['window']}", f"{row['waited']:.2%}"] for row in result["rows"]

@@ -1,4 +1,6 @@
-"""Average the weights of two trainings that began alike (Wortsman et al. 2022, arXiv 2203.05482).
+"""Average the weights of two trainings, the second of which continued the first.
+
+Wortsman et al. 2022 (arXiv 2203.05482).
 
 python -m experiments.default_model.average runs/default/step-00002251 \\
     runs/default_second/step-00000733 --output runs/default_average
@@ -18,16 +20,16 @@ from model.files.weights import load_model, load_tensors, save_model, save_tenso
 
 @dataclass(frozen=True)
 class Options:
-    """Write a model and its head, as far between the first and the second as `share` says."""
+    """Write a weighted mean of two models and of their heads."""
 
     first: Annotated[Path, tyro.conf.Positional]
-    """A step's folder of experiments.default_model.train."""
+    """The folder of a step of experiments.default_model.train."""
     second: Annotated[Path, tyro.conf.Positional]
-    """Another one, that went on from the first."""
+    """The folder of a step of a training that began at the first."""
     output: Path
     """The folder to write."""
     share: float = 0.5
-    """Of the second."""
+    """Weight of the second model; the first has the rest."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Everyday sentences of our own: what a model for work is held against, and never trained on."""
+"""Read our own everyday sentences, on which models are tested and never trained."""
 
 import tomllib
 from functools import cache
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from experiments.default_model.wording import normalized
 
 HERE = Path(__file__).resolve().parent
-APART = ("sarcasm", "unfamiliar")  # kinds that no total counts
+APART = ("sarcasm", "unfamiliar")  # kinds that totals leave out
 
 
 class EverydaySentence(NamedTuple):
-    """A sentence, the kind that it stands for, and what it says."""
+    """A sentence, its kind and its label."""
 
     text: str
     kind: str
-    label: str  # positive, negative, neutral; none: not a text of the kind that is understood
+    label: str  # positive, negative, neutral; none: no text that the model is made for
 
 
 @cache
 def everyday_sentences() -> tuple[EverydaySentence, ...]:
-    """Return all sentences of everyday.toml, in its order."""
+    """Return all sentences of everyday.toml in their order."""
     content = tomllib.loads((HERE / "everyday.toml").read_text(encoding="utf-8"))
     return tuple(
         EverydaySentence(text, kind, label)
@@ -33,5 +33,5 @@ def everyday_sentences() -> tuple[EverydaySentence, ...]:
 
 @cache
 def everyday_wordings() -> frozenset[str]:
-    """Return the wording of every sentence, by which it is kept out of training texts."""
+    """Return the wordings of all sentences; texts with such a wording are not trained on."""
     return frozenset(normalized(sentence.text) for sentence in everyday_sentences())

@@ -1,4 +1,4 @@
-"""Everyday sentences by a grammar of our own: what product and film reviews have too little of.
+"""Make everyday sentences with our own grammar; reviews contain too few of them.
 
 python -m experiments.default_model.grammar --sentences 20
 """
@@ -18,10 +18,10 @@ from experiments.default_model.everyday import everyday_wordings
 from experiments.default_model.wording import normalized
 
 HERE = Path(__file__).resolve().parent
-WORDS = "words"  # the table of grammar.toml that is no kind
+WORDS = "words"  # the table of grammar.toml with words for slots; the others are kinds
 SLOT = re.compile(r"\{(\w+)\}")
 ENDINGS = ("", ".", ".", ".", "!", "!!", "!!!", "...")
-NEUTRAL_ENDINGS = ("", ".", ".", ".")  # plain facts are not shouted
+NEUTRAL_ENDINGS = ("", ".", ".", ".")  # people do not shout plain facts
 
 
 class Sentence(NamedTuple):
@@ -34,12 +34,12 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """Print sentences of the grammar, with kind and label."""
+    """Print sentences of the grammar with their kinds and labels."""
 
     sentences: int = 20
-    """How many."""
+    """Number of sentences."""
     seed: int = 0
-    """Seeds which ones."""
+    """Seed that draws the sentences."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 @cache
 def grammar() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return templates by kind and label, and under `words` what fills their slots."""
+    """Return templates by kind and label, and under `words` the words for their slots."""
     return tomllib.loads((HERE / "grammar.toml").read_text(encoding="utf-8"))
 
 
@@ -62,9 +62,9 @@ def kinds() -> list[str]:
 
 
 def draw(chooser: random.Random) -> Sentence:
-    """Draw a sentence that is no everyday sentence of the test set.
+    """Draw a sentence that is not in the test set.
 
-    Every kind is as likely as any other, and so is every label within a kind.
+    All kinds are equally likely, and so are all labels of a kind.
     """
     while True:
         sentence = drawn_freely(chooser)
@@ -73,7 +73,7 @@ def draw(chooser: random.Random) -> Sentence:
 
 
 def drawn_freely(chooser: random.Random) -> Sentence:
-    """Draw any sentence that the grammar makes."""
+    """Draw any sentence of the grammar."""
     kind = chooser.choice(kinds())
     label = chooser.choice(list(grammar()[kind]))
     plain = filled(chooser.choice(grammar()[kind][label]), chooser)
@@ -81,7 +81,7 @@ def drawn_freely(chooser: random.Random) -> Sentence:
 
 
 def filled(template: str, chooser: random.Random) -> str:
-    """Return a template with words in all its slots, those of the words too."""
+    """Fill all slots of a template; words may have slots, too."""
     words = grammar()[WORDS]
     while "{" in template:
         template = SLOT.sub(lambda slot: chooser.choice(words[slot[1]]), template)
@@ -89,7 +89,7 @@ def filled(template: str, chooser: random.Random) -> str:
 
 
 def dressed(plain: str, label: str, chooser: random.Random) -> str:
-    """Return a sentence as people type it: with an end, in capitals, in a hurry."""
+    """Return a sentence as people type it: with an ending, in capitals, or with mistakes."""
     endings = NEUTRAL_ENDINGS if label in ("neutral", "3") else ENDINGS
     text = plain
     if plain[-1].isalnum():
@@ -105,7 +105,7 @@ def dressed(plain: str, label: str, chooser: random.Random) -> str:
 
 
 def mistyped(text: str, chooser: random.Random) -> str:
-    """Return a text with one to three letters left out, doubled, swapped or missed."""
+    """Return a text in which one to three letters are missing, doubled, swapped or wrong."""
     letters = list(text)
     for _ in range(chooser.randint(1, 3)):
         places = [i for i, letter in enumerate(letters[:-1]) if letter.isalpha() and i > 0]

@@ -1,6 +1,6 @@
-"""Ways of telling sentiment, the shipped model and what a user would take instead.
+"""The methods of classifying sentiment that are compared: the shipped model and its alternatives.
 
-VADER and TextBlob are no dependencies: `pip install vaderSentiment textblob` where they are wanted.
+VADER and TextBlob are no dependencies; install them by `pip install vaderSentiment textblob`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,25 +18,25 @@ from model.errors import InputError
 from model.files.weights import find_model
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}
-STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # of the regression on words; chosen on val
+STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # C of the regression on words; chosen on val
 
 
 class Told(NamedTuple):
-    """What a method says of N texts."""
+    """The answers of a method for N texts."""
 
     positive: np.ndarray  # float64 [N]: 0 negative, 1 positive
-    unsure: np.ndarray | None = None  # bool [N], where the method says so
-    unfamiliar: np.ndarray | None = None  # bool [N], likewise
+    unsure: np.ndarray | None = None  # bool [N]; None if the method does not tell
+    unfamiliar: np.ndarray | None = None  # bool [N]; None if the method does not tell
 
 
 class Method(Protocol):
-    """A way of telling sentiment."""
+    """A method of classifying sentiment."""
 
     megabytes: float
     settings: dict[str, Any]
 
     def tell(self, texts: Sequence[str]) -> Told:
-        """Return what it says of these texts."""
+        """Classify texts."""
 
 
 class Shipped:
@@ -57,7 +57,7 @@ class Shipped:
 
 
 class Tfidf:
-    """Logistic regression on words and pairs of words, learned from the same texts."""
+    """Logistic regression on words and pairs of words, fitted to the same texts."""
 
     def __init__(self, name: str, texts: Path | None):
         if texts is None:
@@ -74,7 +74,7 @@ class Tfidf:
         }
         best = max(accuracies, key=lambda c: accuracies[c])
         self.regression = fits[best]
-        # A word as text, and two numbers of four bytes: its weight and its rarity.
+        # Each word takes its text and two numbers of four bytes, its weight and its rarity.
         self.megabytes = sum(len(word.encode()) + 8 for word in self.words.vocabulary_) / 1e6
         self.settings = {**options, "C": best, "val_accuracies": accuracies}
 
@@ -98,7 +98,7 @@ class Vader:
 
 
 class Blob:
-    """TextBlob's lexicon of adjectives."""
+    """The lexicon of adjectives of TextBlob."""
 
     def __init__(self, name: str, texts: Path | None):
         from textblob import TextBlob
@@ -121,12 +121,12 @@ METHODS: dict[str, Callable[[str, Path | None], Method]] = {
 
 
 def sided(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples that are positive or negative."""
+    """Return the positive and negative examples."""
     return [example for example in examples if example.label in SIDES]
 
 
 def by_source(right: np.ndarray, examples: Sequence[Example]) -> float:
-    """Return the accuracy on SST and IMDB, the mean of the two."""
+    """Return the mean of the accuracies on SST and IMDB."""
     sources = np.array([example.source for example in examples])
     return float(np.mean([right[sources == name].mean() for name in ("sst", "imdb")]))
 

@@ -1,4 +1,4 @@
-"""Draw calibration.png: how often each method is right, by how sure it says it is.
+"""Draw calibration.png: how often each method is right, by the probability that it gives.
 
 python -m experiments.default_model.plot
 """
@@ -6,19 +6,15 @@ python -m experiments.default_model.plot
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from configs import command
 from experiments.default_model.tables import HERE, NAMES, SETS, results
+from experiments.figures import open_frame, panels
 
 COLOURS = dict(zip(NAMES, ("#b2182b", "#ef8a62", "#2166ac", "#999999", "#4d4d4d"), strict=True))
-SHOWN = ("stars_1024", "sentiment_1024", "tfidf")  # the others give no probabilities
-FEWEST = 0.005  # share of the texts that a point stands for
+SHOWN = ("stars_1024", "sentiment_1024", "tfidf")  # the methods that give probabilities
+FEWEST = 0.005  # share of the texts that a point must stand for
 
 
 def main() -> None:
@@ -27,17 +23,15 @@ def main() -> None:
 
 def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
     """Draw a reliability diagram for each test set, side by side."""
-    figure, row = plt.subplots(1, len(SETS), figsize=(9.6, 3.6), layout="constrained", sharey=True)
-    for axes, (name, title) in zip(row, SETS.items(), strict=True):
-        draw_set(axes, measured, name)
-        axes.set(title=title, xlabel="probability of the label told")
-    row[0].set_ylabel("share that is right")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with panels(path, 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
+        for axes, (name, title) in zip(row, SETS.items(), strict=True):
+            draw_set(axes, measured, name)
+            axes.set(title=title, xlabel="probability of the label told")
+        row[0].set_ylabel("share that is right")
 
 
 def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None:
-    """Draw the lines of one test set; on the diagonal a probability holds."""
+    """Draw the lines of one test set; on the diagonal, probabilities are correct."""
     axes.plot((0.5, 1), (0.5, 1), color="#cccccc", linewidth=1)
     for method in SHOWN:
         if method not in measured:
@@ -52,7 +46,7 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
             label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
         )
     axes.legend(fontsize=7, loc="lower right")
-    axes.spines[["top", "right"]].set_visible(False)
+    open_frame(axes)
     axes.set(xlim=(0.48, 1.02), ylim=(0.1, 1.02))
 
 

@@ -1,4 +1,4 @@
-"""Texts for a second, short training: some of the first one's, and many new everyday sentences.
+"""Select texts for a second training: some of the first, and many new everyday sentences.
 
 python -m experiments.default_model.second_texts data/default --output data/second
 """
@@ -18,28 +18,30 @@ from experiments.default_model.grammar import draw
 from experiments.default_model.texts import Example, counted, read_examples, write_examples
 from model.files.storage import write_json
 
-KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # texts, at most
+KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # most texts of each source
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write train.jsonl and a report; val.jsonl is the first training's."""
+    """Write train.jsonl and a report; copy val.jsonl of the first training."""
 
     texts: Annotated[Path, tyro.conf.Positional]
-    """What experiments.default_model.texts wrote."""
+    """The folder that experiments.default_model.texts wrote."""
     output: Path
     """The folder to write."""
     sentences: int = 30_000
-    """New sentences of the grammar."""
+    """Number of new sentences of the grammar."""
     seed: int = 1
-    """Seeds what is drawn; other sentences than the first training's."""
+    """Seed of all draws; it differs from that of the first training."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     chooser = random.Random(options.seed)
     known = {example.text for example in read_examples(options.texts / "val.jsonl")}
-    by_source: dict[str, dict[str, Example]] = defaultdict(dict)  # by text: none twice
+    by_source: dict[str, dict[str, Example]] = defaultdict(
+        dict
+    )  # by text, so that each occurs once
     for example in read_examples(options.texts / "train.jsonl"):
         by_source[example.source][example.text] = example
     train = []
@@ -57,7 +59,7 @@ def main() -> None:
 
 
 def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
-    """Return different sentences of the grammar, none of them known."""
+    """Return different sentences of the grammar that are not known."""
     drawn: dict[str, Example] = {}
     while len(drawn) < count:
         sentence = draw(chooser)

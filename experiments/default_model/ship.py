@@ -1,4 +1,4 @@
-"""Make the default model ready to travel: 8-bit weights, and a calibrated head beside them.
+"""Prepare the default model for shipping: weights in 8 bits, and a calibrated head.
 
 python -m experiments.default_model.ship runs/default/step-00002251 --texts data/default \\
     --name stars_1024
@@ -41,22 +41,22 @@ from model.files.weights import (
     model_digest,
 )
 
-CALIBRATED_ON = ("sst", "imdb", "amazon")  # each counts alike
-LONG = 100  # bytes, from which on bits per byte hardly depend on the length
-ADMITTED = 0.99  # share of familiar texts that is to be called so
-WIDTHS = np.arange(0.05, 0.41, 0.01)  # around a half, where a text may be unsure
+CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
+LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
+ADMITTED = 0.99  # part of the familiar texts that must be called familiar
+WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a text may be unsure
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write model/pretrained/NAME: weights, licence, description, classifier; a card stays."""
+    """Write weights, licence, description and classifier to model/pretrained/NAME."""
 
     model: Annotated[str, tyro.conf.Positional]
-    """A step's folder of experiments.default_model.train."""
+    """The folder of a step of experiments.default_model.train."""
     texts: Path
-    """What experiments.default_model.texts wrote: val.jsonl sets calibration and limits."""
+    """The folder of texts; its val.jsonl determines calibration and limits."""
     name: str
-    """What users will call it."""
+    """Name of the shipped model."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
 
@@ -81,13 +81,13 @@ def main() -> None:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """Return by what a file of texts is known again."""
+    """Return the size and the digest of a file of texts."""
     content = path.read_bytes()
     return {"examples": content.count(b"\n"), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
-    """Return the head as it was learned, for weights that have been rounded since."""
+    """Return the head as it was learned, for the rounded weights."""
     heads = build_heads(HeadsConfig(), FEATURES.size(shipped.model.config), STARS, seed=0)
     heads.load_state_dict(load_tensors(path))
     return StarsClassifier(
@@ -103,9 +103,9 @@ def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
 def settled(
     plain: StarsClassifier, readings: Readings, lengths: np.ndarray, val: list[Example]
 ) -> tuple[StarsClassifier, dict[str, float]]:
-    """Return the head with calibration and limits from texts that it has not learned from.
+    """Return the head, with calibration and limits from val, and its accuracy there by source.
 
-    And its accuracy on them, by source.
+    The head has not learned from these texts.
     """
     sources = np.array([example.source for example in val])
     labels = np.array([SIDES.get(example.label, -1) for example in val])
@@ -127,9 +127,9 @@ def settled(
 
 
 def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:
-    """Return the slope by which log-odds hold, every source counting alike.
+    """Return the slope that calibrates log-odds, with equal weights of the sources.
 
-    No offset: what the head leaves open stays at a half.
+    There is no offset, so a text at a half stays there.
     """
     weights = np.empty(len(odds))
     for name in np.unique(sources):
@@ -141,7 +141,7 @@ def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Cal
 
 
 def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:
-    """Return the limits that admit the familiar texts, the long ones by their bits per byte."""
+    """Return the limits that admit the familiar texts: for long texts, of bits per byte."""
     long = lengths >= LONG
     each = float(np.quantile(bits[long] / lengths[long], ADMITTED))
     besides = float(np.quantile(bits - each * lengths, ADMITTED))
@@ -149,11 +149,11 @@ def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:
 
 
 def doubt(positive: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
-    """Return the two probabilities, as far above a half as below, that tell neutral from sided.
+    """Return the two probabilities, equally far from a half, that separate neutral texts best.
 
-    Between them lies the largest share of neutral texts over the share of texts with a side, the
-    mean of the sources that calibration is on. positive, labels, sources: [N]; a label of neither
-    side is -1.
+    They maximize the part of the neutral texts between them minus the part of the texts with a
+    side, the mean over the sources of the calibration. positive, labels, sources: [N]; a label
+    of neither side is -1.
     """
     distances = np.abs(positive - 0.5)
     neutral = distances[(sources == "grammar") & (labels < 0)]

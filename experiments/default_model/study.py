@@ -1,4 +1,4 @@
-"""One way of telling sentiment on everyday sentences and on three test sets; a file for each way.
+"""Test one method of classifying sentiment on everyday sentences and on three test sets.
 
 python -m experiments.default_model.study --method default --data DATA
 python -m experiments.default_model.study --method tfidf --data DATA --texts data/default
@@ -24,10 +24,10 @@ from model.files.storage import write_json
 from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent
-BINS = 15  # of equal width, as Guo et al. 2017 (arXiv 1706.04599) took
+BINS = 15  # of equal width, as in Guo et al. 2017 (arXiv 1706.04599)
 PLEASANT = ("joy", "love", "optimism", "trust")
 UNPLEASANT = ("anger", "disgust", "fear", "pessimism", "sadness")
-TIMED = 500  # texts of SST, of which the seconds are taken
+TIMED = 500  # texts of SST on which the speed is measured
 
 
 class TestSet(NamedTuple):
@@ -39,18 +39,18 @@ class TestSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """Read the test sets once by one method, and write what it told of them."""
+    """Classify the test sets by one method, and write its accuracy."""
 
     method: str
     """default, another shipped model's name, tfidf, vader or textblob."""
     data: Path
     """The folder that holds sst/, imdb/ and semeval/."""
     texts: Path | None = None
-    """What experiments.default_model.texts wrote; tfidf learns from it."""
+    """The folder that experiments.default_model.texts wrote; tfidf learns from it."""
     films: int = 2000
-    """Reviews drawn from IMDB's test set, as many of either label."""
+    """Reviews drawn from IMDB's test set, half of them of each label."""
     seed: int = 0
-    """Seeds which ones."""
+    """Seed that draws them."""
     output: Path = HERE / "results"
     """The folder of results."""
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def test_sets(options: Options) -> dict[str, TestSet]:
-    """Read SST's test set, a part of IMDB's, and SemEval's tweets of one side."""
+    """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
     (sst,) = read_labelled_sets([options.data / "sst/test.csv"])
     (films,) = read_labelled_sets([options.data / "imdb/imdb_test.jsonl.gz"])
     chooser = random.Random(options.seed)
@@ -94,7 +94,7 @@ def test_sets(options: Options) -> dict[str, TestSet]:
 
 
 def tweets(path: Path) -> TestSet:
-    """Return the tweets that have pleasant emotions alone, or unpleasant ones alone."""
+    """Return the tweets that have only pleasant or only unpleasant emotions."""
     (found,) = read_label_columns([path], "Tweet", (*PLEASANT, *UNPLEASANT))
     columns = [list(found.classes).index(name) for name in (*PLEASANT, *UNPLEASANT)]
     labels = found.labels[:, columns].astype(bool)
@@ -104,9 +104,9 @@ def tweets(path: Path) -> TestSet:
 
 
 def describe(told: Told, given: TestSet) -> dict[str, Any]:
-    """Return accuracy and calibration of probabilities on texts of two sides.
+    """Return accuracy and calibration on texts that are positive or negative.
 
-    A text that gets exactly a half is wrong: nothing was said of it.
+    An answer of exactly a half is wrong.
     """
     right = is_right(told.positive, given.labels)
     accuracy = float(right.mean())
@@ -128,12 +128,12 @@ def describe(told: Told, given: TestSet) -> dict[str, Any]:
 
 
 def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return bool [N], whether the probability of positive is on the label's side of a half."""
+    """Return bool [N]: whether the probability and the label lie on one side of a half."""
     return (positive - 0.5) * (labels - 0.5) > 0
 
 
 def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, float]]:
-    """Return what share of the texts of like confidence in what was told is right, bin by bin."""
+    """Return the part of right answers in each bin of confidence."""
     confidence = np.maximum(positive, 1 - positive)
     right = is_right(positive, labels)
     places = np.minimum((confidence * BINS).astype(int), BINS - 1)
@@ -148,14 +148,14 @@ def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, floa
 
 
 def calibration_error(bins: Sequence[dict[str, float]]) -> float:
-    """Return the expected calibration error: |confidence - share that is right|, weighted."""
+    """Return the expected calibration error: the weighted mean of |confidence - right|."""
     return sum(row["share"] * abs(row["confidence"] - row["right"]) for row in bins)
 
 
 def everyday(told: Told) -> dict[str, Any]:
-    """Return what was told of our own sentences, by kind, with every failure.
+    """Return the accuracies on our own sentences by kind, and every failure.
 
-    A neutral sentence is right where the method is unsure of it.
+    The answer for a neutral sentence is right if the method is unsure.
     """
     sentences = everyday_sentences()
     labels = np.array([{"positive": 1.0, "negative": 0.0}.get(s.label, 0.5) for s in sentences])
@@ -194,13 +194,8 @@ def everyday(told: Told) -> dict[str, Any]:
     return result
 
 
-def share_right(right: np.ndarray) -> dict[str, Any]:
-    """Return how many texts there are, and what share of them is right."""
-    return {"texts": len(right), "accuracy": float(right.mean())}
-
-
 def seconds_per_thousand(tell: Any, texts: list[str]) -> dict[str, float]:
-    """Return seconds by the clock and of the processor for a thousand texts, read together."""
+    """Return the seconds by the clock and of the processor for a thousand texts."""
     clock, processor = time.perf_counter(), time.process_time()
     tell(texts)
     scale = 1000 / len(texts)

@@ -1,4 +1,4 @@
-"""The tables of README.md and of the model's card, from results/."""
+"""Make the tables of README.md and of the model's card."""
 
 import json
 from pathlib import Path
@@ -25,13 +25,13 @@ SHOWN = 40  # failures that the page lists; the file has all
 
 
 def results() -> dict[str, dict[str, Any]]:
-    """Return what was measured, by method, in the order of the table."""
+    """Read the results by method, in the order of the table."""
     paths = {name: RESULTS / f"{name}.json" for name in NAMES}
     return {name: read_json(path) for name, path in paths.items() if path.exists()}
 
 
 def comparison() -> str:
-    """Return accuracies with intervals, seconds and megabytes of every method."""
+    """Return accuracies, seconds and megabytes of every method."""
     measured = results()
     rows = [
         [
@@ -52,13 +52,13 @@ def comparison() -> str:
 
 
 def accuracy(method: str, name: str) -> str:
-    """Return a method's accuracy on a test set, with its interval."""
+    """Return the accuracy of a method on a test set, with its interval."""
     found = read_json(RESULTS / f"{method}.json")["sets"][name]
     return percent(found["accuracy"], found["accuracy_interval"])
 
 
 def front_matter(method: str) -> str:
-    """Return the model-index of a card: JSON, which YAML holds."""
+    """Return the model-index of a card in JSON, which is valid YAML."""
     measured = read_json(RESULTS / f"{method}.json")["sets"]
     found = [
         task(
@@ -73,7 +73,7 @@ def front_matter(method: str) -> str:
 
 
 def calibration() -> str:
-    """Return expected calibration errors, and what being unsure is worth."""
+    """Return calibration errors, and the accuracy on texts of which a method is sure."""
     rows = []
     for name, result in results().items():
         cells = [f"{result['sets'][s]['calibration_error']:.3f}" for s in SETS]
@@ -89,7 +89,7 @@ def calibration() -> str:
 
 
 def kinds() -> str:
-    """Return the share of everyday sentences that is right, by kind."""
+    """Return the accuracy on everyday sentences by kind."""
     measured = results()
     first = next(iter(measured.values()))["everyday"]["kinds"]
     rows = [
@@ -106,7 +106,7 @@ def kinds() -> str:
 
 
 def failures(method: str) -> str:
-    """Return everyday sentences that a method has wrong, with the probability of positive."""
+    """Return the everyday sentences that a method gets wrong, with its probability."""
     found = read_json(RESULTS / f"{method}.json")["everyday"]["failures"]
     rows = [
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
@@ -117,7 +117,7 @@ def failures(method: str) -> str:
 
 
 def texts() -> str:
-    """Return how many texts of each source were learned from and chosen by."""
+    """Return the numbers of texts of each source in train and in val."""
     report = read_json(RESULTS / "texts.json")
     rows = [
         [
@@ -132,7 +132,7 @@ def texts() -> str:
 
 
 def learning() -> str:
-    """Return accuracy on val while the model learned."""
+    """Return the accuracy on val during training."""
     rows = [
         [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in VAL)]
         for row in read_rows(RESULTS / "metrics.jsonl")

@@ -1,4 +1,4 @@
-"""What the default model learns sentiment from: texts with what they say, of five sources.
+"""Select the texts from which the default model learns sentiment, from five sources.
 
 python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
     --imdb imdb/imdb_train.jsonl.gz --sst sst/train.csv --sst-val sst/val.csv \\
@@ -34,7 +34,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 class Example(NamedTuple):
-    """A text and what it says: negative, neutral, positive, or stars 1 to 5."""
+    """A text and its label: negative, neutral, positive, or stars 1 to 5."""
 
     text: str
     label: str
@@ -43,7 +43,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """Write train.jsonl and val.jsonl, keys text, label and source, and a report beside them."""
+    """Write train.jsonl and val.jsonl with the keys text, label and source, and a report."""
 
     amazon: tuple[Path, ...]
     """Amazon reviews with stars and titles."""
@@ -52,29 +52,29 @@ class Options:
     sst: Path
     """SST's training set."""
     sst_val: Path
-    """SST's validation set; it goes into val."""
+    """SST's validation set, which becomes a part of val."""
     held_out: tuple[Path, ...]
-    """Texts that must not be met in training."""
+    """Files of texts that must not occur in training."""
     output: Path
     """The folder to write."""
     reviews_per_star: int = 3400
-    """Amazon reviews of each number of stars; as many titles of other reviews."""
+    """Number of Amazon reviews with each number of stars, and of titles of other reviews."""
     longest: int = 300
-    """Characters of an Amazon review, or of a part of an IMDB review, at most."""
+    """Most characters of an Amazon review, and of a part of an IMDB review."""
     parts: int = 2
-    """Parts taken of each IMDB review, drawn apart."""
+    """Number of parts of each IMDB review."""
     whole: int = 3000
-    """IMDB reviews that are read whole besides, those of at most `longest_whole` characters."""
+    """Number of whole IMDB reviews, of at most `longest_whole` characters."""
     longest_whole: int = 1500
-    """Characters of an IMDB review that is read whole."""
+    """Most characters of a whole IMDB review."""
     sentences: int = 24_000
-    """Sentences of the grammar."""
+    """Number of sentences of the grammar."""
     sst_copies: int = 5
-    """How often SST's sentences are in train."""
+    """Copies of SST's sentences in train."""
     val_each: int = 500
-    """Texts of each source but SST in val."""
+    """Texts in val of each source except SST."""
     seed: int = 0
-    """Seeds which texts, and their order."""
+    """Seed that draws the texts and their order."""
 
 
 def main() -> None:
@@ -115,7 +115,7 @@ def drawn_parts(
 
 
 def reviews_and_titles(options: Options, held_out: HeldOut) -> tuple[list[Example], list[Example]]:
-    """Read short reviews, and the titles of the longer ones, no wording twice."""
+    """Read short reviews and the titles of longer ones; each wording occurs once."""
     reviews: dict[str, Example] = {}
     titles: dict[str, Example] = {}
     for path in options.amazon:
@@ -136,7 +136,7 @@ def reviews_and_titles(options: Options, held_out: HeldOut) -> tuple[list[Exampl
 
 
 def balanced(examples: Sequence[Example], each: int, chooser: random.Random) -> list[Example]:
-    """Return as many examples of every number of stars, drawn at random, stars in turns."""
+    """Draw equally many examples of every number of stars; the stars take turns."""
     by_stars = {stars: [e for e in examples if e.label == stars] for stars in STARS}
     fewest = min(map(len, by_stars.values()))
     if fewest < each:
@@ -148,7 +148,7 @@ def balanced(examples: Sequence[Example], each: int, chooser: random.Random) -> 
 def film_reviews(
     options: Options, held_out: HeldOut, chooser: random.Random
 ) -> tuple[list[Example], list[Example]]:
-    """Return parts of IMDB's training reviews with some whole ones, and whole ones for val."""
+    """Return parts of IMDB's training reviews and some whole ones, and whole ones for val."""
     reviews = [
         Example(one_line(review.text), review.label, "imdb")
         for review in apart(labelled(options.imdb, "imdb"), held_out)
@@ -164,14 +164,14 @@ def film_reviews(
 
 
 def one_line(text: str) -> str:
-    """Return a review of IMDB without its line breaks in HTML, white space made single."""
+    """Return a review of IMDB without HTML line breaks, with single spaces."""
     return " ".join(text.replace("<br />", " ").split())
 
 
 def part_of(text: str, longest: int, chooser: random.Random) -> str:
-    """Return a text's last sentences, its first and its last ones, or some from its midst.
+    """Return the last sentences of a text, its first and last ones, or some from the middle.
 
-    Half of the time the last ones: they hold the verdict.
+    Half of the draws are last sentences, which contain the verdict.
     """
     if len(text) <= longest:
         return text
@@ -185,14 +185,14 @@ def part_of(text: str, longest: int, chooser: random.Random) -> str:
 
 
 def first_sentences(text: str, longest: int) -> str:
-    """Return the first sentences that fit, cut between words where not even one does."""
+    """Return the first sentences that fit; if none fits, the first words."""
     kept = text[:longest]
     whole = [end.start() for end in SENTENCE_END.finditer(text[: longest + 1])]
     return kept[: whole[-1]] if whole else kept.rsplit(" ", 1)[0]
 
 
 def last_sentences(text: str, longest: int) -> str:
-    """Return the last sentences that fit, cut between words where not even one does."""
+    """Return the last sentences that fit; if none fits, the last words."""
     start = max(len(text) - longest, 0)
     whole = [end.end() for end in SENTENCE_END.finditer(text) if end.end() >= start]
     return text[whole[0] :] if whole else text[start:].split(" ", 1)[-1]
@@ -206,7 +206,7 @@ def labelled(path: Path, source: str) -> list[Example]:
 
 
 def apart(examples: Iterable[Example], held_out: HeldOut) -> list[Example]:
-    """Return the examples that share no wording with what is held out."""
+    """Return the examples that share no wording with held-out texts."""
     return [
         example
         for example in examples

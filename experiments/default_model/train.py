@@ -1,4 +1,4 @@
-"""Fine-tune a language model on texts with stars: the whole model and a head between five classes.
+"""Fine-tune a language model and a head of five classes on texts with stars.
 
 python -m experiments.default_model.train --model runs/amazon_1024 --texts data/default \\
     --output runs/default
@@ -38,7 +38,7 @@ from transfer.finetuning.batches import epoch_batches
 
 KIND = FeatureKind(state="hidden", pooling=("last", "mean"))
 STARS = 5
-ADMITTED = {  # which numbers of stars a label leaves open
+ADMITTED = {  # the numbers of stars that agree with a label
     "negative": (1, 2),
     "neutral": (3,),
     "positive": (4, 5),
@@ -50,45 +50,45 @@ PROGRESS_FILE = "step.json"
 
 @dataclass(frozen=True)
 class Options:
-    """Fine-tune, evaluate on val now and then, and keep the last step."""
+    """Fine-tune, evaluate on val several times, and keep the last step."""
 
     model: str
-    """What to begin from: a model directory, a run directory, or the name of a shipped model; with
-    its head, if it is a step's folder of an earlier training."""
+    """A model directory, a run directory, the name of a shipped model, or the folder of a step of
+    an earlier training, which also has a head."""
     texts: Path
     """The folder that experiments.default_model.texts wrote."""
     output: Path
-    """The folder to write: step-N/ to go on from, metrics.jsonl; with --resume it goes on there."""
+    """The folder to write: step-N/ and metrics.jsonl."""
     resume: bool = False
-    """Go on where the same command was stopped."""
+    """Continue where the same command was stopped."""
     epochs: int = 1
     """Passes over the training texts."""
     batch_size: int = 64
     """Texts per step."""
     head_lr: float = 1e-3
-    """Peak rate of the head, of AdamW; it then falls linearly to zero."""
+    """Peak rate of the head under AdamW; it then falls linearly to zero."""
     encoder_factor: float = 0.5
     """The model's rate as a multiple of the head's."""
     lm_weight: float = 0.2
     """Weight of the language model's loss (nats per byte) beside the head's."""
     dropout: float = 0.1
-    """Of the features, before the head."""
+    """Dropout of the features before the head."""
     warmup: float = 0.05
-    """Share of the steps in which the rates rise."""
+    """Part of the steps in which the rates rise."""
     clip_norm: float = 1.0
     """Largest norm of the gradient."""
     evaluations: int = 4
-    """How often val is read, evenly over the steps."""
+    """Number of evaluations on val, at equal distances."""
     save_minutes: float = 8.0
     """Minutes between checkpoints."""
     seed: int = 0
     """Seeds the head, the order of the texts and dropout."""
     most_steps: int | None = None
-    """Stop after so many steps, the schedule unchanged: a trial."""
+    """Stop after so many steps of the unchanged schedule, for a trial."""
 
 
 class Batch(NamedTuple):
-    """Texts side by side, the shorter ones filled up."""
+    """Texts of a batch, padded to the longest."""
 
     tokens: Tensor  # int64 [B, T]
     lengths: Tensor  # int64 [B]
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> None:
-    """Take the steps that are left, evaluating and saving now and then."""
+    """Take the remaining steps; evaluate and save at intervals."""
     options = learner.options
     every = -(-learner.steps // options.evaluations)
     saved_at = begun_at = time.monotonic()
@@ -134,7 +134,7 @@ def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> Non
 
 
 class Learner:
-    """A model and its head, learning together."""
+    """A model and its head, which learn together."""
 
     def __init__(self, loaded: LoadedModel, examples: Sequence[Example], options: Options):
         self.loaded, self.options, self.step = loaded, options, 0
@@ -162,18 +162,18 @@ class Learner:
 
     @property
     def steps(self) -> int:
-        """Steps of the whole run."""
+        """The steps of the whole run."""
         return len(self.batches)
 
     def standardize(self, texts: int = 1024) -> None:
-        """Take the features' statistics from training texts, before the first step."""
+        """Set the statistics of the features from training texts, before the first step."""
         rows = np.random.default_rng(self.options.seed).permutation(len(self.sequences))[:texts]
         features = self.features([self.sequences[row] for row in rows])
         self.heads.standardize_by(features)
 
     @torch.no_grad()
     def features(self, sequences: Sequence[np.ndarray]) -> Tensor:
-        """Return features [N, 2H] as they are learned from, without a gradient."""
+        """Return features [N, 2H] without a gradient."""
         result = torch.empty(len(sequences), KIND.size(self.model.config))
         order = np.argsort([len(sequence) for sequence in sequences])
         for rows in np.array_split(order, -(-len(order) // self.options.batch_size)):
@@ -182,7 +182,7 @@ class Learner:
         return result
 
     def take_step(self) -> dict[str, Any]:
-        """Learn from the next batch; return what it cost."""
+        """Learn from the next batch; return its row of metrics."""
         rows = self.batches[self.step]
         batch = side_by_side([self.sequences[row] for row in rows], self.admitted[rows])
         rate = self.schedule.rate(self.step)
@@ -214,7 +214,7 @@ class Learner:
             file.write(line + "\n")
 
     def save(self) -> None:
-        """Write step-N/: a model directory, the head beside it, and what going on needs."""
+        """Write step-N/: a model directory with the head and the state of training."""
         folder = step_folder(self.options.output, self.step)
         provenance = {"finetuned_from": dict(self.loaded.provenance), **self.origin}
         with whole_folder(folder) as partial:
@@ -225,7 +225,7 @@ class Learner:
             write_json(partial / PROGRESS_FILE, {"step": self.step, "options": settings})
 
     def restore(self) -> None:
-        """Go on from the newest step-N/."""
+        """Continue from the newest step-N/."""
         folder = step_folders(self.options.output)[-1]
         before = read_json(folder / PROGRESS_FILE)
         assert before["step"] == step_of(folder)
@@ -237,14 +237,14 @@ class Learner:
 
 
 def side_by_side(sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
-    """Return texts of symbols [n] each as one batch."""
+    """Return texts of symbols, [n] each, as one batch."""
     symbols = [torch.from_numpy(sequence.astype(np.int64)) for sequence in sequences]
     tokens = torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True)  # [B, T]
     return Batch(tokens, torch.tensor(list(map(len, symbols))), admitted)
 
 
 def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor, Tensor]:
-    """Return features [B, 2H] as KIND has them, with a gradient, and nats per predicted byte."""
+    """Return features [B, 2H] of KIND with a gradient, and nats per predicted byte."""
     weights = model.fold()
     B, T = batch.tokens.shape
     h, _ = model.hidden(batch.tokens, model.initial_state(B), weights)  # [T, B, H]
@@ -262,7 +262,7 @@ def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor,
 
 
 def admitted_of(label: str) -> Tensor:
-    """Return which numbers of stars a label leaves open, bool [5]."""
+    """Return the numbers of stars that agree with a label, bool [5]."""
     return torch.tensor([stars in ADMITTED[label] for stars in range(1, STARS + 1)])
 
 
@@ -276,7 +276,7 @@ def stars_loss(logits: Tensor, admitted: Tensor) -> Tensor:
 
 
 def evaluate(learner: Learner, held: Sequence[Example]) -> dict[str, Any]:
-    """Return the loss and the accuracy on val by source; neutral texts have no accuracy."""
+    """Return the loss and the accuracy on val by source; accuracy ignores neutral texts."""
     features = learner.features([learner.loaded.tokens(example.text) for example in held])
     with torch.inference_mode():
         logits = learner.heads.eval()(features)  # [N, 1, 5]
@@ -293,7 +293,7 @@ def evaluate(learner: Learner, held: Sequence[Example]) -> dict[str, Any]:
 
 
 def positive_share(probabilities: Tensor) -> Tensor:
-    """Return the probability that a text is positive [N]; three stars are half so.
+    """Return the probability that a text is positive, [N]; three stars count half.
 
     probabilities: of one to five stars, [N, 5].
     """

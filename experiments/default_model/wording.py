@@ -1,4 +1,4 @@
-"""When two sentences are the same one."""
+"""Decide when two sentences have the same wording."""
 
 import re
 
@@ -6,6 +6,6 @@ SIGNS = re.compile(r"[^\w\s]+|_+")
 
 
 def normalized(text: str) -> str:
-    """Return the words in lower case without any signs; of a text without words, its signs."""
+    """Return the words in lower case without signs; if there are no words, the signs."""
     words = SIGNS.sub(" ", text.casefold().replace("'", "")).split()
     return " ".join(words) or "".join(text.split())

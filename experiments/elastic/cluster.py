@@ -1,4 +1,4 @@
-"""A run on several nodes of one machine, and what it says while things happen to it."""
+"""Run training on several emulated nodes, and read from its output how it recovers."""
 
 import os
 import re
@@ -16,43 +16,43 @@ from ..emulation.network import Node
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PORT = 29500
-PATIENCE = 600.0  # seconds in which a machine with other work does anything asked of it here
+PATIENCE = 600.0  # longest wait, in seconds; the machine may have other work
 POLL = 0.05
 STARTED = re.compile(r"lanes on (\d+) x .* from step ([\d,]+)\n")
 ROW = re.compile(rb'^{"step": (\d+),.*}$', re.MULTILINE)
-TAIL = 4096  # bytes, some rows
+TAIL = 4096  # bytes at the end of metrics.jsonl that hold some rows
 STEP = re.compile(r"^step +(\d+) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Training after something happened."""
+    """How training recovered from a fault."""
 
-    seconds: float  # since then, until the first new step was through
+    seconds: float  # from the fault to the end of the first new step
     ranks: int
     resumed_from: int
-    reached: int  # the last step before
+    reached: int  # last step before the fault
 
     @property
     def steps_lost(self) -> int:
-        """Return how many steps are computed anew."""
+        """The number of steps that are computed again."""
         return self.reached - self.resumed_from
 
 
 @dataclass
 class Cluster:
-    """Launchers, one a node, of the same command; the first node is the meeting place."""
+    """Launchers of one command, one for each node; they meet at the first node."""
 
     nodes: list[Node]
-    folder: Path  # of what they say
+    folder: Path  # for their output
     command: list[str]  # main.py and its options
-    metrics: Path  # a row for every step
+    metrics: Path  # has a row for every step
     workers: int = 2  # of each node
     launchers: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     logs: list[Path] = field(default_factory=list)
 
     def start(self, *numbers: int) -> None:
-        """Start the launchers of these nodes, as a scheduler does when they are there (again)."""
+        """Start the launchers of these nodes, as a scheduler does when nodes become available."""
         for number in numbers:
             node = self.nodes[number]
             environment = {
@@ -60,7 +60,7 @@ class Cluster:
                 "PYTHON": sys.executable,
                 "GLOO_SOCKET_IFNAME": "eth0",
                 "OMP_NUM_THREADS": "1",
-                # Namespaces share a host's name, by which the host of the store would be found.
+                # All namespaces have one host name, so torch cannot tell who hosts the store.
                 "PET_RDZV_CONF": f"is_host={int(number == 0)}",
             }
             self.logs.append(self.folder / f"{len(self.logs):02}-node{number}.log")
@@ -89,7 +89,7 @@ class Cluster:
         )
 
     def terminate(self, *numbers: int) -> None:
-        """Send SIGTERM to the launchers of nodes that are taken away."""
+        """Send SIGTERM to the launchers of these nodes."""
         for number in numbers:
             self.launchers[number].send_signal(signal.SIGTERM)
 
@@ -98,7 +98,7 @@ class Cluster:
         return [self.launchers[number].wait(PATIENCE) for number in numbers]
 
     def said(self) -> dict[Path, str]:
-        """Return what each launcher and its ranks have said so far."""
+        """Return the output so far of each launcher and its ranks."""
         return {log: log.read_text(errors="replace") for log in self.logs}
 
     def step(self) -> int:
@@ -109,22 +109,22 @@ class Cluster:
         return int(steps[-1]) if steps else 0
 
     def await_steps(self, count: int) -> None:
-        """Wait for so many more steps; a run that stands still is an error."""
+        """Wait for so many more steps; raise InputError if they do not come."""
         target = self.step() + count
         self._await(lambda: self.step() >= target, f"step {target}")
 
     def mark(self) -> dict[Path, int]:
-        """Return how far each launcher's output is now."""
+        """Return the present length of each launcher's output."""
         return {log: len(text) for log, text in self.said().items()}
 
     def starts(self) -> int:
-        """Return how often the run has started training so far."""
+        """Return how often the run has started training."""
         return sum(len(STARTED.findall(text)) for text in self.said().values())
 
     def recovery(self, mark: dict[Path, int], begun: float, ranks: int | None = None) -> Recovery:
-        """Wait until the run, started anew since `mark`, trains on so many ranks, or on any.
+        """Wait until the run has restarted since `mark` and trains on so many ranks, or on any.
 
-        begun: when that happened which it recovers from.
+        begun: the moment of the fault.
         """
         found: list[Recovery] = []
 
@@ -138,7 +138,7 @@ class Cluster:
     def _recoveries(
         self, mark: dict[Path, int], begun: float, ranks: int | None
     ) -> Iterator[Recovery]:
-        """Yield the starts since `mark`, on so many ranks, that have got through a step."""
+        """Yield the restarts since `mark`, on so many ranks, that have finished a step."""
         texts = self.said()
         for log, text in texts.items():
             for match in STARTED.finditer(text, mark.get(log, 0)):

@@ -1,4 +1,4 @@
-"""What may happen to a run on two nodes, and how it is made to happen."""
+"""The faults that a run on two nodes should survive, and how to cause them."""
 
 import os
 import signal
@@ -10,20 +10,20 @@ from typing import Any
 from .cluster import Cluster
 
 BOTH = (0, 1)
-GLITCH = 5.0  # seconds without a link that TCP outlives
+GLITCH = 5.0  # seconds without a link; TCP survives them
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that happens to a run."""
+    """A fault that a run should survive."""
 
     name: str
     make: Callable[[Cluster], dict[str, Any]]
-    """Makes it happen to a cluster on which all is well, and returns what was measured."""
+    """Causes it in a cluster that works, and returns what was measured."""
 
 
 def worker_killed(number: int, sent: signal.Signals) -> Callable[[Cluster], dict[str, Any]]:
-    """Signal one rank of a node."""
+    """Send a signal to one rank of a node."""
 
     def make(cluster: Cluster) -> dict[str, Any]:
         worker = cluster.workers_of(number)[-1]
@@ -59,7 +59,7 @@ def all_preempted(cluster: Cluster) -> dict[str, Any]:
 
 
 def link_glitch(cluster: Cluster) -> dict[str, Any]:
-    """Take the second node's link down for a moment: nobody starts anew."""
+    """Take the second node's link down for a moment; the run should not restart."""
     begun, starts = time.monotonic(), cluster.starts()
     cluster.nodes[1].unplug()
     time.sleep(GLITCH)
@@ -79,13 +79,13 @@ def link_down(cluster: Cluster) -> dict[str, Any]:
 
 
 def link_back(cluster: Cluster) -> dict[str, Any]:
-    """Take the link up, and start the launcher there again."""
+    """Take the link up, and start the node's launcher again."""
     cluster.nodes[1].plug()
     return node_back(cluster)
 
 
 def first_node_lost(cluster: Cluster) -> dict[str, Any]:
-    """Kill the node where all meet: the other ends too, and the scheduler starts both again."""
+    """Kill the node of the rendezvous: the other ends too, and the scheduler starts both again."""
     begun = time.monotonic()
     cluster.nodes[0].kill()
     codes = cluster.await_end(1)
@@ -97,7 +97,7 @@ def first_node_lost(cluster: Cluster) -> dict[str, Any]:
 def measured(
     cluster: Cluster, cause: Callable[[], object], whole: int, begun: float | None = None
 ) -> dict[str, Any]:
-    """Return how training recovered, on any ranks first and then on those of `whole` nodes."""
+    """Return how training recovered, first on any ranks, then on all ranks of `whole` nodes."""
     begun = time.monotonic() if begun is None else begun
     mark = cluster.mark()
     cause()

@@ -1,4 +1,4 @@
-"""Let one thing after another happen to a run on two nodes; measure how training goes on.
+"""Cause one fault after another in a run on two nodes, and measure how training recovers.
 
 python -m experiments.elastic.run --output experiments/elastic/results/faults.json   # as root
 """
@@ -23,8 +23,8 @@ from ..emulation.network import Unavailable, nodes
 from .cluster import PATIENCE, ROOT, Cluster
 from .faults import FAULTS
 
-# Ten lanes: neither four ranks nor three divide them. Plain SGD, since Adam would blow the
-# rounding of another number of ranks up where gradients are nearly zero.
+# Neither four ranks nor three divide ten lanes. Plain SGD: where gradients are nearly zero, Adam
+# would amplify the rounding errors of another number of ranks.
 SETTINGS: dict[str, Any] = {
     "model.hidden_size": 32,
     "data.lanes": 10,
@@ -40,25 +40,27 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Make every fault, in network namespaces, to one run of two nodes with two ranks each."""
+    """Cause every fault in one run on two nodes (network namespaces) of two ranks each."""
 
     output: Path
     """The JSON file to write."""
     logs: Path | None = None
-    """A folder to keep the run and what the launchers say in."""
+    """Folder in which the run and the launchers' output are kept."""
     rate: str = "10mbit"
-    """Of each link and within nodes, as tc writes it: it sets the pace of the steps."""
+    """Rate of each link and within nodes, as tc writes it; it determines the speed of the steps."""
     every_steps: int = 20
     """Steps between checkpoints."""
     timeout_seconds: float = 15.0
     """train.timeout_seconds."""
     only: tuple[int, ...] = ()
-    """Numbers of faults, from 0, instead of all; each expects what those before it leave."""
+    """Numbers of the faults to cause, from 0; each expects the state that earlier ones leave."""
 
 
 def main() -> None:
     options = command.parse(Options)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # tidies up first
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # removes the nodes first
     chosen = {key: vars(options)[key] for key in ("rate", "every_steps", "timeout_seconds")}
     settings = {key: str(value) for key, value in {**SETTINGS, **chosen}.items()}
     result: dict[str, Any] = {"faults": [], "settings": settings, "origin": describe_origin()}
@@ -79,7 +81,7 @@ def main() -> None:
 
 
 def arguments(run_dir: Path, options: Options) -> list[str]:
-    """Return main.py and its options."""
+    """Return main.py with its options."""
     keys = {
         **SETTINGS,
         "checkpoint.every_steps": options.every_steps,
@@ -90,7 +92,7 @@ def arguments(run_dir: Path, options: Options) -> list[str]:
 
 
 def happenings(cluster: Cluster, options: Options) -> Iterator[dict[str, Any]]:
-    """Start the run, make the faults one after the other, stop it; yield what each one did."""
+    """Start the run, cause the faults one by one, stop it; yield the result of each fault."""
     cluster.start(0, 1)
     cluster.recovery({}, 0.0, ranks=2 * cluster.workers)
     print(f"{'fault':<48}{'seconds':>8}{'ranks':>6}{'lost':>6}")
@@ -107,7 +109,7 @@ def happenings(cluster: Cluster, options: Options) -> Iterator[dict[str, Any]]:
 
 
 def compare(folder: Path, options: Options) -> dict[str, Any]:
-    """Train as far in one process, and on four ranks, that nothing disturbs; compare the losses."""
+    """Train undisturbed for as many steps, in one process and on four ranks; compare losses."""
     steps = read_rows(folder / "run" / "metrics.jsonl")[-1]["step"]
     ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
     for name, launcher in (("alone", []), ("together", ranks)):
@@ -128,7 +130,7 @@ def compare(folder: Path, options: Options) -> dict[str, Any]:
 
 
 def differences(folder: Path) -> dict[str, Any]:
-    """Return how far two runs' losses are from those of one process, step by step alike."""
+    """Return the largest difference of two runs' losses from those of one process, by steps."""
     alone, *others = (
         read_rows(folder / name / "metrics.jsonl") for name in ("alone", "run", "together")
     )

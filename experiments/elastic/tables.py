@@ -1,4 +1,4 @@
-"""The table of README.md, from results/."""
+"""Make the tables of README.md."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ RESULTS = Path(__file__).resolve().parent / "results" / "faults.json"
 
 
 def faults() -> str:
-    """Return each fault with the seconds until the next new step, and what was lost."""
+    """Return the seconds from each fault to the next new step, and the steps lost."""
     result = read_json(RESULTS)
     rows = [
         [
@@ -27,7 +27,7 @@ def faults() -> str:
 
 
 def losses() -> str:
-    """Return how far the losses are from those of one process, disturbed and not."""
+    """Return the largest differences from the losses of one process, with and without faults."""
     found = read_json(RESULTS)["largest_relative_difference_of_losses"]
     rows = [
         [step, f"{value:.1e}", f"{found['undisturbed'][step]:.1e}"]

@@ -1,4 +1,4 @@
-"""Draw when gradients are there and what each way to exchange them costs, from results/.
+"""Draw when gradients are ready, and what each way to exchange them costs.
 
 python -m experiments.exchange.plot
 """
@@ -7,34 +7,27 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
 from configs import command
+from experiments.figures import BLUE, RED, panels
 from model.files.storage import read_json
 
 from .readiness import KINDS
 
 HERE = Path(__file__).resolve().parent
-COLORS = dict(zip(KINDS, ("#999999", "#2166ac", "#b2182b"), strict=True))
+COLORS = dict(zip(KINDS, ("#999999", BLUE, RED), strict=True))
 
 
 def main() -> None:
     readiness = read_json(HERE / "results" / "readiness.json")
     replay = read_json(HERE / "results" / "replay.json")
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for kind in KINDS:
-        draw_moments(panels[0], kind, readiness[kind]["leaves"])
-    draw_costs(panels[1], replay["rows"])
-    figure.savefig(HERE / "exchange.png", dpi=150)
-    plt.close(figure)
+    with panels(HERE / "exchange.png", 1, 2, size=(10, 4)) as (_, (left, right)):
+        for kind in KINDS:
+            draw_moments(left, kind, readiness[kind]["leaves"])
+        draw_costs(right, replay["rows"])
 
 
 def draw_moments(axes: Any, kind: str, leaves: list[dict[str, Any]]) -> None:
-    """Draw the part of the gradients' bytes that is there, over the backward pass."""
+    """Draw the part of the gradients' bytes that is ready during the backward pass."""
     moments = [0.0, *(leaf["ready"] for leaf in leaves)]
     parts = [0.0, *accumulate(leaf["part"] for leaf in leaves)]
     axes.step(moments, parts, where="post", color=COLORS[kind], label=kind)
@@ -43,7 +36,7 @@ def draw_moments(axes: Any, kind: str, leaves: list[dict[str, Any]]) -> None:
 
 
 def draw_costs(axes: Any, rows: list[dict[str, Any]]) -> None:
-    """Draw the exposed seconds of every way, a bar for each kind."""
+    """Draw the exposed seconds of every way, with a bar for each kind of gradients."""
     ways = list(dict.fromkeys(row["way"] for row in rows))
     height = 0.8 / len(KINDS)
     for number, kind in enumerate(KINDS):

@@ -1,4 +1,4 @@
-"""When each gradient is there: autograd per byte, all in one node, or in nodes of their own.
+"""Measure when each gradient is ready: with autograd per byte, in one node, or in several.
 
 python -m experiments.exchange.readiness --output experiments/exchange/results/readiness.json
 """
@@ -26,7 +26,7 @@ KINDS: dict[str, Backend] = {"per byte": "reference", "together": "fused", ONE_B
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Time, in backward passes, when each leaf has its gradient."""
+    """Measure the moments of a backward pass at which the leaves have their gradients."""
 
     output: Path
     """The JSON file to write."""
@@ -34,7 +34,7 @@ class Options:
     lanes: int = 64
     window: int = 128
     rounds: int = 7
-    """Backward passes of either kind, in turns."""
+    """Backward passes of each kind, in turns."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def named(model: LanguageModel, *, split: bool) -> dict[str, torch.Tensor]:
-    """Return what takes gradients, by name."""
+    """Return the tensors that receive gradients, by name."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     leaves = model.split_leaves() if split else list(model.parameters())
     for layer in model.layers:
@@ -69,7 +69,7 @@ def named(model: LanguageModel, *, split: bool) -> dict[str, torch.Tensor]:
 def backward(
     model: LanguageModel, leaves: dict[str, torch.Tensor], options: Options
 ) -> dict[str, float]:
-    """Return the seconds from the start of a backward pass to each gradient, and to its end."""
+    """Return the seconds from the start of a backward pass to each gradient and to the end."""
     tokens = torch.randint(0, 256, (options.lanes, options.window + 1))
     nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], model.initial_state(options.lanes))
     ready: dict[str, float] = {}
@@ -92,7 +92,7 @@ def backward(
 
 
 def summary(passes: list[dict[str, float]], leaves: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Return the median over passes of each leaf's moment, as a part of backward, in order."""
+    """Return the moment of each leaf as a part of backward: medians over passes, in order."""
     total = sum(leaf.numel() for leaf in leaves.values())
     rows = [
         {

@@ -1,4 +1,4 @@
-"""The tables of README.md, from results/."""
+"""Make the tables of README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ def ready() -> str:
 
 
 def moment(leaves: dict[str, Any], name: str) -> str:
-    """Return when a weight's gradient is ready; a gate's, where all gates are one weight's."""
+    """Return when a gradient is ready; if all gates share one weight, that of the weight."""
     row = leaves.get(name) or leaves[name.split(",")[0]]
     return f"{row['ready']:.2f}"
 
 
 def costs() -> str:
-    """Return the seconds that each way to exchange leaves exposed, and what of 2018's it hides."""
+    """Return the exposed seconds of each way, and the part that separate gates hide."""
     result = read_json(RESULTS / "replay.json")
     computing = float(result["settings"]["seconds"])
     found: dict[str, dict[str, Any]] = {}
@@ -62,7 +62,7 @@ def costs() -> str:
 
 
 def hidden_parts(found: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return by dtype what of the exposed seconds a node for each gate hides."""
+    """Return the part of the exposed seconds that a node for each gate hides, by dtype."""
     exposed = {
         way: {kind: row["exposed_seconds"] for kind, row in kinds.items()}
         for way, kinds in found.items()

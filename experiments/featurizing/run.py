@@ -1,4 +1,4 @@
-"""Featurizing speed: our ragged batches against batches padded to their longest text.
+"""Compare the speed of our ragged batches with batches that are padded to their longest text.
 
 python -m experiments.featurizing.run --model runs/amazon_1024 --input imdb_test.jsonl.gz \\
     --output experiments/featurizing/results/imdb.json
@@ -24,26 +24,26 @@ from model.language_model import LanguageModel
 from model.reading.texts import read_plain_texts
 from scaling.benchmark.timing import interleave, rates, ratio
 
-WINDOW = 128  # bytes at a time, in all of them
-PATHS = ("model", "input", "output")  # options that say where files lie on somebody's machine
+WINDOW = 128  # bytes that every way reads at a time
+PATHS = ("model", "input", "output")  # options that a result does not publish
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Time all ways in turns, in fp32, and say how many times as fast ours is."""
+    """Time all ways in turns, in fp32, and print the ratios of their speed."""
 
     model: Model = "default"
     input: Path
-    """Texts in any format that prepare_corpus reads."""
+    """A file of texts in any format that prepare_corpus reads."""
     text_key: TextKey = None
     texts: int = 512
-    """How many of them, drawn at random; as many as there are, where there are fewer."""
+    """Number of texts, drawn at random; at most all."""
     batch_size: int = 128
-    """Texts read together, in all ways; the published code's default."""
+    """Texts of a batch; the published code's default."""
     rounds: int = 3
-    """Counted rounds, in each of which everything runs once."""
+    """Rounds that count; each runs every way once."""
     seed: int = 0
-    """Draws the texts."""
+    """Seed that draws the texts."""
     output: Path
     """The JSON file of results."""
 
@@ -73,7 +73,7 @@ def main() -> None:
 def measure(
     model: LanguageModel, sequences: Sequence[np.ndarray], options: Options
 ) -> dict[str, Any]:
-    """Return characters per second of every way, pads not counted, and ours over the others."""
+    """Return the characters per second of every way, without pads, and our ratios to the others."""
     work = ways(model, sequences, options.batch_size)
     seconds = interleave(work, options.rounds)
     characters = sum(map(len, sequences))
@@ -100,7 +100,7 @@ def measure(
 def ways(
     model: LanguageModel, sequences: Sequence[np.ndarray], batch_size: int
 ) -> dict[str, Callable[[], object]]:
-    """Return what is timed, by name."""
+    """Return the ways by name."""
     return {
         "ours": lambda: features_in_order(model, sequences, batch_size=batch_size),
         "padded": lambda: read_padded(model, order(sequences, "padded"), batch_size),
@@ -109,12 +109,12 @@ def ways(
 
 
 def order(sequences: Sequence[np.ndarray], way: str) -> Sequence[np.ndarray]:
-    """Return the sequences as a way reads them: as given, as published, or longest first."""
+    """Return the sequences in the order in which a way reads them."""
     return sorted(sequences, key=len, reverse=True) if way == "padded_sorted" else sequences
 
 
 def padded_size(sequences: Sequence[np.ndarray], batch_size: int) -> int:
-    """Return the bytes of all batches, each of the length of its longest text."""
+    """Return the bytes of all batches with their pads."""
     batches = (sequences[i : i + batch_size] for i in range(0, len(sequences), batch_size))
     return sum(len(batch) * max(map(len, batch)) for batch in batches)
 
@@ -122,7 +122,7 @@ def padded_size(sequences: Sequence[np.ndarray], batch_size: int) -> int:
 def read_padded(model: LanguageModel, sequences: Sequence[np.ndarray], batch_size: int) -> None:
     """Read batch by batch, each padded to its longest text, as NVIDIA's code did.
 
-    Which state belongs to a text is not looked up: what is left out makes this way the faster one.
+    It does not look up which state belongs to a text, which makes it faster than the original.
     """
     with torch.inference_mode():
         weights = model.fold()
@@ -137,7 +137,7 @@ def read_padded(model: LanguageModel, sequences: Sequence[np.ndarray], batch_siz
 
 
 def estimate(model: LanguageModel, sequences: Sequence[np.ndarray], options: Options) -> float:
-    """Return the seconds that the measurement will take, from one window read twice."""
+    """Estimate the seconds of the whole measurement from one window."""
     batch = [sequence[:WINDOW] for sequence in sequences[: options.batch_size]]
     read_padded(model, batch, options.batch_size)  # what is compiled or allocated once
     started = perf_counter()

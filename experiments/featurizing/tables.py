@@ -1,4 +1,4 @@
-"""The table of README.md, from results/."""
+"""Make the table of README.md."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ WAYS = {
 
 
 def speeds() -> str:
-    """Return characters per second of every way, and how many times as fast ours is."""
+    """Return the characters per second of every way, and our ratios to them."""
     result = read_json(RESULT)
     rows = []
     for way, words in WAYS.items():

@@ -1,4 +1,4 @@
-"""What needs no model: a bag of words, and the same answer to every text."""
+"""Measure the baselines without a model: a bag of words, and a constant answer."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def baselines(sets: Sets) -> dict[str, dict[str, Any]]:
 
 
 def constant(train: LabelledSet, test: LabelledSet) -> np.ndarray:
-    """Return the commoner class of train for every text; of several labels each, all of them."""
+    """Return the commoner class of train for every text; in multi-label sets, every label."""
     if test.is_multilabel:
         return np.ones_like(test.labels)
     return np.full_like(test.labels, np.bincount(train.labels).argmax())
@@ -37,7 +37,7 @@ def constant(train: LabelledSet, test: LabelledSet) -> np.ndarray:
 def with_plutchik(
     scores: dict[str, Any], labels: np.ndarray, choices: np.ndarray
 ) -> dict[str, Any]:
-    """Return the metrics; of emotions with the mean F1 of Plutchik's eight."""
+    """Return the metrics; for emotions, add the mean F1 of Plutchik's eight."""
     if labels.ndim == 1:
         return scores
     eight = plutchik_f1(labels, choices)

@@ -1,4 +1,4 @@
-"""Every way of fine-tuning with its interval, and what was published, task by task."""
+"""Draw every way of fine-tuning with its interval, and the published values."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from transfer.plots import COLORS, STYLE
 
 @mpl.rc_context(STYLE)
 def draw(tasks: dict[str, dict[str, Any]]) -> Figure:
-    """Draw the first measure of each task; tasks: what table.json holds."""
+    """Draw a panel for each task; tasks: the result of `table.main_measures`."""
     figure = Figure(figsize=(5.5 * len(tasks), 4.0), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, task in zip(panels, tasks.values(), strict=True):
@@ -21,7 +21,7 @@ def draw(tasks: dict[str, dict[str, Any]]) -> Figure:
 
 
 def draw_task(axes: Axes, task: dict[str, Any]) -> None:
-    """Draw ours above, the published ones below."""
+    """Draw our values above the published ones."""
     ours, published = task["ours"], task["published"]
     for place, row in enumerate(ours.values()):
         axes.plot(row["interval"], [place, place], color="#999999", linewidth=3)

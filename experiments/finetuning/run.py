@@ -1,4 +1,4 @@
-"""Fine-tuning on SST and SemEval-2018 E-c: one model, five ways, and what needs no model.
+"""Fine-tune one model in five ways on SST and SemEval-2018 E-c, and measure baselines.
 
 python -m experiments.finetuning.run --model amazon_1024 --data DATA --work runs/finetuning
 """
@@ -31,7 +31,7 @@ from .table import write_table
 from .variants import TASKS, Sets, Variant, variants_of
 
 HERE = Path(__file__).resolve().parent
-DRAWN_BY = 0  # the seed of the texts that --limit takes
+DRAWN_BY = 0  # seed of the texts that --limit takes
 Way = Literal["frozen", "frozen_hidden", "learned", "learned_with_lm", "untrained"]
 
 
@@ -39,28 +39,28 @@ Way = Literal["frozen", "frozen_hidden", "learned", "learned_with_lm", "untraine
 class Options:
     """Fine-tune one model on SST and SemEval, five ways, into results/<name>/.
 
-    What has its result already is not done again: remove the file for that.
+    A way that has its result is not trained again; remove the file to repeat it.
     """
 
     model: Model = "default"
     name: str | None = None
-    """What the results are filed under; absent, what --model says."""
+    """Name of the folder of results; absent, that of --model."""
     data: Path
     """The folder that holds sst/ and semeval/."""
     work: Path = Path("runs/finetuning")
-    """Where the fine-tuned models go; what is there already goes on where it was interrupted."""
+    """Folder for the fine-tuned models; an interrupted training continues there."""
     tasks: tuple[Literal[*TASKS], ...] = tuple(TASKS)
-    """Which of them."""
+    """Names of the tasks."""
     variants: tuple[Way, ...] = ()
-    """Which ways; absent, all."""
+    """Names of the ways; absent, all."""
     seeds: int = 1
-    """How often each: seed 0, 1, ... draw heads, order, dropout, and what is untrained."""
+    """Number of seeds of each way; a seed draws heads, order, dropout and untrained weights."""
     epochs: int = 5
-    """Passes over the training set, for each of them."""
+    """Passes over the training set."""
     limit: int | None = None
-    """At most so many texts of each set, to see it work, filed apart; absent, all."""
+    """Most texts of each set, for a trial with a folder of its own; absent, all."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """auto: a GPU where there is one."""
+    """auto: a GPU if there is one."""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "epochs", "limit"):
@@ -70,7 +70,7 @@ class Options:
 
     @property
     def filed_under(self) -> str:
-        """The folder of the results; what a limit makes is no result of the study."""
+        """The folder of the results; a trial with a limit has its own."""
         name = self.name or Path(self.model).name
         return name if self.limit is None else f"{name}_limit_{self.limit}"
 
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def tune(task: str, sets: Sets, seed: int, folder: Path, options: Options) -> bool:
-    """Fine-tune in every way that has no result yet; return whether it came to its end."""
+    """Fine-tune in every way that has no result yet; return False if it was stopped."""
     known = variants_of(options.epochs, seed)
     cache = FeatureCache(options.work / options.filed_under / task / "features")
     for way in options.variants or known:
@@ -103,7 +103,7 @@ def tune(task: str, sets: Sets, seed: int, folder: Path, options: Options) -> bo
             device = choose_device(options.device)
             result = fine_tuned(loaded, sets, known[way], work, device, cache)
             if result is None:
-                print(f"stopped in {work}; the same command goes on")
+                print(f"stopped in {work}; the same command continues")
                 return False
             write_json(path, result)
         print(line(task, label, read_json(path)), flush=True)
@@ -111,13 +111,13 @@ def tune(task: str, sets: Sets, seed: int, folder: Path, options: Options) -> bo
 
 
 def limited(part: LabelledSet, limit: int | None) -> LabelledSet:
-    """Return the first texts of a set in an order drawn by a seed."""
+    """Return some texts of a set, drawn by a seed."""
     order = np.random.default_rng(DRAWN_BY).permutation(len(part.texts))
     return part if limit is None else part.subset(np.sort(order[:limit]))
 
 
 def described(scores: dict[str, Any], sets: Sets) -> dict[str, Any]:
-    """Return what a baseline's file holds."""
+    """Return the content of a baseline's file."""
     return {"examples": sizes(sets), "test": scores, "origin": describe_origin()}
 
 
@@ -127,7 +127,7 @@ def sizes(sets: Sets) -> dict[str, int]:
 
 
 def source_of(model: str, variant: Variant, seed: int) -> LoadedModel:
-    """Return what a way starts from: the model, or its like with weights drawn anew."""
+    """Return the model from which a way starts; it may have random weights."""
     loaded = load_model(model, compute_dtype=torch.float32)
     if variant.pretrained:
         return loaded
@@ -136,7 +136,7 @@ def source_of(model: str, variant: Variant, seed: int) -> LoadedModel:
 
 
 def is_measured(path: Path, source: LoadedModel, variant: Variant, sets: Sets) -> bool:
-    """Return whether a file holds the result of this model, these settings and as many texts."""
+    """Say whether a file holds the result of this model with these settings and texts."""
     if not path.is_file():
         return False
     found = read_json(path)
@@ -153,7 +153,7 @@ def fine_tuned(
     device: torch.device,
     cache: FeatureCache,
 ) -> dict[str, Any] | None:
-    """Fine-tune in a folder of its own, or go on there; return its results."""
+    """Fine-tune in a folder of its own, or continue there; return the results, None if stopped."""
     directory = FinetuningDirectory(work)
     resume = directory.config.is_file()
     result = run_finetuning(

@@ -1,6 +1,6 @@
-"""The ways of fine-tuning beside each other and the published rows, from the JSON of one model.
+"""Compare the ways of fine-tuning one model with each other and with published results.
 
-python -m experiments.finetuning.table experiments/finetuning/results/amazon_1024
+python -m experiments.finetuning.table experiments/finetuning/results/amazon_1024    # table.png
 """
 
 import sys
@@ -15,7 +15,7 @@ from data_utils.published_sets.registry import FineTuned
 from experiments.reproduction.emotions import PLUTCHIK
 from experiments.tables import markdown
 from model.errors import InputError
-from model.files.storage import read_json, write_atomically, write_json
+from model.files.storage import read_json
 from transfer.plots import save_png
 
 from .figure import draw
@@ -41,7 +41,7 @@ frozen features take to be read is not in them. `constant` says the commoner cla
 emotion. Published: (source).
 """
 
-Scores = dict[str, list[dict[str, Any]]]  # of each way, what the file of each seed holds
+Scores = dict[str, list[dict[str, Any]]]  # for each way, the files of its seeds
 
 
 def main() -> None:
@@ -51,23 +51,23 @@ def main() -> None:
 
 
 def write_table(folder: Path) -> str:
-    """Write table.md, table.json and table.png for the results that a folder holds; return it."""
-    found = measured(folder)
-    text = as_markdown(found)
-    rows = {task: numbers(task, scores) for task, scores in found.items()}
-    write_atomically(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
-    write_json(folder / "table.json", rows)
-    save_png(draw(rows), folder / "table.png")
-    return text
+    """Draw table.png for the results in a folder; return the tables."""
+    save_png(draw(main_measures(folder)), folder / "table.png")
+    return as_markdown(measured(folder))
+
+
+def main_measures(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the first measure of each task, ours and published, with what it is called."""
+    return {task: numbers(task, scores) for task, scores in measured(folder).items()}
 
 
 def shown(model: str) -> str:
-    """Return the tables of a model's results, for README.md."""
+    """Return the tables of a model for README.md."""
     return as_markdown(measured(HERE / "results" / model))
 
 
 def measured(folder: Path) -> dict[str, Scores]:
-    """Return what was measured with a model, by task."""
+    """Read the results of a model, by task."""
     found = {task: results(folder, task) for task in TITLES}
     found = {task: scores for task, scores in found.items() if scores}
     if not found:
@@ -76,7 +76,7 @@ def measured(folder: Path) -> dict[str, Scores]:
 
 
 def as_markdown(found: dict[str, Scores]) -> str:
-    """Return the tables of all tasks, below what the model is."""
+    """Return a description of the model and the tables of all tasks."""
     parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
     for task in (name for name in found if TASKS[name].kind == "emotions"):
         parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
@@ -84,7 +84,7 @@ def as_markdown(found: dict[str, Scores]) -> str:
 
 
 def results(folder: Path, task: str) -> Scores:
-    """Return what was measured, in the order in which the ways are explained."""
+    """Read the results of a task, in the order in which README.md explains the ways."""
     found = {}
     for way in WAYS:
         first = folder / f"{task}_{way}.json"
@@ -94,7 +94,7 @@ def results(folder: Path, task: str) -> Scores:
 
 
 def about(found: dict[str, Scores]) -> list[str]:
-    """Return lines on the model's size, what it has read, and the texts."""
+    """Describe the model's size, its training and the texts."""
     tuned = (seeds[0] for scores in found.values() for seeds in scores.values())
     models = [result["model"] for result in tuned if "provenance" in result.get("model", {})]
     known = [model for model in models if not model["provenance"].get("untrained")]
@@ -113,7 +113,7 @@ def about(found: dict[str, Scores]) -> list[str]:
 
 
 def numbers(task: str, scores: Scores) -> dict[str, Any]:
-    """Return what is drawn: the first measure of ours, with its interval, and of the published."""
+    """Return the first measure of a task: ours with intervals, and the published values."""
     measures = measures_of(task)
     name = next(iter(measures))
     ours = {
@@ -133,7 +133,7 @@ def numbers(task: str, scores: Scores) -> dict[str, Any]:
 
 
 def scores_table(task: str, scores: Scores) -> str:
-    """Return a row for each way, and one for each published model."""
+    """Return a table with a row for each way and each published model."""
     measures = measures_of(task)
     head = [TITLES[task], *measures.values(), "seeds", "MCC", "epoch", "minutes"]
     rows = [
@@ -148,7 +148,7 @@ def scores_table(task: str, scores: Scores) -> str:
 
 
 def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
-    """Return the spread over seeds, Matthews's coefficient, the epoch kept and the minutes."""
+    """Return the spread over seeds, Matthews's coefficient, the best epoch and the minutes."""
     measured = [seed["test"][next(iter(measures_of(task)))] for seed in seeds]
     spread = f": {percent(min(measured))} to {percent(max(measured))}" if len(seeds) > 1 else ""
     correlation = mean_of(seeds, "mcc" if TASKS[task].kind == "classes" else "mcc_macro")
@@ -170,7 +170,7 @@ def emotions_table(scores: Scores, fine_tuned: Sequence[FineTuned]) -> str:
 
 
 def by_emotion(seeds: list[dict[str, Any]]) -> list[float]:
-    """Return the F1 of each of the eight, means over seeds."""
+    """Return the F1 of each of the eight emotions, averaged over seeds."""
     each = [[seed["test"]["per_class"][name]["f1"] for name in PLUTCHIK] for seed in seeds]
     return np.mean(each, axis=0).tolist()
 
@@ -181,18 +181,18 @@ def with_mean(values: list[float]) -> list[str]:
 
 
 def measures_of(task: str) -> dict[str, str]:
-    """Return what a set's table has, by name in a result, the main one first."""
+    """Return the measures of a set by their keys in a result, the main measure first."""
     return MEASURES[TASKS[task].kind]
 
 
 def published_scores(row: FineTuned) -> dict[str, float]:
-    """Return the measures of a published row, by name in a result."""
+    """Return the measures of a published row by their keys in a result."""
     scores = dict(row.scores)
     return {"f1_plutchik": float(np.mean(scores["f1"]))} if "f1" in scores else scores
 
 
 def published_name(row: FineTuned) -> str:
-    """Return what a published row is called, with its source."""
+    """Return the name of a published row, with its source."""
     return f"{row.name}, {row.size} ({row.source})"
 
 
@@ -202,7 +202,7 @@ def mean_of(seeds: list[dict[str, Any]], name: str) -> float:
 
 
 def interval_of(seeds: list[dict[str, Any]], name: str) -> list[float]:
-    """Return the means over seeds of an interval's ends."""
+    """Return the ends of an interval, averaged over seeds."""
     return np.mean([seed["test"][f"{name}_interval"] for seed in seeds], axis=0).tolist()
 
 
@@ -213,6 +213,7 @@ def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
 
 
 def percent(value: float) -> str:
+    """Return a fraction in per cent."""
     return f"{100 * value:.1f}"
 
 

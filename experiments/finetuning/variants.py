@@ -1,4 +1,4 @@
-"""What is compared: the ways of fine-tuning one model, and the tasks."""
+"""The ways of fine-tuning that are compared, and the tasks."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Variant:
     """One way of fine-tuning."""
 
     config: FinetuningConfig
-    pretrained: bool = True  # else the same architecture with weights drawn anew
+    pretrained: bool = True  # False: the same architecture with random weights
 
 
 def variants_of(epochs: int, seed: int) -> dict[str, Variant]:
@@ -30,7 +30,7 @@ def variants_of(epochs: int, seed: int) -> dict[str, Variant]:
         "learned": Variant(FinetuningConfig(**shared, **hidden)),
         "learned_with_lm": Variant(FinetuningConfig(**shared, **hidden, lm_weight=0.02)),
         "untrained": Variant(
-            # Nothing there is worth keeping: the whole of it learns at the heads' rate.
+            # Random weights are not worth keeping: the whole model learns at the heads' rate.
             FinetuningConfig(**shared, **hidden, encoder_factor=1.0),
             pretrained=False,
         ),

@@ -1,45 +1,39 @@
-"""Draw learning_curve.png from results/metrics.jsonl: bits per character by characters seen."""
+"""Draw learning_curve.png: bits per character by the characters that the run has read.
 
-import json
+python -m experiments.main_job.plot
+"""
+
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
+from experiments.figures import BLUE, open_frame, panels
+from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
 
 
 def main() -> None:
-    lines = (HERE / "results" / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = list(read_rows(HERE / "results" / "metrics.jsonl"))
     evaluated = [row for row in rows if "valid_bits_per_character" in row]
-    figure, axes = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
-    for name, key, points, style in (
-        ("train", "train_bits_per_character", rows, {"color": "#999999", "linewidth": 0.8}),
-        ("valid", "valid_bits_per_character", evaluated, {"color": "#2166ac", "marker": "."}),
-    ):
-        characters = [row["characters"] / MILLION for row in points]
-        axes.plot(characters, [row[key] for row in points], label=name, **style)
     last = evaluated[-1]
-    axes.annotate(
-        f"{last['valid_bits_per_character']:.3f}",
-        (last["characters"] / MILLION, last["valid_bits_per_character"]),
-        textcoords="offset points",
-        xytext=(0, 8),
-    )
-    axes.set(
-        xlabel="million characters seen",
-        ylabel="bits per character",
-        ylim=(last["valid_bits_per_character"] - 0.2, 3.2),
-        title="mLSTM on Amazon reviews, two CPU cores",
-    )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend()
-    figure.savefig(HERE / "learning_curve.png", dpi=150)
+    bits = last["valid_bits_per_character"]
+    with panels(HERE / "learning_curve.png", size=(7.0, 3.6)) as (_, axes):
+        for name, key, points, style in (
+            ("train", "train_bits_per_character", rows, {"color": "#999999", "linewidth": 0.8}),
+            ("valid", "valid_bits_per_character", evaluated, {"color": BLUE, "marker": "."}),
+        ):
+            characters = [row["characters"] / MILLION for row in points]
+            axes.plot(characters, [row[key] for row in points], label=name, **style)
+        place = (last["characters"] / MILLION, bits)
+        axes.annotate(f"{bits:.3f}", place, textcoords="offset points", xytext=(0, 8))
+        axes.set(
+            xlabel="million characters seen",
+            ylabel="bits per character",
+            ylim=(bits - 0.2, 3.2),
+            title="mLSTM on Amazon reviews, two CPU cores",
+        )
+        open_frame(axes)
+        axes.legend()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Movie reviews (MR) to train.csv, val.csv and test.csv.
+"""Split the movie reviews (MR) into train.csv, val.csv and test.csv.
 
 python -m experiments.main_job.split_movie_reviews --data DATA --output OUTPUT
 
-The set has no standard split, the papers report 10-fold cross-validation; this is one seeded
-80/10/10 split, so its accuracy carries the interval of 1,067 test sentences.
+MR has no standard split, and the papers report 10-fold cross-validation. This is one random split
+of 80/10/10, so the accuracy has the interval of 1,067 test sentences.
 """
 
 import csv
@@ -19,12 +19,12 @@ SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Split the sentences of MR, by a seed."""
+    """Split the sentences of MR at random, by a seed."""
 
     data: Path
     """The folder that holds mr/."""
     output: Path
-    """Folder to write to."""
+    """Folder of the three files."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The tables of README.md, from results/."""
+"""Make the tables of README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ SHOWN = (200, 400, 1000, 1600, 2400, 3000, 3600)  # steps
 
 
 def learning() -> str:
-    """Return bits per character by characters read, and those of the test split."""
+    """Return bits per character on valid by the characters read, and on test."""
     rows = [row for row in read_rows(RESULTS / "metrics.jsonl") if row["step"] in SHOWN]
     cells = [
         [f"{row['characters'] / 1e6:.1f} M", f"{row['valid_bits_per_character']:.3f}"]
@@ -32,7 +32,7 @@ def learning() -> str:
 
 
 def transfer() -> str:
-    """Return test accuracies of the features and of what they are held against."""
+    """Return test accuracies of the features and of the baselines."""
     found = {name: read_json(RESULTS / f"{name}.json") for name in MEASURED}
     rows = [
         ["all units", *(all_units(result) for result in found.values())],
@@ -57,10 +57,10 @@ def accuracy(result: dict[str, Any]) -> str:
 
 
 def all_units(result: dict[str, Any]) -> str:
-    """Return the accuracy of all units, how many the regression uses, and its C."""
+    """Return the accuracy of all units, the number of units that have a weight, and C."""
     return f"{accuracy(result)}, {result['nonzero']} non-zero, C {result['c']:g}"
 
 
 def top_unit(neuron: dict[str, Any]) -> str:
-    """Return the accuracy of the unit of largest weight, its number and its sign."""
+    """Return the accuracy of the unit of largest weight, its index and its sign."""
     return f"{accuracy(neuron)}, unit {neuron['index']}, {'+' if neuron['polarity'] > 0 else '-'}"

@@ -1,4 +1,4 @@
-"""One unit of a model on SST, understood: the study of scripts/neuron.py, its numbers kept.
+"""Study one unit of a model on SST, as scripts/neuron.py does, and keep the numbers.
 
 python -m experiments.neuron.run --model amazon_1024 --data DATA --work runs/neuron
 """
@@ -23,19 +23,19 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Study the unit of largest weight; the page with texts stays in --work."""
+    """Study the unit of largest weight; the page that quotes texts stays in --work."""
 
     model: Model = "default"
     name: str | None = None
-    """What the results are filed under; absent, what --model says."""
+    """Name of the folder of results; absent, that of --model."""
     data: Path
     """The folder that holds sst/{train,val,test}.csv."""
     work: Path = Path("runs/neuron")
     """Folder for the page and the features."""
     draws: int = 10
-    """How often labels are drawn for each number of them."""
+    """Random draws for each number of labels."""
     untrained: int = 3
-    """Seeds of the untrained baseline."""
+    """Number of seeds of the untrained baseline."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
-    """Write what may be kept in a repository: all but the corpus's sentences."""
+    """Write all results except the sentences of SST, which this repository may not publish."""
     kept = {key: value for key, value in results.items() if key != "extremes"}
     extremes = results["extremes"]
     kept["extremes"] = {
@@ -70,7 +70,7 @@ def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
 def _without_texts(
     kinds: dict[str, list[dict[str, Any]]], keys: tuple[str, ...]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return of what was found of each kind these keys alone."""
+    """Return only these keys of each row."""
     return {
         kind: [{key: row[key] for key in keys} for row in found] for kind, found in kinds.items()
     }

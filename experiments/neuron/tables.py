@@ -1,4 +1,4 @@
-"""The tables of README.md, from results/."""
+"""Make the tables of README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ BASELINES = {
     "tfidf": "TF-IDF",
     "untrained": "untrained, mean of seeds",
 }
-WORDS = 8  # named of those that move the unit most, each by more than two standard errors
+WORDS = 8  # words that the table names in each direction
 
 
 def accuracies(model: str) -> str:
-    """Return what a model's unit is worth on SST's test set, with and without the others."""
+    """Return accuracies on SST's test set: the unit alone, and all units with and without it."""
     result = read_json(RESULTS / model / "neuron.json")
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
     low, high = sorted(1 - end for end in neuron["test_area_interval"])
@@ -56,12 +56,12 @@ def accuracy(row: dict[str, Any]) -> str:
 
 
 def lost(row: dict[str, Any]) -> str:
-    """Return an accuracy, and the points that it is below that of all units."""
+    """Return an accuracy, and its distance below that of all units."""
     return f"{percent(row['test_accuracy'])}; lost: {percent(row['lost'], row['lost_interval'])}"
 
 
 def by_labels(model: str) -> str:
-    """Return accuracies with few labels: means over draws, and what one draw may be worth."""
+    """Return accuracies with few labels: means over draws, and the interval of a single draw."""
     found = read_json(RESULTS / model / "neuron.json")["by_labels"]
     places = [found["counts"].index(count) for count in LABELS]
     rows = []
@@ -72,12 +72,12 @@ def by_labels(model: str) -> str:
 
 
 def with_draws(point: dict[str, Any]) -> str:
-    """Return a mean over draws with the interval of one more; of all labels there is one draw."""
+    """Return a mean over draws with the interval of a single draw; all labels are one draw."""
     return percent(point["test_accuracy"], point.get("draw_interval") or point["test_interval"])
 
 
 def words(model: str) -> str:
-    """Return the words that move the unit most, by mean change, and the largest moments."""
+    """Return the words that change the unit most on average, and its largest single changes."""
     extremes = read_json(RESULTS / model / "neuron.json")["extremes"]
     rows = [
         [f"words that {way} it", ", ".join(map(changed, beyond_chance(extremes["words"][way])))]
@@ -91,15 +91,15 @@ def words(model: str) -> str:
 
 
 def beyond_chance(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first of the words whose change is more than two standard errors."""
+    """Return the first words whose change exceeds two standard errors."""
     return [w for w in found if abs(w["mean_change"]) > 2 * w["standard_error"]][:WORDS]
 
 
 def changed(word: dict[str, Any]) -> str:
-    """Return a word with its mean change and the standard error of that."""
+    """Return a word with its mean change and the standard error."""
     return f"*{word['word']}* {word['mean_change']:+.2f} +- {word['standard_error']:.2f}"
 
 
 def moment(found: dict[str, Any]) -> str:
-    """Return a moment's word, its change and the label of the text."""
+    """Return a word, the change at it and the label of its text."""
     return f"`{found['word']}` {found['change']:+.1f} ({found['label']})"

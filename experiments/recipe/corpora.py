@@ -1,4 +1,4 @@
-"""Corpora of the study, made from a prepared one: a part of it to read often, and sorted lanes.
+"""Make the variants of a corpus that the study needs: a quarter of it, and sorted lanes.
 
 python -m experiments.recipe.corpora --corpus data/reviews    # data/reviews_quarter, ...
 """
@@ -28,10 +28,10 @@ LANES = RUNS["base"]["data.lanes"]
 
 @dataclass(frozen=True)
 class Options:
-    """Write the corpora that runs.toml names, each beside the one given."""
+    """Write the variants that runs.toml names, each beside the given corpus."""
 
     corpus: Path = Path("data/reviews")
-    """A prepared corpus of bytes, its reviews shuffled."""
+    """A prepared corpus of bytes with shuffled reviews."""
 
 
 def main() -> None:
@@ -45,12 +45,12 @@ def main() -> None:
 
 
 def first(split: Split, symbols: int) -> np.ndarray:
-    """Return the first reviews that have so many symbols together, int64 [reviews]."""
+    """Return the first reviews that together have so many symbols, int64 [reviews]."""
     return np.arange(np.searchsorted(split.offsets, symbols))
 
 
 def short_first(split: Split) -> np.ndarray:
-    """Return the reviews of the whole budget, those of every lane sorted from short to long."""
+    """Return the reviews of the whole budget; each lane goes from short to long reviews."""
     taken = first(split, BUDGET)
     part = Split(split.tokens[: split.offsets[len(taken)]], split.offsets[: len(taken) + 1])
     lengths = np.diff(part.offsets)
@@ -66,12 +66,12 @@ ORDERS: dict[str, Callable[[Split], np.ndarray]] = {
 
 
 def write_variant(corpus: Path, folder: Path, train: Split, order: np.ndarray) -> None:
-    """Write a corpus with the given reviews to train on; what it is judged by stays.
+    """Write a corpus with the given reviews as its train split and the same other splits.
 
-    Raises InputError where the folder is there.
+    Raises InputError if the folder exists.
     """
     if folder.exists():
-        raise InputError(f"{folder}: exists; remove it to make it anew")
+        raise InputError(f"{folder}: exists; remove it to write it again")
     shutil.copytree(corpus, folder, ignore=shutil.ignore_patterns("train.*"))
     with SplitWriter(folder, "train", len(order)) as writer:
         for review in order:

@@ -1,4 +1,4 @@
-"""Draw the study, and make its tables, from results/.
+"""Draw the study and print its tables.
 
 python -m experiments.recipe.report
 """
@@ -8,13 +8,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
 from configs import command
+from experiments.figures import BLUE, RED, panels
 from experiments.recipe.run import HERE, RESULTS, read_recipes
 from experiments.recipe.speed import BASE
 from experiments.recipe.speed import RESULT as SPEED
@@ -22,8 +17,8 @@ from experiments.tables import markdown, origins
 from model.errors import InputError
 from model.files.storage import read_json
 
-SEED = "_seed_"  # in the name of a finalist's further runs
-STUDIES = ("first_corpus", ".")  # folders of results, each of one corpus
+SEED = "_seed_"  # precedes the seed in the names of a finalist's further runs
+STUDIES = ("first_corpus", ".")  # folders of results; each used one corpus
 
 
 def main() -> None:
@@ -33,7 +28,7 @@ def main() -> None:
 
 
 def shown(folder: str) -> str:
-    """Return the tables of a corpus's runs: each run once, then the finalists' seeds."""
+    """Return the tables of one corpus: each run with its first seed, then the finalists' seeds."""
     results = found(RESULTS / folder)
     speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
     first_seeds = [result for result in results if SEED not in result["name"]]
@@ -42,7 +37,7 @@ def shown(folder: str) -> str:
 
 
 def thin_windows() -> str:
-    """Return what the rate's falling with the lanes that read is worth where part is read often."""
+    """Return the score with and without lowering the rate where few lanes still have text."""
     found = {
         name: read_json(RESULTS / "thin_windows" / f"{name}.json") for name in ("before", "after")
     }
@@ -52,16 +47,19 @@ def thin_windows() -> str:
 
 
 def found(folder: Path) -> list[dict[str, Any]]:
-    """Return the results of a folder in the order of runs.toml: of one corpus, or InputError."""
+    """Return the results of a folder in the order of runs.toml.
+
+    Raises InputError where they used different corpora.
+    """
     paths = [folder / f"{name}.json" for name in read_recipes()]
     results = [read_json(path) for path in paths if path.exists()]
     if len({result.get("fingerprint") for result in results}) > 1:
-        raise InputError(f"{folder}: runs on different corpora do not compare; make them anew")
+        raise InputError(f"{folder}: runs on different corpora do not compare; train them again")
     return results
 
 
 def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the results as Markdown, best first, runs that failed last."""
+    """Return the results in Markdown, the best first, failed runs last."""
     base = next((r["valid_bits_per_character"] for r in results if r["name"] == BASE), None)
     rows = []
     for result in sorted(results, key=lambda r: r["valid_bits_per_character"] or float("inf")):
@@ -75,7 +73,7 @@ def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float
 
 
 def changes(result: Mapping[str, Any]) -> str:
-    """Return the keys in which a run differs from the base, and the corpus where it is another."""
+    """Return the keys in which a run differs from the base, and its corpus if it has its own."""
     base = read_recipes()[BASE].keys
     keys = {key: value for key, value in result["keys"].items() if base.get(key) != value}
     words = [f"{key.partition('.')[2]} {value}" for key, value in keys.items()]
@@ -85,7 +83,7 @@ def changes(result: Mapping[str, Any]) -> str:
 
 
 def finalists(results: list[dict[str, Any]]) -> str:
-    """Return the runs of more than one seed: every score, mean and standard deviation."""
+    """Return the scores, the mean and the standard deviation of runs with several seeds."""
     by_name: dict[str, list[float]] = {}
     for result in results:
         name = result["name"].split(SEED)[0]
@@ -99,20 +97,23 @@ def finalists(results: list[dict[str, Any]]) -> str:
 
 
 def draw(studies: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Draw what each run learnt by characters, a panel for each corpus."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained", sharey=True)
+    """Draw bits per character in training by the characters read, a panel for each corpus."""
     names = ("first corpus", "second corpus")
-    for axes, corpus, results in zip(panels, names, studies.values(), strict=True):
-        for result in results:
-            if not result.get("corpus"):  # of all reviews, shuffled
-                color = "#2166ac" if result["keys"]["optim.name"] == "muon" else "#b2182b"
-                bits = [row["train_bits_per_character"] for row in result["rows"]]
-                million = [row["characters"] / 1e6 for row in result["rows"]]
-                axes.plot(million, bits, color=color, alpha=0.5, linewidth=1)
-        axes.set(title=f"{corpus} (red: Adam, blue: Muon)", xlabel="million characters")
-    panels[0].set(ylabel="training bits per character", ylim=(1.6, 3.5))
-    figure.savefig(HERE / "curves.png", dpi=150)
-    plt.close(figure)
+    with panels(HERE / "curves.png", 1, 2, size=(10, 4.5), sharey=True) as (_, row):
+        for axes, corpus, results in zip(row, names, studies.values(), strict=True):
+            draw_runs(axes, results)
+            axes.set(title=f"{corpus} (red: Adam, blue: Muon)", xlabel="million characters")
+        row[0].set(ylabel="training bits per character", ylim=(1.6, 3.5))
+
+
+def draw_runs(axes: Any, results: list[dict[str, Any]]) -> None:
+    """Draw the runs that read the whole corpus in its order."""
+    for result in results:
+        if not result.get("corpus"):
+            color = BLUE if result["keys"]["optim.name"] == "muon" else RED
+            bits = [row["train_bits_per_character"] for row in result["rows"]]
+            million = [row["characters"] / 1e6 for row in result["rows"]]
+            axes.plot(million, bits, color=color, alpha=0.5, linewidth=1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""What a recipe costs in seconds: short runs in turns, so that what else the machine does falls
-on all of them alike.
+"""Compare the speed of recipes by short runs in turns, which share the load of the machine.
 
 python -m experiments.recipe.speed --corpus data/reviews
 """
@@ -30,19 +29,19 @@ NAMES = (
     "embedding_256",
     "bf16",
 )
-WARM_UP = 4  # steps of a run that are not counted
+WARM_UP = 4  # first steps of a run, which do not count
 
 
 @dataclass(frozen=True)
 class Options:
-    """Measure the recipes whose operations differ from the base's, on one core."""
+    """Measure, on one core, the recipes whose operations differ from those of the base."""
 
     corpus: Path = Path("data/reviews")
     """A prepared corpus."""
     rounds: int = 3
-    """How often every recipe has its turn."""
+    """Rounds; each runs every recipe once."""
     characters: int = 200_000
-    """What it reads in a turn."""
+    """Characters that a run reads."""
 
 
 def main() -> None:
@@ -59,7 +58,7 @@ def main() -> None:
 
 
 def speed_of(recipe: Recipe, options: Options) -> float:
-    """Return the characters a second of a short run's median step."""
+    """Return the characters per second of the median step of a short run."""
     with tempfile.TemporaryDirectory() as folder:
         keys = {**recipe.keys, "log.every_steps": 1}
         short = replace(recipe, characters=options.characters, keys=keys)
@@ -70,12 +69,12 @@ def speed_of(recipe: Recipe, options: Options) -> float:
 
 
 def median_speed(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Return the median of characters a second after the warm-up, from a row for each step."""
+    """Return the median characters per second after the warm-up; rows: one for each step."""
     return statistics.median(row["characters_per_second"] for row in rows[WARM_UP:])
 
 
 def ratios_to_base(turns: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Return how many times as fast as the base each recipe is, turn by turn: median and range."""
+    """Return the speed of each recipe over that of the base: median and range over rounds."""
     ratios = {name: [turn[name] / turn[BASE] for turn in turns] for name in turns[0]}
     return {
         name: {"median": statistics.median(of), "least": min(of), "most": max(of)}

@@ -1,4 +1,4 @@
-"""Draw sizes.png from results/: every contender as a fraction of the floor, by H, B and T.
+"""Draw sizes.png: the speed of every contender over that of the floor, by H, B and T.
 
 python -m experiments.recurrence.plot
 """
@@ -7,17 +7,12 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-
+from experiments.figures import open_frame, panels
 from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 CENTRE = (512, 128, 256)  # H, B, T
-LSTM_SHARE = 0.8  # of the mLSTM's products
+LSTM_SHARE = 0.8  # an LSTM's products over those of an mLSTM
 LINES = {
     "fused": ("ours", "#b2182b"),
     "fused_from_inputs": ("ours, inputs of a deeper layer", "#ef8a62"),
@@ -33,12 +28,12 @@ def main() -> None:
 
 
 def measured(name: str) -> dict[str, Any]:
-    """Return a result of run.py."""
+    """Read a result of run.py."""
     return read_json(HERE / "results" / f"{name}.json")
 
 
 def points() -> dict[tuple[int, int, int], Any]:
-    """Return the measurements of training in fp32 by their sizes."""
+    """Read the measurements of training in fp32, by H, B and T."""
     paths = (HERE / "results").glob("*.json")
     names = [path.stem for path in paths if path.stem.startswith(("sweep", "training_fp32"))]
     return {sizes_of(result): result for result in map(measured, names)}
@@ -50,7 +45,7 @@ def sizes_of(result: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def of_the_floor(result: dict[str, Any], name: str) -> float | None:
-    """Return a contender's speed over the floor's, round against round."""
+    """Return the speed of a contender over that of the floor: the median over rounds."""
     if name not in result["seconds"]:
         return None
     pairs = zip(result["seconds"]["gemm_floor"], result["seconds"][name], strict=True)
@@ -59,33 +54,38 @@ def of_the_floor(result: dict[str, Any], name: str) -> float | None:
 
 
 def along(points: dict[tuple[int, int, int], Any], axis: int) -> list[tuple[int, int, int]]:
-    """Return the sizes that differ from the centre in one axis at most, sorted by it."""
+    """Return the measured sizes that differ from the centre in one axis only, sorted by it."""
     others = [index for index in range(3) if index != axis]
     line = [sizes for sizes in points if all(sizes[i] == CENTRE[i] for i in others)]
-    if axis == 0:  # the largest model was measured on a shorter window
+    if axis == 0:  # the largest model was measured with a shorter window
         line += [sizes for sizes in points if sizes[0] == 2048]
     return sorted(line, key=lambda sizes: sizes[axis])
 
 
 def draw(points: dict[tuple[int, int, int], Any]) -> None:
-    figure, panels = plt.subplots(1, 3, figsize=(10.0, 3.4), sharey=True, layout="constrained")
-    for axis, (panel, (_, label)) in enumerate(zip(panels, AXES, strict=True)):
-        line = along(points, axis)
-        for name, (words, colour) in LINES.items():
-            values = [(sizes[axis], of_the_floor(points[sizes], name)) for sizes in line]
-            values = [(x, y) for x, y in values if y is not None]
-            panel.plot(*zip(*values, strict=True), marker=".", color=colour, label=words)
-        panel.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
-        panel.set(xscale="log", xlabel=label, ylim=(0, None))
-        panel.set_xticks([sizes[axis] for sizes in line], [str(sizes[axis]) for sizes in line])
-        panel.minorticks_off()
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("speed over the floor's")
-    panels[2].legend(fontsize=7)
-    figure.suptitle(
-        "Training, fp32, two CPU cores; around 512 units, 128 lanes, 256 bytes", fontsize=9
-    )
-    figure.savefig(HERE / "sizes.png", dpi=150)
+    """Draw one panel for each of H, B and T."""
+    with panels(HERE / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
+        for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
+            draw_axis(panel, points, axis, label)
+        row[0].set_ylabel("speed over the floor's")
+        row[2].legend(fontsize=7)
+        figure.suptitle(
+            "Training, fp32, two CPU cores; around 512 units, 128 lanes, 256 bytes", fontsize=9
+        )
+
+
+def draw_axis(panel: Any, points: dict[tuple[int, int, int], Any], axis: int, label: str) -> None:
+    """Draw a line for every contender along one axis of the sizes."""
+    line = along(points, axis)
+    for name, (words, colour) in LINES.items():
+        values = [(sizes[axis], of_the_floor(points[sizes], name)) for sizes in line]
+        values = [(x, y) for x, y in values if y is not None]
+        panel.plot(*zip(*values, strict=True), marker=".", color=colour, label=words)
+    panel.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
+    panel.set(xscale="log", xlabel=label, ylim=(0, None))
+    panel.set_xticks([sizes[axis] for sizes in line], [str(sizes[axis]) for sizes in line])
+    panel.minorticks_off()
+    open_frame(panel)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run every measurement of this experiment, each in a process of its own, into results/.
+"""Run the measurements of this experiment, each in a process of its own.
 
 python experiments/recurrence/run.py [NAME ...]     (default: all that have no result yet)
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BENCHMARK = HERE.parent.parent / "scripts" / "benchmark.py"
-# With and without 16-bit products: on a processor that multiplies bf16 fast, if there is one.
+# Profiles of a step in fp32, and in bf16, which some processors multiply faster.
 PROFILED = [(dtype, H) for H in (512, 1024) for dtype in ("fp32", "bf16")]
-LOOPS = ("--skip", "loop_2018", "reference")  # minutes at large sizes, and off the question
+LOOPS = ("--skip", "loop_2018", "reference")  # slow at large sizes, and not needed
 
 
 def measurements() -> dict[str, tuple[object, ...]]:
-    """Return the arguments of scripts/benchmark.py by the name of the result."""
+    """Return the arguments of scripts/benchmark.py for each result, by its name."""
     all_of = {}
     for dtype in ("fp32", "bf16"):
         for H in (512, 1024):
@@ -30,7 +30,7 @@ def measurements() -> dict[str, tuple[object, ...]]:
         all_of[f"parts_{dtype}_{H}"] = ("step", *size, "--optimizer", "muon", "--parts")
     all_of["busy"] = ("busy", "--rounds", 3)
     all_of["step_fp32_512"] = ("step", "--hidden-size", 512)
-    # One variable at a time around 512 units, 128 lanes, 256 bytes.
+    # One size changes at a time, around 512 units, 128 lanes and 256 bytes.
     points = {(H, 128, 256 if H < 2048 else 64) for H in (128, 256, 2048)}
     points |= {(512, B, 256) for B in (1, 8, 32, 64, 256)}
     points |= {(512, 128, T) for T in (1, 8, 64, 1024)}

@@ -1,4 +1,4 @@
-"""The tables of README.md and of the first page, from results/."""
+"""Make the tables of README.md and docs/speed.md."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,19 +22,19 @@ FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 
 def training() -> str:
-    """Return how many times as fast a window's training is as every other contender."""
+    """Return our speed in training over that of every contender."""
     results = {f"training_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
     return against("training", results, tuple(RATIOS))
 
 
 def forward() -> str:
-    """Return the same of the forward pass alone."""
+    """Return our speed in the forward pass over that of every contender."""
     results = {f"inference_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
     return against("forward only", results, FORWARD)
 
 
 def against(title: str, results: dict[str, str], ratios: Sequence[str]) -> str:
-    """Return a row for each result: characters per second, and ratios with their extreme rounds."""
+    """Return a row for each result: characters per second, and ratios with their ranges."""
     found = {name: measured(name) for name in results}
     rows = [
         [results[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios)]
@@ -45,7 +45,7 @@ def against(title: str, results: dict[str, str], ratios: Sequence[str]) -> str:
 
 
 def cells(result: dict[str, Any], ratios: Sequence[str]) -> list[str]:
-    """Return ratios with their lowest and highest round; nothing where there is none."""
+    """Return ratios with their ranges; an empty cell where a ratio was not measured."""
     return [with_range(result, ratio) if ratio in result["ratios"] else "" for ratio in ratios]
 
 
@@ -56,12 +56,12 @@ def with_range(result: dict[str, Any], ratio: str) -> str:
 
 
 def made_at(found: dict[str, Any]) -> str:
-    """Say of which revisions results are."""
+    """Name the revisions of results."""
     return origins({f"{name}.json": result for name, result in found.items()})
 
 
 def from_inputs() -> str:
-    """Return the same where the input of every byte is projected, and what backward keeps."""
+    """Return our speed as a deeper layer, whose inputs are vectors, and the memory for backward."""
     found = {f"training_{dtype}_{H}": measured(f"training_{dtype}_{H}") for dtype, H in SIZES}
     rows = [
         [
@@ -75,7 +75,7 @@ def from_inputs() -> str:
 
 
 def steps() -> str:
-    """Return a whole training step against its recurrence."""
+    """Return the speed of a whole training step over that of its recurrence."""
     found = {f"step_{dtype}_1024": measured(f"step_{dtype}_1024") for dtype in ("fp32", "bf16")}
     rows = [
         [
@@ -90,7 +90,7 @@ def steps() -> str:
 
 
 def parts() -> str:
-    """Return where the time of a step goes, in fp32 and in bf16."""
+    """Return how the time of a step divides, in fp32 and in bf16."""
     found = {f"parts_{dtype}_{H}": measured(f"parts_{dtype}_{H}") for dtype, H in PROFILED}
     head = ["milliseconds of a step, Muon", *(f"{dtype}, {H:,}" for dtype, H in PROFILED)]
     spans = [result["parts"]["milliseconds"] for result in found.values()]
@@ -122,7 +122,7 @@ def split_bf16() -> str:
 
 
 def busy() -> str:
-    """Return what is left of the fair share beside busy processes, with what we do and without."""
+    """Return the part of the fair share that we reach beside busy processes."""
     result = measured("busy")
     speeds = result["chars_per_second"]
     rows = [
@@ -140,7 +140,7 @@ def busy() -> str:
 
 
 def sweep() -> str:
-    """Return every contender as a fraction of the floor, by H, B and T."""
+    """Return the speed of every contender over that of the floor, by H, B and T."""
     rows = []
     for sizes, result in sorted(points().items()):
         shares = [of_the_floor(result, name) for name in LINES]
@@ -157,7 +157,7 @@ def sweep() -> str:
 
 
 def first_page() -> str:
-    """Return the rows that the first page shows, without rounds."""
+    """Return the rows for docs/speed.md, without ranges."""
     names = {
         "training_fp32_512": "training, fp32, 512 units",
         "training_fp32_1024": "training, fp32, 1,024 units",

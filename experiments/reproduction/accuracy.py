@@ -1,4 +1,4 @@
-"""Accuracy on a task of two classes, fold by fold, beside its baselines."""
+"""Measure the accuracy on a task of classes, fold by fold, and its baselines."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def measure_accuracy(
 ) -> dict[str, Any]:
     """Fit and test on every fold; return the accuracies over all that was tested.
 
-    The top unit's histogram on the first fold goes to `folder`, as a picture and as numbers.
+    The histogram of the top unit on the first fold is written to `folder`.
     """
     examples = features_of(task, loaded, cache)
     by_fold: dict[str, list[float]] = {}
@@ -59,14 +59,14 @@ def measure_accuracy(
 def features_of(
     task: Task, loaded: LoadedModel, cache: FeatureCache, model: Any = None
 ) -> Examples:
-    """Return the features of all texts, by the loaded model or another of its shape."""
+    """Return the features of all texts, from the loaded model or another of its shape."""
     sequences = list(map(loaded.tokens, task.texts.texts))
     features = cache.features(model or loaded.model, sequences, task.name)
     return Examples(features, task.texts.labels)
 
 
 def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, seed: int) -> float:
-    """Return the accuracy over all folds of a model that has learned nothing."""
+    """Return the accuracy of an untrained model over all folds."""
     blank = untrained_like(loaded.model, seed)
     examples = features_of(task, loaded, cache, blank)
     right = 0.0
@@ -77,7 +77,7 @@ def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, see
 
 
 def word_baselines(task: Task, fold: Fold) -> dict[str, float]:
-    """Return the accuracies on a fold of what reads no states."""
+    """Return the accuracies of the baselines without a model on a fold."""
     train, val, test = (task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test))
     return {
         "tfidf": tfidf_accuracy(train, val, test),
@@ -88,8 +88,8 @@ def word_baselines(task: Task, fold: Fold) -> dict[str, float]:
 def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
     """Return the accuracy over all that was tested, its interval, and each fold's.
 
-    Wilson's interval takes the tested examples as independent; folds share what they are fitted on,
-    so that of ten folds it is a little too narrow.
+    Wilson's interval assumes independent examples. Folds share training examples, so the interval
+    of ten folds is a little too narrow.
     """
     counts = [len(fold.test) for fold in folds]
     accuracy = float(np.average(accuracies, weights=counts))
@@ -101,12 +101,12 @@ def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
 
 
 def sizes(fold: Fold) -> dict[str, int]:
-    """Return how many examples are fitted on, chosen on and tested on."""
+    """Return the numbers of examples for fitting, choosing and testing."""
     return {"train": len(fold.train), "val": len(fold.val), "test": len(fold.test)}
 
 
 def draw(unit: int, test: Examples, names: list[str], path: Path) -> None:
-    """Write the histogram of a unit by label, as numbers and as a picture."""
+    """Write the histogram of a unit by label, as JSON and as PNG."""
     histogram = unit_histogram(unit, test, names)
     write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
     save_png(draw_histogram(histogram, unit), path.with_name(f"{path.name}_neuron.png"))

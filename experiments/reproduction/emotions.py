@@ -1,9 +1,9 @@
 """SemEval-2018 E-c: eleven emotions, any number of them in a tweet.
 
-The published test set has no labels, so the validation set is what is tested on, as in Kant et al.
-2018's table of single emotions; a tenth of train takes its place. Each emotion has a regression of
-its own: C and the cut are those of highest F1 on that tenth. Intervals are percentiles over
-tweets drawn again with replacement.
+The published test set has no labels, so we test on the validation set, as Kant et al. 2018 do in
+their table of single emotions, and choose on a tenth of train. Each emotion has a regression of its
+own, whose C and threshold have the highest F1 on that tenth. Intervals are percentiles over tweets
+drawn again with replacement.
 """
 
 import warnings
@@ -26,14 +26,14 @@ PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surpr
 
 
 def by_features(features: np.ndarray, tweets: Task) -> np.ndarray:
-    """Return int64 [tested, 11]: what L1 regressions on features say of the tested tweets."""
+    """Return the answers of L1 regressions on features for the tested tweets, int64 [N, 11]."""
     (fold,) = tweets.folds
     parts = [features[rows] for rows in (fold.train, fold.val, fold.test)]
     return _predictions(parts, tweets.sets, C_GRID, l1_regression)
 
 
 def by_words(sets: Sequence[LabelledSet]) -> np.ndarray:
-    """Return what regressions on TF-IDF of words and pairs say: int64 [tested, classes].
+    """Return the answers of regressions on TF-IDF of words and pairs, int64 [N, classes].
 
     sets: train, val, test, any number of classes to a text.
     """
@@ -69,8 +69,8 @@ def _predictions(
 def scores_of(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[str, Any]:
     """Return the measures of the task, each with its 95 % interval; labels, said [N, 11].
 
-    jaccard: the mean over tweets of emotions shared by emotions in either, 1 where there are none;
-    f1 over all decisions (micro), over emotions (macro), over Plutchik's eight.
+    jaccard: the mean over tweets of the shared emotions over those in either, 1 if there are none;
+    f1 over all decisions (micro), over emotions (macro), and over Plutchik's eight.
     """
     found = describe_choices(labels, said, EMOTIONS, seed)
     measures = {"jaccard": "jaccard_samples", "micro_f1": "f1_micro", "macro_f1": "f1_macro"}
@@ -94,7 +94,7 @@ def plutchik_f1(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[
 
 
 def mean_over(scores: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the means over several models of the measures and of the ends of their intervals."""
+    """Return the measures and the ends of their intervals, averaged over several models."""
     return {
         name: {
             "value": float(np.mean([score[name]["value"] for score in scores])),

@@ -1,4 +1,4 @@
-"""F1 on the emotions of tweets, beside its baselines."""
+"""Measure F1 on the emotions of tweets, and its baselines."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .emotions import EMOTIONS, by_features, by_words, mean_over, scores_of
 def measure_f1(
     tweets: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return the measures of E-c: all units, a bag of words, untrained models, always yes."""
+    """Return the measures of E-c: all units, a bag of words, untrained models, constant yes."""
     (fold,) = tweets.folds
     labels = tweets.texts.labels[fold.test]
     sequences = list(map(loaded.tokens, tweets.texts.texts))

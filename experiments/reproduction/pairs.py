@@ -1,9 +1,10 @@
-"""Pairs of texts: paraphrases (MRPC) and relatedness (SICK), beside their baselines.
+"""Measure paraphrases (MRPC) and relatedness (SICK) of pairs of texts, and their baselines.
 
 The features of a pair are |a - b| and a b of its texts' features, as in Tai et al. 2015, Kiros et
-al. 2015 and Radford et al. 2017. Paraphrases: the L1 regression of the other tasks. Relatedness: an
-L2 softmax over the whole scores, fitted to the two that a score lies between, each by its nearness;
-its expectation is the answer, and C the one of highest correlation on val.
+al. 2015 and Radford et al. 2017. Paraphrases use the L1 regression of the other tasks. Relatedness
+uses an L2 softmax over whole scores. A training score lies between two whole scores, which are its
+labels with weights by nearness. The answer is the expectation; C has the highest correlation on
+val.
 """
 
 import warnings
@@ -37,7 +38,7 @@ Scores = dict[str, Any]
 def measure_paraphrases(
     task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return accuracy and F1: all units, a bag of words, untrained models, the commoner class."""
+    """Return accuracy and F1 of all units and of the baselines."""
     (fold,) = task.folds
     labels = task.texts.labels
     commoner = np.full(len(fold.test), np.bincount(labels[fold.train]).argmax())
@@ -50,7 +51,7 @@ def measure_paraphrases(
 def measure_relatedness(
     task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return correlations and squared error of the same, and of the mean score of train."""
+    """Return correlations and squared error of all units and of the baselines."""
     (fold,) = task.folds
     labels = task.texts.labels
     answers = (_scores_by_units, _scores_by_words)
@@ -102,7 +103,7 @@ def pair_features(
 
 
 def word_features(pairs: PairSet, fold: Fold) -> Any:
-    """Return the same of TF-IDF of words and pairs of them, sparse; words are those of train."""
+    """Return the features of pairs from TF-IDF of words and pairs in train, sparse."""
     train = pairs.subset(fold.train)
     words = bag_of_words().fit(train.texts + train.second)
     first, second = (words.transform(texts) for texts in (pairs.texts, pairs.second))
@@ -141,7 +142,7 @@ def expected_scores(
     best: tuple[float, Any] = (-np.inf, None)
     for c in grid:
         model = LogisticRegression(C=c, max_iter=MOST_ITERATIONS)
-        with warnings.catch_warnings():  # where its iterations do not suffice, another C is chosen
+        with warnings.catch_warnings():  # if a fit does not converge, another C is chosen
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features[rows], classes, sample_weight=nearness[used])
         correlation = pearson(scores[fold.val], _expected(model, features[fold.val]))
@@ -154,14 +155,14 @@ def _expected(model: LogisticRegression, features: Any) -> np.ndarray:
 
 
 def pearson(truth: np.ndarray, told: np.ndarray) -> float:
-    """Return the correlation of float64 [N]; 0 where one of them does not vary."""
+    """Return the correlation of two arrays [N]; 0 if one of them is constant."""
     truth, told = truth - truth.mean(), told - told.mean()
     norm = float(np.sqrt((truth**2).sum() * (told**2).sum()))
     return float(truth @ told) / norm if norm else 0.0
 
 
 def spearman(truth: np.ndarray, told: np.ndarray) -> float:
-    """Return the correlation of ranks."""
+    """Return the correlation of the ranks."""
     return pearson(rankdata(truth), rankdata(told))
 
 
@@ -181,7 +182,7 @@ def _agreement(truth: np.ndarray, told: np.ndarray) -> Scores:
 
 
 def _closeness(truth: np.ndarray, told: np.ndarray) -> Scores:
-    """Return the measures of relatedness, with intervals from pairs drawn again."""
+    """Return the measures of relatedness with bootstrap intervals."""
     rng, tails = np.random.default_rng(SEED), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     draws = [rng.integers(0, len(truth), len(truth)) for _ in range(RESAMPLES)]
     return {

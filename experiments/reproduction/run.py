@@ -1,4 +1,4 @@
-"""The published transfer table, for one model.
+"""Measure one model on the published transfer tasks.
 
 python -m experiments.reproduction.run --model default --data DATA --work runs/reproduction
 """
@@ -31,19 +31,19 @@ Name = Literal[*SETS]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure one model on the published transfer tasks, into results/<name>/; draw the table."""
+    """Measure one model on the published transfer tasks, and draw the table."""
 
     model: Model = "default"
     name: str | None = None
-    """What the results are filed under; absent, what --model says."""
+    """Name of the folder of results; absent, that of --model."""
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, ..."""
     work: Path = Path("runs/reproduction")
-    """Where features are kept, so that an interrupted run goes on."""
+    """Folder where features are kept; an interrupted run continues."""
     tasks: tuple[Name, ...] = ()
-    """Which sets; absent, those whose files are there."""
+    """Names of sets; absent, those whose files exist."""
     untrained: int = 3
-    """Seeds of the untrained baseline; each reads all the texts once more. 0: without it."""
+    """Seeds of the untrained baseline; each reads all texts. 0: without it."""
 
 
 def main() -> None:
@@ -56,14 +56,14 @@ def main() -> None:
     for name in options.tasks or present(options.data):
         started = perf_counter()
         result = measure(name, options, loaded, folder)
-        seconds = perf_counter() - started  # of features kept from before nothing is in them
+        seconds = perf_counter() - started  # without those of features from an earlier run
         write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about(loaded)})
         print(line(result), flush=True)
     print(write_table(folder))
 
 
 def present(data: Path) -> list[str]:
-    """Return the sets that a folder holds; say how to get the others."""
+    """Return the sets that a folder holds; print how to get the others."""
     found = [name for name, entry in SETS.items() if entry.is_in(data)]
     if not found:
         raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
@@ -73,7 +73,7 @@ def present(data: Path) -> list[str]:
 
 
 def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
-    """Return what a task's file holds, but for the model; its figures are drawn beside it."""
+    """Return the result of a task without the model, and write its figures."""
     cache, task = FeatureCache(options.work), SETS[name].read(options.data)
     others = {
         "emotions": measure_f1,
@@ -86,12 +86,12 @@ def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> d
 
 
 def about(loaded: LoadedModel) -> dict[str, Any]:
-    """Return which model it was, and how the file was made."""
+    """Describe the model, and how the file was made."""
     return {"model": describe_model(loaded), "origin": describe_origin()}
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return a task's main numbers in one line."""
+    """Return the main numbers of a task in one line."""
     columns = ("all_units", "one_unit", "tfidf", "untrained", SETS[result["task"]].floor)
     measure = SETS[result["task"]].rows[0].measure
     cells = [f"{n} {number(result[n], measure)['value']:.4f}" for n in columns if n in result]

@@ -1,6 +1,6 @@
-"""The published table beside ours, from the JSON of one model: table.md, table.json, table.png.
+"""Compare the published transfer table with the results of one model.
 
-python -m experiments.reproduction.table experiments/reproduction/results/default
+python -m experiments.reproduction.table experiments/reproduction/results/default    # table.png
 """
 
 import sys
@@ -16,13 +16,13 @@ from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, PublishedSet, Row
 from experiments.tables import revision
 from model.errors import InputError
-from model.files.storage import read_json, write_atomically, write_json
+from model.files.storage import read_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
 MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
-LABEL_WIDTH = 0.0125  # of a size in the figure
-DECIMAL = ("pearson", "spearman", "mse")  # the measures that are not said in per cent
+LABEL_WIDTH = 0.0125  # width of a label in the figure, in units of its axis
+DECIMAL = ("pearson", "spearman", "mse")  # measures that are not in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
 
 
@@ -33,18 +33,15 @@ def main() -> None:
 
 
 def write_table(folder: Path) -> str:
-    """Write the table of all tasks that were measured, with its numbers and its figure."""
+    """Draw table.png for the tasks with results in a folder; return the table."""
     results = measured(folder)
     rows = rows_of(results)
-    table = as_markdown(rows, results)
-    write_json(folder / "table.json", {"rows": rows})
-    write_atomically(folder / "table.md", lambda path: path.write_text(table, encoding="utf-8"))
     save_png(draw(rows), folder / "table.png")
-    return table
+    return as_markdown(rows, results)
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Return what was measured with a model, by task."""
+    """Read the results of a model, by task."""
     results = {
         name: read_json(folder / f"{name}.json")
         for name in SETS
@@ -56,7 +53,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 def complete(model: str) -> str:
-    """Return the table of a model's results with a row for whatever else was published."""
+    """Return the table of a model, with rows for all other published values."""
     results = measured(HERE / "results" / model)
     rows = rows_of(results)
     others = [entry for name, entry in SETS.items() if name not in results]
@@ -81,18 +78,18 @@ def command_for(entry: PublishedSet, model: str) -> str:
 
 
 def shown(model: str) -> str:
-    """Return the table of a model's results, for README.md."""
+    """Return the table of a model for README.md."""
     results = measured(HERE / "results" / model)
     return as_markdown(rows_of(results), results)
 
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each task and measure: published values, ours, baselines."""
+    """Return a row for each task and measure: published values, ours and the baselines."""
     rows = []
     for task, result in results.items():
         entry = SETS[task]
         for row in entry.rows:
-            # Of untrained models only the regression on all units is measured.
+            # Untrained models were measured with all units only.
             names = ("tfidf", *(["untrained"] * (row.of != "one_unit")), entry.floor)
             others = {n: number(result[n], row.measure) for n in names if n in result}
             rows.append({
@@ -105,7 +102,7 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
-    """Return what is known of a row without a result."""
+    """Return the published part of a row."""
     published = [p for p in entry.published if p.row == row.name]
     return {
         "task": entry.name,
@@ -116,19 +113,19 @@ def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
 
 
 def title(task: str) -> str:
-    """Return what a set is called in the table."""
+    """Return the name of a set in the table."""
     return ", ".join(filter(None, (SETS[task].title, SETS[task].note)))
 
 
 def number(result: dict[str, Any], measure: str = "accuracy") -> dict[str, Any]:
-    """Return a value and its 95 % interval, of what was measured of a task."""
+    """Return a value of a task's result and its 95 % interval."""
     if measure in result:
         return {key: result[measure][key] for key in ("value", "interval")}
     return {"value": result["test_accuracy"], "interval": result["test_interval"]}
 
 
 def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
-    """Return the table, below what the model is and the command."""
+    """Return a description of the model, the table, and the commands that measured it."""
     any_result = next(iter(results.values()))
     lines = [about(any_result["model"]), "", HEAD, "|---|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(cells_of(row))} |" for row in rows]
@@ -141,7 +138,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
 
 
 def cells_of(row: dict[str, Any]) -> list[str]:
-    """Return a line of the table; what was not measured is empty."""
+    """Return a row of the table, with `-` for values that were not measured."""
     entry = SETS[row["task"]]
     (named,) = (known for known in entry.rows if known.name == row["row"])
     values = ", ".join(quoted(p, named.measure) for p in row["published"])
@@ -161,7 +158,7 @@ def quoted(published: dict[str, Any], measure: str) -> str:
 
 
 def one(value: float, measure: str) -> str:
-    """Return a value in per cent, or a correlation or an error as it is."""
+    """Return a value in per cent; a correlation or an error as a decimal."""
     return f"{value:.3f}" if measure in DECIMAL else f"{100 * value:.1f}"
 
 
@@ -188,7 +185,7 @@ SICK's the mean score. SICK's measures are not in per cent.
 
 
 def about(model: dict[str, Any]) -> str:
-    """Return one line on the model's size and its training data."""
+    """Describe the model's size and training in one line."""
     provenance, tuned = model["provenance"], 0
     while "finetuned_from" in provenance:
         provenance, tuned = provenance["finetuned_from"], tuned + 1
@@ -206,9 +203,9 @@ def about(model: dict[str, Any]) -> str:
 
 @mpl.rc_context(STYLE)
 def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Draw ours with its interval, what was published, and the baselines, a line for each row.
+    """Draw a line for each row: our value with its interval, the published ones, the baselines.
 
-    Squared errors, of which less is better, are left out.
+    Squared errors are left out, because lower ones are better.
     """
     rows = [row for row in rows if row["measure"] != "mse"]
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
@@ -238,9 +235,9 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
 
 
 def name_sizes(axes: Axes, published: list[dict[str, Any]], place: int) -> None:
-    """Write how many units a published value's model has, upright above its mark.
+    """Write the number of units of a published model above its mark, turned by 90 degrees.
 
-    Each size once, the last one that is listed, and none where another stands in its place.
+    Each size is written once, at the value that is listed last, and only where there is room.
     """
     named: dict[int, float] = {}
     for row in reversed(published):

@@ -1,4 +1,4 @@
-"""Convergence under scale: what is learnt as an update reads more, by rule for the learning rate.
+"""Measure what is learnt when an update reads more text, by the rule for the learning rate.
 
 python -m experiments.scaling.convergence --corpus data/reviews --work runs/convergence \\
     --output experiments/scaling/results/convergence.json \\
@@ -35,10 +35,10 @@ READ = (16, 64, 256, 1024)  # lanes times windows of an update
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Train one small model in 24 ways; lanes of one process stand for those of many ranks."""
+    """Train a small model in 24 ways; the lanes of one process stand for those of many ranks."""
 
     characters: int = 10_000_000
-    """That a run reads; those at equal steps read less."""
+    """Characters of a run; runs of equal steps read fewer."""
 
 
 def main() -> None:
@@ -50,34 +50,34 @@ def main() -> None:
 
 
 def trained(cases: Sequence[Case], options: Options) -> list[Result]:
-    """Return the results of all cases; those that are not there yet are made and published."""
+    """Return the results of all cases; train those that have no result, and publish them."""
     runs = [case.run(options.characters) for case in cases]
     return make_runs(runs, options, lambda results: publish(results, options))
 
 
 def base_rate(results: Sequence[Result]) -> float:
-    """Return the rate of the best of the runs that search it."""
+    """Return the best of the searched rates."""
     best = best_of(results)
     if best is None:
-        raise InputError("no rate that was searched trains: choose lower ones in learning/cases.py")
+        raise InputError("no searched rate trains; choose lower ones in learning/cases.py")
     return float(best["rate"])
 
 
 def best_of(results: Sequence[Result]) -> Result | None:
-    """Return the best of the runs that search the base rate; None where none has ended."""
+    """Return the best run of the search for the base rate; None if all have diverged."""
     tried = [result for result in results if result["series"] == SEARCH]
     scored = [result for result in tried if result["valid_bits_per_character"] is not None]
     return min(scored, key=lambda result: result["valid_bits_per_character"], default=None)
 
 
 def with_base(results: Sequence[Result]) -> list[Result]:
-    """Return the results with the best of those searched once more: as the base of all rules."""
+    """Return the results, in which the best run of the search is also the base of all rules."""
     best = best_of(results)
     return [*results, *([{**best, "series": "same"}] if best is not None else [])]
 
 
 def publish(results: Sequence[Result], options: Options) -> str:
-    """Write the results, their tables, which are returned, and their figure."""
+    """Write the results and their figure; return the tables."""
     study = {
         "base": {"lanes": BASE_LANES, **KEYS},
         "characters": options.characters,
@@ -91,7 +91,7 @@ def publish(results: Sequence[Result], options: Options) -> str:
 
 
 def tables(study: Mapping[str, Any]) -> str:
-    """Return bits per character at equal characters, at equal steps, and of the rates searched."""
+    """Return bits per character for equal characters, equal steps, and the searched rates."""
     results = with_base(study["runs"])
     whole = [result for result in results if result["part"] == 1]
     parts = [
@@ -106,7 +106,7 @@ def tables(study: Mapping[str, Any]) -> str:
 
 
 def matrix(results: Sequence[Result], columns: Sequence[int]) -> str:
-    """Return a row for every series, a column for what an update reads."""
+    """Return a table with a row for each series and a column for each size of an update."""
     found = {(result["series"], read(result)): result for result in results}
     rows = [
         [words, *(cell(found.get((series, column))) for column in columns)]
@@ -117,7 +117,7 @@ def matrix(results: Sequence[Result], columns: Sequence[int]) -> str:
 
 
 def rates(results: Sequence[Result]) -> str:
-    """Return the rates that were tried for the base."""
+    """Return the searched rates with their scores."""
     tried = [result for result in results if result["series"] == SEARCH]
     rows = [[f"{r['rate']:g}", score(r)] for r in sorted(tried, key=lambda r: r["rate"])]
     table = markdown(["peak rate", "valid, bits per character"], rows)
@@ -133,7 +133,7 @@ def cell(result: Result | None) -> str:
 
 
 def score(result: dict[str, Any]) -> str:
-    """Return bits per character, or that there are none."""
+    """Return bits per character, or `diverged`."""
     bits = result["valid_bits_per_character"]
     return "diverged" if bits is None else f"{bits:.3f}"
 

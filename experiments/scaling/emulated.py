@@ -1,4 +1,4 @@
-"""A scale model of a cluster on one machine: the published Ethernet curve, and today's exchange.
+"""Measure a scale model of a cluster: the published Ethernet curve, and today's exchange.
 
 python -m experiments.scaling.emulated --output experiments/scaling/results/emulated.json \\
     --figures experiments/scaling        # as root: namespaces, tc
@@ -22,14 +22,14 @@ from .emulation.report import report
 from .emulation.scale import Scale
 
 PROFILES = Path(__file__).resolve().parent.parent / "exchange" / "results" / "readiness.json"
-UNSETTLED = 1  # exit code where a point has too few undisturbed runs
+UNSETTLED = 1  # exit code if a point has too few undisturbed runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Measure in network namespaces with limited links, computing replaced by sleep.
 
-    Runs of before are in the output and stay there; what is missing to --runs is measured.
+    The output keeps earlier runs; the command measures until each point has --runs.
     """
 
     output: Path | None = None
@@ -37,22 +37,22 @@ class Options:
     figures: Path | None = None
     """Folder for emulated.png and emulated_ddp.png."""
     only: str = "ethernet,today,allreduce,buckets,skipped"
-    """Parts to measure, with commas between."""
+    """Parts to measure, separated by commas."""
     nodes: int = NODES[-1]
-    """At most so many nodes of eight GPUs, at least 2."""
+    """Largest number of nodes of eight GPUs, at least 2."""
     least_nodes: int = NODES[0]
-    """At least so many of them."""
+    """Smallest number of nodes."""
     factor: float = 100.0
-    """By which bytes and links are divided."""
+    """Divisor of bytes and link rates."""
     stretch: float = 1.0
-    """Seconds here for one there; the links are slower by as much. Above 1 for points that this
-    machine disturbs at 1: what it does beside weighs less."""
+    """Seconds here for one second of the cluster; links are slower by the same factor. The other
+    load of this machine then weighs less."""
     runs: int = 3
-    """Of each point, undisturbed, stretched as much or more."""
+    """Undisturbed runs of each point, stretched as much or more."""
     attempts: int = 6
-    """At each point in one call, disturbed ones among them."""
+    """Most measurements of a point in one call, including disturbed ones."""
     profiles: Path = PROFILES
-    """When gradients are ready: what experiments.exchange.readiness wrote."""
+    """Moments of the gradients: the file that experiments.exchange.readiness wrote."""
 
     def __post_init__(self) -> None:
         if self.nodes < NODES[0] or min(self.runs, self.attempts) < 1:
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def leave(number: int, _frame: FrameType | None) -> None:
-    """End on a signal as on an error: what was laid is taken away first."""
+    """End on a signal as on an error, which removes the nodes first."""
     sys.exit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""What explains the published scaling: the model, its rivals, and what each constant is worth."""
+"""Fit the performance model to the published scaling, and vary each declared constant."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,10 +27,10 @@ STARTS = {ETHERNET: 1e9, SMALL_FABRIC: 3e9, LARGE_FABRIC: 1e10, OVERHEAD: 0.02}
 
 @dataclass(frozen=True)
 class Constants:
-    """What is declared, not fitted; the same for all curves. `sensitivity` varies each."""
+    """The declared constants, the same for all curves; `sensitivity` varies each of them."""
 
     computing_seconds: float = readings.COMPUTING_SECONDS
-    """Of a step at 4,096 units."""
+    """Seconds of computing in a step at 4,096 units."""
     large_over_small: float = field(default_factory=lambda: operations_ratio())
     """Computing at 8,192 units over that at 4,096, at the same lanes and operations per second."""
     link_bytes_per_second: float = readings.NVLINK
@@ -93,7 +93,7 @@ def fit_curves(
     names: Sequence[str] = tuple(readings.SCALING),
     points: int | None = None,
 ) -> Fit:
-    """Fit to the first `points` of the named curves; absent, to all."""
+    """Fit the first `points` of the named curves; absent, all of them."""
     observed = chain.from_iterable(readings.SCALING[name][:points] for name in names)
 
     def flat(values: Values) -> list[float]:
@@ -118,12 +118,12 @@ def errors_of(curves: Mapping[str, Sequence[float]]) -> Curves:
 
 
 def reading_deviations() -> np.ndarray:
-    """Return what a point may be misread by, relative, in the order of the fit."""
+    """Return the relative reading errors of the points, in the order of the fit."""
     return readings.READING_ERROR / np.array(list(chain(*readings.SCALING.values())))
 
 
 def extrapolation() -> dict[str, Any]:
-    """Fit on 8 to 32 GPUs; return what that says of 64 and 128."""
+    """Fit to 8, 16 and 32 GPUs; return the errors at 64 and 128."""
     short = fit_model(points=EXTRAPOLATED_FROM)
     curves = predict(short.values, Constants())
     beyond = {name: errors[EXTRAPOLATED_FROM:] for name, errors in errors_of(curves).items()}
@@ -137,7 +137,7 @@ def extrapolation() -> dict[str, Any]:
 
 
 def sensitivity() -> list[dict[str, Any]]:
-    """Fit again with every declared constant changed; return what becomes of fit and parameters."""
+    """Change one declared constant at a time and fit again; return errors and parameters."""
     base = Constants()
     changed: dict[str, Constants] = {"as declared": base}
     for factor in (0.5, 2.0):
@@ -166,10 +166,11 @@ def sensitivity() -> list[dict[str, Any]]:
 
 
 def size_alone(values: Values) -> dict[str, Any]:
-    """Return how 8,192 units would scale over the fabric that 4,096 saw, and how far that reaches.
+    """Return how 8,192 units would scale over the network of 4,096, and what that explains.
 
-    With S = b P bytes and 6 P n operations the parameters P cancel from the ratio of exchange to
-    computing; only the overhead, which both pay once a window, weighs less on the larger model.
+    With S = b P bytes and 6 P n operations, the number of parameters P cancels from the ratio of
+    exchange to computing. Only the overhead, the same in a window of both, weighs less on the large
+    model.
     """
     constants = Constants()
     large = curve(8192, constants, values[SMALL_FABRIC], values[OVERHEAD])

@@ -1,44 +1,40 @@
-"""The published figure drawn again: points read off it, and the model's curves."""
+"""Draw the published points and the model's curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
+
+from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
 
 from . import readings
 
 LOOKS = {
-    "infiniband_8192": ("#2166ac", "o", "8,192 units, InfiniBand"),
-    "infiniband_4096": ("#1b7837", "s", "4,096 units, InfiniBand"),
-    "ethernet_4096": ("#b2182b", "^", "4,096 units, 10 Gb/s Ethernet"),
+    "infiniband_8192": (BLUE, "o", "8,192 units, InfiniBand"),
+    "infiniband_4096": (GREEN, "s", "4,096 units, InfiniBand"),
+    "ethernet_4096": (RED, "^", "4,096 units, 10 Gb/s Ethernet"),
 }
-GREY = "#777777"
 Curves = Mapping[str, Sequence[float]]
 
 
 def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[float]) -> None:
-    """Draw the speed and the efficiency, side by side.
+    """Draw the speed and the efficiency side by side.
 
-    extrapolated: the curves fitted on 8 to 32 GPUs; drawn beyond. size_alone: the scaling of the
-    large model over the fabric of the small one.
+    extrapolated: the curves that were fitted to 8 to 32 GPUs. size_alone: the scaling of the large
+    model over the network of the small one.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
-    left.plot(readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":")
-    for name, (color, marker, _) in LOOKS.items():
-        for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in readings.GPUS])):
-            draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
-    efficiency = [s / p for s, p in zip(size_alone, readings.GPUS, strict=True)]
-    right.plot(readings.GPUS, efficiency, color="#2166ac", linewidth=1.2, linestyle="-.")
-    label(left, right, "GPUs (V100, eight to a DGX-1V)")
-    figure.legend(handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with panels(path, 1, 2, size=(11, 4.8)) as (figure, (left, right)):
+        left.plot(readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":")
+        for name, (color, marker, _) in LOOKS.items():
+            for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in readings.GPUS])):
+                draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
+        efficiency = [s / p for s, p in zip(size_alone, readings.GPUS, strict=True)]
+        right.plot(readings.GPUS, efficiency, color=BLUE, linewidth=1.2, linestyle="-.")
+        label(left, right, "GPUs (V100, eight to a DGX-1V)")
+        figure.legend(
+            handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9
+        )
 
 
 def draw_curve(
@@ -50,7 +46,7 @@ def draw_curve(
     color: str,
     marker: str,
 ) -> None:
-    """Draw a curve's points with what they may be misread by, the fit, and the extrapolation."""
+    """Draw the points of a curve with their reading errors, the fit and the extrapolation."""
     scaled = [[v * s for v, s in zip(row, scale, strict=True)] for row in (fitted, extrapolated)]
     points = [v * s for v, s in zip(readings.SCALING[name], scale, strict=True)]
     errors = [readings.READING_ERROR * s for s in scale]
@@ -63,13 +59,13 @@ def draw_curve(
 
 
 def label(left: Any, right: Any, gpus: str) -> None:
-    """Name the axes of both panels: speed and efficiency over GPUs."""
+    """Label the axes of both panels: speed and efficiency over GPUs."""
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.set_xticks(readings.GPUS, [str(p) for p in readings.GPUS])
         axes.set_xlabel(gpus)
-        axes.grid(color="#dddddd", linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
+    draw_grid(left, right)
+    open_frame(left, right)
     left.set_yscale("log", base=2)
     left.set_yticks(readings.GPUS, [str(p) for p in readings.GPUS])
     left.set_ylabel("times the speed of one GPU")
@@ -77,7 +73,7 @@ def label(left: Any, right: Any, gpus: str) -> None:
 
 
 def legend() -> list[Line2D]:
-    """Return what each kind of line and marker stands for."""
+    """Return the legend of all lines and markers."""
     points: dict[str, Any] = {
         "markerfacecolor": "white",
         "markeredgewidth": 1.4,
@@ -91,5 +87,5 @@ def legend() -> list[Line2D]:
         Line2D([], [], color=GREY, linestyle=":", label="ideal"),
         Line2D([], [], color="black", label="model, fitted to all 15 points"),
         Line2D([], [], color="black", linestyle="--", label="fitted to 8, 16, 32 GPUs only"),
-        Line2D([], [], color="#2166ac", linestyle="-.", label="8,192 over the fabric of 4,096"),
+        Line2D([], [], color=BLUE, linestyle="-.", label="8,192 over the fabric of 4,096"),
     ]

@@ -1,4 +1,4 @@
-"""Processes against threads: replicas of a model in one interpreter, and in one each.
+"""Compare threads with processes: replicas of a model in one interpreter or in several.
 
 python -m experiments.scaling.interpreter --output experiments/scaling/results/interpreter.json \\
     --figure experiments/scaling/interpreter.png
@@ -32,24 +32,24 @@ WORDS = {"reference": "loop over bytes", "fused": "compiled recurrence"}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train one, two and more replicas at once, as threads and as processes."""
+    """Train several replicas at once, as threads and as processes."""
 
     output: Path
     """JSON file for the result."""
     figure: Path | None = None
-    """PNG to draw; absent, beside the JSON file and named as it is."""
+    """PNG to draw; absent, it has the name of the JSON file."""
     replicas: tuple[int, ...] = (2, 4)
-    """How many at once, beside one alone; more than there are cores share them."""
+    """Numbers of replicas at once, beside one alone; they may exceed the cores."""
     sizes: tuple[int, ...] = (64, 512)
     """Units of the model."""
     lanes: int = 32
-    """Of a replica; those of a GPU in the published comparison."""
+    """Lanes of a replica, as many as those of a GPU in the published comparison."""
     window: int = 64
     """Bytes of a lane and step."""
     seconds: float = 2.0
-    """About how long a replica alone trains in each round."""
+    """Approximate training time of a single replica in a round."""
     rounds: int = 5
-    """Rounds in which every case has its turn."""
+    """Rounds; each runs every case once."""
 
     def __post_init__(self) -> None:
         for name in ("replicas", "sizes"):
@@ -62,7 +62,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Case:
-    """So many replicas of one kind at once."""
+    """A number of replicas of one kind that train at once."""
 
     work: Work
     how: How
@@ -70,12 +70,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A name of its own."""
+        """Its unique name."""
         alone = "alone" if self.replicas == 1 else f"{self.replicas} {self.how}"
         return f"{self.work.backend} {self.work.hidden_size} {alone}"
 
     def train(self, connections: Sequence[Connection]) -> float:
-        """Train all of them; return seconds of processor time."""
+        """Train all replicas; return the seconds of processor time."""
         if self.how == "threads":
             return train_together(connections[:1], self.work, self.replicas)
         return train_together(connections[: self.replicas], self.work, 1)
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """Return the seconds of all cases, round by round, and what follows from them."""
+    """Return the seconds of all cases by rounds, and the speeds."""
     load, origin = os.getloadavg(), describe_origin()
     with hosts(max(options.replicas)) as connections:
         kinds = [
@@ -135,7 +135,7 @@ def cases_of(work: Work, replicas: Sequence[int]) -> list[Case]:
 def timed(
     case: Case, connections: Sequence[Connection], busy: Mapping[str, list[float]]
 ) -> Callable[[], None]:
-    """Return the case's work; each call adds how many cores it kept busy."""
+    """Return the work of a case; each call appends the number of busy cores."""
 
     def work() -> None:
         began = time.perf_counter()
@@ -148,7 +148,7 @@ def timed(
 def described(
     case: Case, seconds: Mapping[str, Sequence[float]], busy: Sequence[float]
 ) -> dict[str, Any]:
-    """Return a case's result; its speed is that of all its replicas over one's alone."""
+    """Return the result of a case; its speed is that of all replicas over that of one."""
     own, alone = seconds[case.name], seconds[replace(case, replicas=1).name]
     ratios = [case.replicas * one / all_ for one, all_ in zip(alone, own, strict=True)]
     return {
@@ -166,7 +166,7 @@ def described(
 
 
 def tables(study: Mapping[str, Any]) -> str:
-    """Return the speeds, and the published ones."""
+    """Return our speeds and the published ones."""
     counts = sorted({case["replicas"] for case in study["cases"]} - {1})
     heads = [f"{n} {w}" for n in counts for w in HOWS]
     ours = markdown(
@@ -192,7 +192,7 @@ def keys_of(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
 def row(
     cases: Sequence[Mapping[str, Any]], key: tuple[str, int], counts: Sequence[int]
 ) -> list[str]:
-    """Return the line of one kind of replica."""
+    """Return the row of one kind of replica."""
     own = [case for case in cases if (case["backend"], case["hidden_size"]) == key]
     found = {(case["replicas"], case["how"]): case for case in own}
     alone = found[1, "alone"]
@@ -201,7 +201,7 @@ def row(
 
 
 def speed_of(case: Mapping[str, Any]) -> str:
-    """Return a case's speed, the lowest and highest of its rounds, and the cores it kept busy."""
+    """Return the speed of a case with its range over rounds, and the busy cores."""
     low, high = case["speedup_range"]
     return f"{case['speedup']:.2f} ({low:.2f} to {high:.2f}; {case['cores_busy']:.1f})"
 

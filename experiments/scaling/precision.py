@@ -1,4 +1,4 @@
-"""What fp32, bf16 and fp16 learn from the same text and seed, and what memory each takes.
+"""Compare what fp32, bf16 and fp16 learn from the same text, and their memory.
 
 python -m experiments.scaling.precision --corpus data/reviews --work runs/precision \\
     --output experiments/scaling/results/precision.json --figure experiments/scaling/precision.png
@@ -53,10 +53,10 @@ PAPER_WINDOW, PAPER_LANES = 256, (128, 256)  # of a V100: in fp32, in fp16
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions):
-    """Train one model seven times, on the same text in the same order; count its memory."""
+    """Train one model in seven ways on the same text in the same order, and count its memory."""
 
     characters: int = 2_000_000
-    """That each run reads."""
+    """Characters of each run."""
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def run_of(way: str, characters: int) -> Run:
-    """Return one of the runs."""
+    """Return the run of a way."""
     keys = {**KEYS, **WAYS[way]}
     name = re.sub(r"\W+", "_", way)
     recipe = Recipe(name, characters, keys)
@@ -77,7 +77,7 @@ def run_of(way: str, characters: int) -> Run:
 
 
 def publish(results: Sequence[Result], options: Options) -> str:
-    """Write the results, their tables, which are returned, and their figure."""
+    """Write the results and their figure; return the tables."""
     study = {
         "base": dict(KEYS),
         "characters": options.characters,
@@ -94,7 +94,7 @@ def publish(results: Sequence[Result], options: Options) -> str:
 
 @cache
 def counted() -> dict[str, Any]:
-    """Return the bytes of the runs' model in every precision, and what computes it here."""
+    """Return the bytes of the model in every precision, and what computes it here."""
     config = ModelConfig(hidden_size=KEYS["model.hidden_size"])
     return {
         precision: {
@@ -108,7 +108,7 @@ def counted() -> dict[str, Any]:
 
 
 def worked_out() -> dict[str, dict[str, float]]:
-    """Return the bytes of the published model on one GPU, by the memory model, by lanes."""
+    """Return the bytes of the published model on one GPU by the memory model, for some lanes."""
     base = MemoryModel(model=PAPER, window=PAPER_WINDOW, gradient_bytes=0.0, graphs=False)
     models = {precision: replace(base, precision=precision) for precision in PRECISIONS}
     return {
@@ -118,14 +118,14 @@ def worked_out() -> dict[str, dict[str, float]]:
 
 
 def tables(study: Mapping[str, Any]) -> str:
-    """Return what was learnt, what is held here, and what the published model would hold."""
+    """Return tables of the scores, of the memory here, and of that of the published model."""
     return "\n\n".join(
         [learnt(study["runs"]), held(study["memory"]), held_by_the_published_model(study)]
     )
 
 
 def learnt(results: Sequence[Result]) -> str:
-    """Return a row for each run, its bits beside those of fp32."""
+    """Return a row for each run: its bits, and their difference from fp32."""
     scores = {result["way"]: result["valid_bits_per_character"] for result in results}
     rows = []
     for result in results:
@@ -146,7 +146,7 @@ def learnt(results: Sequence[Result]) -> str:
 
 
 def held(memory: Mapping[str, Any]) -> str:
-    """Return megabytes by what they are for."""
+    """Return megabytes by their purpose."""
     kinds = list(memory["fp32"]["bytes"])
     rows = [
         [kind.replace("_", " "), *(f"{memory[p]['bytes'][kind] / 1e6:.2f}" for p in memory)]
@@ -157,7 +157,7 @@ def held(memory: Mapping[str, Any]) -> str:
 
 
 def held_by_the_published_model(study: Mapping[str, Any]) -> str:
-    """Return gigabytes of a GPU by lanes."""
+    """Return the gigabytes of a GPU by lanes."""
     memory = study["memory_of_the_published_model"]
     rows = [
         [f"{lanes} lanes", *(f"{memory[p][lanes] / 1e9:.1f}" for p in memory)]

@@ -1,4 +1,4 @@
-"""Explain the published scaling figure by the performance model, and draw it again.
+"""Fit the performance model to the published scaling figure, and draw the figure.
 
 python experiments/scaling/published.py --output experiments/scaling/results/published.json
 """
@@ -18,7 +18,7 @@ class Options:
     output: Path | None = None
     """JSON file for the result."""
     figure: Path | None = None
-    """PNG to draw; absent, beside the JSON file and named as it is."""
+    """PNG to draw; absent, it has the name of the JSON file."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
-    """Return everything there is to say about a fit."""
+    """Return the whole result of a fit."""
     from data_utils.provenance import describe_origin
     from experiments.scaling import explanation, readings
     from experiments.scaling.rivals import rivals
@@ -71,7 +71,7 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def declared() -> dict[str, Any]:
-    """Return every constant that is not fitted; all of them are the same for all curves."""
+    """Return the constants that are not fitted, which are the same for all curves."""
     from experiments.scaling import readings
     from experiments.scaling.explanation import Constants
 
@@ -91,7 +91,7 @@ def declared() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # called as a file, Python looks only beside it
+    sys.path.insert(0, str(ROOT))  # a script finds only the modules beside it
     from configs.command import run
 
     run(main)

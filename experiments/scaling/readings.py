@@ -1,9 +1,8 @@
-"""Puri et al.'s scaling figure as numbers, and what the same authors say of the runs in it.
+"""The points of Puri et al.'s scaling figure, and facts about its runs from the same authors.
 
-The 15 points were read off the pixels of figures/distributed_scalability.png of
-NVIDIA/sentiment-discovery, which prints no numbers: 2.3 pixels for each unit, so about 0.3 of a
-GPU either way. Markers at 8 GPUs overlap, those at 16 are partly hidden; another reading differs by
-up to 0.3.
+The 15 points were read from the pixels of figures/distributed_scalability.png of
+NVIDIA/sentiment-discovery, which prints no numbers. A GPU has 2.3 pixels, so a reading has an error
+of about 0.3 GPUs. The markers at 8 GPUs overlap, and those at 16 are partly hidden.
 """
 
 from model.language_model import ModelConfig
@@ -13,7 +12,7 @@ GPUS = (8, 16, 32, 64, 128)
 GPUS_PER_NODE = 8  # DGX-1V
 READING_ERROR = 0.3  # GPUs
 
-# How many GPUs' work so many GPUs do, at 256 lanes each.
+# Times the speed of one GPU, by the number of GPUs with 256 lanes each.
 SCALING: dict[str, tuple[float, ...]] = {
     "ethernet_4096": (7.7, 11.7, 23.5, 45.9, 92.6),
     "infiniband_4096": (7.7, 13.4, 27.4, 55.4, 109.1),
@@ -26,16 +25,16 @@ LANES_PER_GPU = 256
 WINDOW = 256
 TOKENS_PER_GPU = LANES_PER_GPU * WINDOW
 
-# How long an epoch of 73,000 steps on 8 GPUs took: their text and their figure
-# (amazon_train_time.png, read to half an hour) differ. The text's is declared, and `explanation`
-# and `rivals` say what the figure's would make of it.
+# Hours of an epoch of 73,000 steps on 8 GPUs. Their text and their figure (amazon_train_time.png,
+# read to half an hour) differ. The model uses those of the text; `explanation` and `rivals` also
+# try those of the figure.
 HOURS_BY_TEXT, HOURS_BY_FIGURE, STEPS_OF_AN_EPOCH = 17.0, 19.5, 73_000
 
 
 def computing_seconds(hours: float) -> float:
-    """Return those of a step, by an epoch's hours.
+    """Return the seconds of computing in a step, from the hours of an epoch.
 
-    A GPU alone computes for the part of a step that the point at 8 GPUs says.
+    The point at 8 GPUs gives the part of a step that is computing.
     """
     return hours * 3600 / STEPS_OF_AN_EPOCH * SCALING[SMALL][0] / 8
 
@@ -48,5 +47,5 @@ NVLINK = 60e9  # bytes per second of an all-reduce within a DGX-1V
 
 
 def workload(size: int) -> Workload:
-    """Return a published model's costs; the parameters agree with theirs to 0.03 %."""
+    """Return the costs of a published model; its parameters agree with theirs to 0.03 %."""
     return Workload.of(ModelConfig(hidden_size=size))

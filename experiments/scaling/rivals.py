@@ -1,4 +1,4 @@
-"""Other models of the published scaling, each fitted in the same way."""
+"""Fit other models to the published scaling."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ LARGE_SECONDS = "computing_seconds_8192"
 
 
 def rivals() -> list[dict[str, Any]]:
-    """Return what each other model makes of the points."""
+    """Return the fit of each other model."""
     return [
         nothing_fitted("their text", readings.HOURS_BY_TEXT),
         nothing_fitted("their figure", readings.HOURS_BY_FIGURE),
@@ -43,7 +43,7 @@ def rivals() -> list[dict[str, Any]]:
 
 
 def described(name: str, chosen: int, fitted: Fit, note: str = "", **facts: Any) -> dict[str, Any]:
-    """Return a row; chosen: constants declared for a single curve, as good as fitted."""
+    """Return a row; chosen: the number of constants declared for a single curve."""
     return {
         "name": name,
         "fitted": len(fitted.values),
@@ -57,7 +57,7 @@ def described(name: str, chosen: int, fitted: Fit, note: str = "", **facts: Any)
 
 
 def nothing_fitted(source: str, hours: float) -> dict[str, Any]:
-    """Predict Ethernet's curve from its wire rate: no parameter at all."""
+    """Predict Ethernet's curve from its wire rate, without any fitted parameter."""
     goodput = readings.ETHERNET_WIRE * readings.ETHERNET_GOODPUT
     constants = Constants(computing_seconds=readings.computing_seconds(hours))
     predicted = curve(4096, constants, goodput, 0.0)
@@ -81,7 +81,7 @@ def small_only() -> tuple[Fit, str]:
 
 
 def latency_of_the_large(ports: int) -> dict[str, Any]:
-    """Give 8,192 units so many ports of EDR, and a latency of their own with every doubling."""
+    """Give 8,192 units so many EDR ports, and their own latency for each doubling of nodes."""
 
     def predicting(values: Values) -> Curves:
         curves = predict({**values, LARGE_FABRIC: ports * EDR}, Constants())
@@ -94,13 +94,13 @@ def latency_of_the_large(ports: int) -> dict[str, Any]:
 
 
 def one_fabric() -> dict[str, Any]:
-    """Let both sizes see one InfiniBand."""
+    """Use one InfiniBand bandwidth for both sizes."""
     fitted = fit_curves(_one_fabric(Constants()), _without(STARTS, LARGE_FABRIC))
     return described("one InfiniBand for both sizes", 0, fitted)
 
 
 def one_fabric_slow_large() -> dict[str, Any]:
-    """Let both see one InfiniBand, and 8,192 units compute at a rate of their own."""
+    """Use one InfiniBand bandwidth, and a speed of computing of their own for 8,192 units."""
     base = Constants()
 
     def predicting(values: Values) -> Curves:
@@ -122,7 +122,7 @@ def one_fabric_slow_large() -> dict[str, Any]:
 
 
 def latency_of_all() -> dict[str, Any]:
-    """Add a latency with every doubling of the nodes: a fifth parameter."""
+    """Add a fifth parameter: a latency for each doubling of the nodes."""
     fitted = fit_curves(
         lambda values: predict(values, Constants(), latency=values["latency"]),
         {**STARTS, "latency": 0.001},
@@ -131,7 +131,7 @@ def latency_of_all() -> dict[str, Any]:
 
 
 def with_stragglers() -> dict[str, Any]:
-    """Add the expected slowest of p GPUs: a fifth parameter, which the points do not determine."""
+    """Add a fifth parameter, the jitter of a GPU, which the points do not determine."""
     fitted = fit_curves(
         lambda values: predict(values, Constants(), jitter=values["jitter"]),
         {**STARTS, "jitter": 0.005},

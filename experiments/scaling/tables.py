@@ -1,4 +1,4 @@
-"""Results as tables in Markdown, for the terminal, the README and the report."""
+"""Make the tables of published.json and of the planner."""
 
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ def of_published(part: str) -> str:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """Return points and parameters, extrapolation, constants, rivals, and the effect of size."""
+    """Return all tables of published.json."""
     parts = (points, quality, parameters, beyond, constants, rivals, size)
     return "\n\n".join(part(result) for part in parts)
 
 
 def quality(result: dict[str, Any]) -> str:
-    """Say how well the model fits."""
+    """Describe how well the model fits."""
     return (
         f"{result['fitted_parameters']} fitted parameters, worst error {result['worst_error']:.1%},"
         f" rms {result['rms_error']:.1%}"
@@ -66,7 +66,7 @@ def beyond(result: dict[str, Any]) -> str:
 
 
 def constants(result: dict[str, Any]) -> str:
-    """Return what becomes of the fit when a declared constant changes."""
+    """Return the fit after each change of a declared constant."""
     names = list(result["parameters"])
     rows = [
         [row["constant"], f"{row['worst']:.1%}", *(quantity(name, row[name]) for name in names)]
@@ -91,7 +91,7 @@ def rivals(result: dict[str, Any]) -> str:
 
 
 def size(result: dict[str, Any]) -> str:
-    """Say how much of the larger model's scaling its size explains."""
+    """Describe how much of the large model's scaling its size explains."""
     facts = result["size_alone"]
     return (
         f"At 128 GPUs the figure has {facts['published_gain_at_128']:.1f} GPUs more for 8,192 units"
@@ -102,7 +102,7 @@ def size(result: dict[str, Any]) -> str:
 
 
 def plans() -> str:
-    """Return what the planner answers for each cluster."""
+    """Return the planner's answer for each cluster."""
     paths = (RESULTS / f"plan_{name}.json" for name in CLUSTERS)
     head = ["cluster", "GPUs", "step", "efficiency", "hours", "on demand"]
     head += ["at spot prices, save every", "memory of a GPU", "largest batch, lanes"]
@@ -132,7 +132,7 @@ def plan(result: dict[str, Any]) -> list[str]:
 
 
 def dollars(offer: dict[str, Any] | None) -> str:
-    """Return what an offer costs; of a cluster without prices nothing is known."""
+    """Return the cost of an offer, or that the cluster has no prices."""
     if offer is None or offer.get("dollars") is None:
         return "no price"
     return f"{offer['dollars']:,.0f} dollars"
@@ -144,7 +144,7 @@ def words(name: str) -> str:
 
 
 def quantity(name: str, value: float) -> str:
-    """Return a value in a unit for people."""
+    """Return a value in a readable unit."""
     for ending, (scale, unit) in UNITS.items():
         if ending in name:
             return f"{value / scale:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Short texts with a label to fine-tune the default model on: reviews' stars, IMDB's ends, SST.
+"""Select labelled texts for fine-tuning: reviews with stars, the ends of IMDB's reviews, SST.
 
 python -m experiments.shipped.labelled_texts amazon/*.jsonl.gz --imdb imdb/imdb_train.jsonl.gz \\
     --sst sst/train.csv --held-out sst/val.csv sst/test.csv imdb/imdb_test.jsonl.gz \\
@@ -32,30 +32,30 @@ Example = tuple[str, int]
 
 @dataclass(frozen=True)
 class Options:
-    """Write train.jsonl and val.jsonl, keys text and label, and a report of what is in them."""
+    """Write train.jsonl and val.jsonl with the keys text and label, and a report on them."""
 
     inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Amazon reviews with their stars, as select_reviews reads them."""
+    """Files of Amazon reviews with stars, as select_reviews reads them."""
     imdb: Path
-    """IMDB's training set: of each review its end."""
+    """IMDB's training set; the end of each review is used."""
     sst: Path
     """SST's training set."""
     held_out: tuple[Path, ...]
-    """Texts that must not be met in training."""
+    """Files of texts that must not occur in training."""
     output: Path
     """The folder to write."""
     reviews: int = 20_000
-    """Amazon reviews in train, as many of either label."""
+    """Amazon reviews in train, half of them of each label."""
     reviews_val: int = 400
-    """Amazon reviews in val, likewise."""
+    """Amazon reviews in val, half of them of each label."""
     longest: int = 500
-    """Characters of an Amazon review at most."""
+    """Most characters of an Amazon review."""
     end: int = 300
-    """Characters at the end of an IMDB review, of whole sentences."""
+    """Most characters of the last sentences of an IMDB review."""
     sst_copies: int = 2
-    """How often SST's sentences are in train."""
+    """Copies of SST's sentences in train."""
     seed: int = 0
-    """Seeds which reviews, and the order."""
+    """Seed that draws the reviews and their order."""
 
 
 def main() -> None:
@@ -79,9 +79,9 @@ def main() -> None:
 
 
 def draw_stars(options: Options, held_out: HeldOut, chooser: random.Random) -> list[Example]:
-    """Return different reviews drawn at random, labels in turns."""
+    """Draw different reviews at random; the two labels take turns."""
     by_label: dict[int, list[str]] = {0: [], 1: []}
-    seen: set[str] = set()  # equal ones could be in train and in val
+    seen: set[str] = set()  # a repeated review could be in train and in val
     for review in selected(options.inputs, held_out, Counter(), options.longest):
         if review.mark and review.text not in seen:
             seen.add(review.text)
@@ -95,7 +95,7 @@ def draw_stars(options: Options, held_out: HeldOut, chooser: random.Random) -> l
 
 
 def read_examples(path: Path) -> list[Example]:
-    """Read texts of two labels as 0 and 1."""
+    """Read texts with the labels 0 and 1."""
     (found,) = read_labelled_sets([path])
     return list(zip(found.texts, found.labels.tolist(), strict=True))
 
@@ -112,12 +112,12 @@ def read_ends(path: Path, held_out: HeldOut, characters: int) -> list[Example]:
 
 
 def end_of(text: str, characters: int) -> str:
-    """Return the last sentences of a text that fit, at least one, white space made single."""
+    """Return the last sentences that fit, at least one, with single spaces."""
     sentences = SENTENCE_END.split(" ".join(text.replace("<br />", " ").split()))
     kept = [sentences.pop()]
     while sentences and len(" ".join([sentences[-1], *kept])) <= characters:
         kept.insert(0, sentences.pop())
-    return " ".join(kept)[-2 * characters :]  # a review may be one sentence
+    return " ".join(kept)[-2 * characters :]  # a review may be one long sentence
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

@@ -1,4 +1,4 @@
-"""Does a model recite its training text? Prompts from reviews, continued greedily.
+"""Test whether a model recites its training text: it continues prompts from reviews greedily.
 
 python -m experiments.shipped.memorization --model default --corpus data/reviews \\
     --output experiments/shipped/results/memorization.json
@@ -21,24 +21,24 @@ from model.files.weights import load_model
 from model.language_model import LanguageModel
 from model.text.split import Split
 
-PROMPT = 50  # bytes of a review that the model is given
-CONTINUATION = 50  # bytes that it then writes
+PROMPT = 50  # bytes of a review that the model reads
+CONTINUATION = 50  # bytes that it then generates
 EXAMPLES_KEPT = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Count how often the greedy continuation of a review's bytes is the review's own."""
+    """Count how often the greedy continuation of a prompt equals the review."""
 
     model: Model = "default"
     corpus: Path
-    """The corpus it was trained on; its test split is the comparison."""
+    """The corpus of its training; the test split serves as comparison."""
     output: Path
     """The JSON file to write."""
     prompts: int = 2000
-    """Reviews tried of either split."""
+    """Number of reviews from each split."""
     seed: int = 0
-    """Seeds which reviews, and where in them."""
+    """Seed that draws the reviews and the places in them."""
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict[str, Any]:
-    """Return how many continuations are the text's own, whole, and how long the like part is."""
+    """Return how many continuations equal the text, and how many bytes agree on average."""
     passages = sample_passages(split, prompts, seed)  # uint8 [N, PROMPT + CONTINUATION]
     tokens = torch.from_numpy(passages).long()
     written = greedy(model, tokens[:, :PROMPT], CONTINUATION)
@@ -73,7 +73,7 @@ def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict
 
 
 def sample_passages(split: Split, count: int, seed: int) -> np.ndarray:
-    """Return one passage each of reviews drawn at random that are long enough, uint8 [N, bytes]."""
+    """Draw reviews that are long enough, and a passage of each; uint8 [N, bytes]."""
     size = PROMPT + CONTINUATION
     offsets = np.asarray(split.offsets)
     long_enough = np.flatnonzero(np.diff(offsets) >= size)

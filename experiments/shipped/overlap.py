@@ -1,19 +1,20 @@
-"""Which texts share wording with a set of held-out texts: by runs of twelve words."""
+"""Find texts that share a run of twelve words with held-out texts."""
 
 import re
 from collections.abc import Iterable
 
 import numpy as np
 
-RUN = 12  # words in a row that two texts do not share by chance
-SHORTEST = 5  # a held-out text of fewer words is everyday speech and cannot be kept out
+RUN = 12  # words in a row; two texts do not share so many by chance
+SHORTEST = 5  # words; shorter held-out texts are everyday speech, which training may have
 MULTIPLIER = np.uint64(6364136223846793005)
 
 
 class HeldOut:
-    """The runs of words of held-out texts, and whether another text has one of them.
+    """The runs of words of held-out texts.
 
-    Words are a-z and 0-9, lower case. A held-out text shorter than a run is looked for whole.
+    Words consist of a-z and 0-9, in lower case. A held-out text shorter than a run counts as
+    one run.
     """
 
     def __init__(self, texts: Iterable[str]):
@@ -28,12 +29,12 @@ class HeldOut:
         self._runs = {size: np.unique(np.concatenate(parts)) for size, parts in runs.items()}
 
     def shares_with(self, text: str) -> bool:
-        """Return whether the text has a run of words of a held-out one."""
+        """Return whether the text contains a run of words of a held-out text."""
         words = self._read(text)
         return any(contains(known, run_hashes(words, size)) for size, known in self._runs.items())
 
     def _read(self, text: str) -> np.ndarray:
-        """Return a random number for each word, uint64 [words]: the same word, the same one."""
+        """Return a random number for each word, uint64 [words]; equal words have equal numbers."""
         words = re.findall("[a-z0-9]+", text.lower().replace("'", ""))
         for word in words:
             if word not in self._words:

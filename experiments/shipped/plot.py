@@ -1,4 +1,4 @@
-"""Draw curve.png: bits per character and what is known of sentiment, by characters read.
+"""Draw curve.png: bits per character and accuracy on SST, by the characters read.
 
 python -m experiments.shipped.plot
 """
@@ -6,19 +6,14 @@ python -m experiments.shipped.plot
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
 from configs import command
+from experiments.figures import BLUE, RED, open_frame, panels
 from model.files.storage import read_json
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
-BLUE, RED, GREY = "#2166ac", "#b2182b", "#999999"
+GREY = "#999999"
 
 
 def main() -> None:
@@ -30,30 +25,36 @@ def main() -> None:
 
 
 def draw(rows: list[dict[str, Any]], points: list[dict[str, Any]], path: Path) -> None:
-    """Draw the rows of a run's metrics and the points of probe.py, one above the other."""
-    figure, (above, below) = plt.subplots(
-        2, 1, figsize=(7.0, 5.4), layout="constrained", sharex=True
-    )
+    """Draw the metrics of a run above the points of probe.py."""
+    with panels(path, 2, 1, size=(7.0, 5.4), sharex=True) as (_, (above, below)):
+        draw_bits(above, rows)
+        draw_accuracy(below, points)
+        open_frame(above, below)
+        for axes in (above, below):
+            axes.legend()
+
+
+def draw_bits(above: Any, rows: list[dict[str, Any]]) -> None:
+    """Draw bits per character in training and on the valid split."""
     evaluated = [row for row in rows if "valid_bits_per_character" in row]
     above.plot(*series(rows, "train_bits_per_character"), color=GREY, linewidth=0.8, label="train")
     valid = series(evaluated, "valid_bits_per_character")
     above.plot(*valid, color=BLUE, marker=".", label="valid")
     above.set(ylabel="bits per character", ylim=(min(valid[1]) - 0.1, 2.4))
+
+
+def draw_accuracy(below: Any, points: list[dict[str, Any]]) -> None:
+    """Draw accuracies on SST's validation set."""
     for key, color, label in (
         ("val_accuracy", BLUE, "all units"),
         ("neuron_val_accuracy", RED, "best unit alone"),
     ):
         below.plot(*series(points, key), color=color, marker=".", label=label)
     below.set(xlabel="million characters read", ylabel="SST, accuracy on val")
-    for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def series(rows: list[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Return millions of characters, and what the rows hold under a key."""
+    """Return millions of characters, and the values of a key."""
     return [row["characters"] / MILLION for row in rows], [row[key] for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""What a run knows of sentiment while it learns: SST on its validation set, at checkpoints.
+"""Measure the accuracy on SST's validation set at the checkpoints of a run.
 
 python -m experiments.shipped.probe runs/amazon_1024 --train sst/train.csv --val sst/val.csv \\
     --output experiments/shipped/results/curve.json --follow
@@ -25,25 +25,25 @@ from training.metrics import read_rows
 from transfer.experiment import fit_transfer
 from transfer.features import FeatureCache
 
-REMOVAL_SECONDS = 2.0  # in which a checkpoint that its run removes is gone
+REMOVAL_SECONDS = 2.0  # longest time in which a run removes a checkpoint
 
 
 @dataclass(frozen=True)
 class Options:
-    """Score the checkpoints of a run that are not scored yet; the test set is never read."""
+    """Score the checkpoints of a run that have no score yet; the test set is never read."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """The directory of a run, perhaps still training."""
+    """The directory of a run, which may still be training."""
     train: Path
-    """Labelled texts to fit on."""
+    """Labelled texts for fitting."""
     val: Path
-    """Labelled texts to score on."""
+    """Labelled texts for scoring."""
     output: Path
-    """The JSON file of points, made or gone on with."""
+    """The JSON file of points; an existing file is continued."""
     apart: int = 5_000_000
-    """Characters between two points, at least."""
+    """Fewest characters between two points."""
     follow: bool = False
-    """Wait for further checkpoints until interrupted."""
+    """Wait for more checkpoints until interrupted."""
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def add_points(folder: Path, sets: list[LabelledSet], options: Options) -> None:
-    """Score the checkpoints of a run, which may add some and remove others meanwhile."""
+    """Score the checkpoints of a run, which may meanwhile add and remove checkpoints."""
     last = ""
     while later := [path for path in step_folders(folder) if path.name > last]:
         last = later[0].name
@@ -66,11 +66,11 @@ def add_points(folder: Path, sets: list[LabelledSet], options: Options) -> None:
         except (InputError, OSError):
             time.sleep(REMOVAL_SECONDS)
             if later[0].exists():
-                raise  # it was not removed: something is wrong with it
+                raise  # the run has not removed it, so the error is real
 
 
 def add_point(checkpoint: Path, sets: list[LabelledSet], options: Options) -> None:
-    """Score one checkpoint and write the point, unless there is one near it."""
+    """Score one checkpoint and write the point, unless the last point is too near."""
     points = read_json(options.output)["points"] if options.output.exists() else []
     characters = read_json(checkpoint / TRAINING_FILE)["progress"]["characters"]
     if points and characters < points[-1]["characters"] + options.apart:
@@ -86,7 +86,7 @@ def add_point(checkpoint: Path, sets: list[LabelledSet], options: Options) -> No
 
 
 def bits_at(run: Path, characters: int) -> dict[str, float]:
-    """Return the bits per character of the last rows up to so many characters."""
+    """Return the last bits per character before so many characters."""
     bits = {}
     for row in read_rows(run / "metrics.jsonl"):
         for key in ("train_bits_per_character", "valid_bits_per_character"):
@@ -96,7 +96,7 @@ def bits_at(run: Path, characters: int) -> dict[str, float]:
 
 
 def score(checkpoint: Path, sets: list[LabelledSet]) -> dict[str, Any]:
-    """Return the accuracies on val of all units and of the top one alone."""
+    """Return the accuracies on val of all units and of the top unit alone."""
     loaded = load_model(checkpoint, compute_dtype=torch.float32)
     with tempfile.TemporaryDirectory() as folder:
         transfer = fit_transfer(loaded, sets, FeatureCache(Path(folder)))

@@ -1,4 +1,4 @@
-"""Reviews that may be trained on and shipped: by licence of the source, apart from all test sets.
+"""Select reviews whose licence allows shipped weights and that share no wording with test sets.
 
 python -m experiments.shipped.select_reviews amazon/*.jsonl.gz --held-out sst/test.csv mr/*.txt \\
     --output data/selected.jsonl
@@ -22,7 +22,7 @@ from model.reading.texts import ReadingReport, read_texts
 
 SEPARATOR = " | "  # between a text and its title
 
-# Why a source's text is left out of what weights are shipped from.
+# Why the text of a source may not be trained on.
 AWS = "its licence forbids redistribution"
 NON_COMMERCIAL = "non-commercial licence"
 UNKNOWN = "no known licence"
@@ -70,30 +70,30 @@ EXCLUDED = {
 
 @dataclass(frozen=True)
 class Options:
-    """Write the reviews that may be trained on, and beside them a report of what was left out."""
+    """Write the reviews that may be trained on, and a report on those left out."""
 
     inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """JSON lines with the keys reviewText and source, or text alone."""
     held_out: tuple[Path, ...]
-    """Labelled sets that must not be met in training; any format with a text."""
+    """Files of labelled sets that must not occur in training, in any format with a text."""
     output: Path
-    """The file of reviews to write; the report gets its name with .report.json."""
+    """The file of reviews to write; the report has its name with .report.json."""
     title: Literal["none", "first", "last"] = "none"
-    """Where a review's title goes: nowhere, before its text, or behind it."""
+    """Position of a review's title: nowhere, before its text, or after it."""
     marks: bool = False
-    """Write + or - right behind a text whose stars or label say which."""
+    """Write + or - after a text that has stars or a label."""
     longest: int | None = None
-    """Leave out texts of more characters."""
+    """Most characters of a text; longer texts are left out."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """What of a record may be trained on."""
+    """The parts of a record that may be trained on."""
 
     text: str
     title: str = ""
     mark: str = ""
-    """+ for more than three stars or a positive label, - for fewer or a negative one."""
+    """+ for more than three stars or a positive label, - for fewer stars or a negative label."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Review":
@@ -106,7 +106,7 @@ class Review:
 
 
 def mark_of(stars: float | None, label: int | None) -> str:
-    """Return + or -, or nothing where neither stars nor a label decide."""
+    """Return + or -, or an empty mark if neither stars nor a label decide."""
     if stars is not None:
         return "+" if stars > 3 else "-" if stars < 3 else ""
     return "" if label is None else "+" if label else "-"
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def arranged(review: Review, title: str, *, marks: bool) -> str:
-    """Return a review as it is trained on."""
+    """Return the training text of a review."""
     parts = [review.text]
     if marks and review.mark:
         parts.append(review.mark)
@@ -144,7 +144,7 @@ def selected(
     counts: Counter[str],
     longest: int | None = None,
 ) -> Iterator[Review]:
-    """Yield the reviews to keep; count every one under its source or what bars it."""
+    """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
     for path in inputs:
         for record in read_records(path, strict=False):
             review = Review.of(record)
@@ -156,7 +156,7 @@ def selected(
 
 
 def what_bars(review: Review, source: str, held_out: HeldOut, longest: int | None) -> str | None:
-    """Return why a review is not trained on, if it is not."""
+    """Return why a review may not be trained on, or None."""
     if source in EXCLUDED:
         return EXCLUDED[source]
     if not review.text.strip():

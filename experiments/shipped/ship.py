@@ -1,4 +1,4 @@
-"""Make a model ready to travel: 8-bit weights, and a classifier fitted on what they compute.
+"""Prepare a model for shipping: weights in 8 bits, and a classifier fitted to their features.
 
 python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
     --train sst/train.csv --val sst/val.csv --classes negative positive
@@ -22,26 +22,26 @@ from model.files.weights import WEIGHTS_FILE, load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, origin_of
 from transfer.features import FeatureCache
 
-LARGEST = 24 * 2**20  # bytes that a model may add to the repository
-LICENCE = "LICENSE"  # of the weights: a copy travels with each model
+LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
+LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write model/pretrained/NAME: weights, licence, description, classifier; a card stays."""
+    """Write weights, licence, description and classifier to model/pretrained/NAME."""
 
     model: Annotated[str, tyro.conf.Positional]
     """A model directory or a run directory."""
     name: str
-    """What users will call it."""
+    """Name of the shipped model."""
     train: Path
-    """Labelled texts to fit the classifier on."""
+    """Labelled texts for fitting the classifier."""
     val: Path
-    """Labelled texts to choose C and the threshold on."""
+    """Labelled texts for choosing C and the threshold."""
     classes: tuple[str, str] | None = None
-    """What the two labels are to be called, the negative one first; absent, as in the texts."""
+    """Names of the two labels, the negative one first; absent, as in the texts."""
     work: Path = Path("runs/shipped")
-    """Where features are kept."""
+    """Folder where features are kept."""
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
         save_classifier(folder / FOLDER, classifier, origin_of(transfer, sets))
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         place = SHIPPED_MODELS / options.name
-        shutil.copytree(folder, place, dirs_exist_ok=True)  # a card that is there stays
+        shutil.copytree(folder, place, dirs_exist_ok=True)  # an existing card stays
     print(
         f"{place}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
         f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
@@ -64,13 +64,13 @@ def main() -> None:
 
 
 def made(folder: Path) -> Path:
-    """Return a folder that is there."""
+    """Create a folder if necessary and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def write_quantized(model: str, folder: Path) -> int:
-    """Write a model's weights in 8 bits and return their size in bytes; refuse one too large."""
+    """Write a model's weights in 8 bits; return their size in bytes, or refuse a large model."""
     full = load_model(model, compute_dtype=torch.float32)
     save_model(
         folder,

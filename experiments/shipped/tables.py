@@ -1,4 +1,4 @@
-"""The tables of README.md, of the models' cards and of their sources, from results/."""
+"""Make the tables of README.md, of the models' cards and of SOURCES.md."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ MILLION = 1e6
 
 
 def found(path: Path) -> dict[str, Any] | None:
-    """Return a result, or None where that was not measured."""
+    """Return a result, or None if there is none."""
     return read_json(path) if path.exists() else None
 
 
 def bits(model: str) -> str:
-    """Return bits per character of the held-out reviews, with the standard error."""
+    """Return the bits per character of the held-out reviews, with the standard error."""
     result = of_these_weights(f"bits_{model}", model)
     if result is None:
         return "not measured"
@@ -30,7 +30,7 @@ def bits(model: str) -> str:
 
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
-    """Return a result that does not name its model, or None: older than the weights, it is none."""
+    """Return a result that does not name its model, or None if it is older than the weights."""
     result = found(RESULTS / f"{name}.json")
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
@@ -45,7 +45,7 @@ def sst(model: str, row: str) -> str:
 
 
 def characters(model: str) -> str:
-    """Return what a model has read of unlabelled text, and from which weights that began."""
+    """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
     words = first["command"].split()
     begun = [words[i + 1] for i, word in enumerate(words) if word == "--train.start-from"]
@@ -55,7 +55,7 @@ def characters(model: str) -> str:
 
 
 def history(model: str) -> Iterator[dict[str, Any]]:
-    """Return how a model was made, the first step first, as its config.json says."""
+    """Return the trainings of a model from the first to the last, as its config.json has them."""
     provenance = read_json(SHIPPED_MODELS / model / CONFIG_FILE)["provenance"]
     parts = [provenance]
     while "finetuned_from" in parts[0]:
@@ -64,7 +64,7 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 
 
 def rows_of(model: str) -> dict[str, str]:
-    """Return what was measured of a model, by what it is called in the tables."""
+    """Return the measurements of a model by their names in the table."""
     neuron = found(NEURON / model / "neuron.json")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
@@ -89,19 +89,19 @@ def rows_of(model: str) -> dict[str, str]:
 
 
 def in_both(model: str, of: Any) -> str:
-    """Return a number with the shipped weights and with those before they were made 8-bit."""
+    """Return a value with the shipped weights in 8 bits, and with the full weights."""
     values = [of(model), of(f"{model}_full")]
     return ", ".join(value or "not kept" for value in values)
 
 
 def bits_of(model: str) -> str:
-    """Return bits per character to four places, nothing where they were not measured."""
+    """Return bits per character to four places; an empty text if not measured."""
     result = of_these_weights(f"bits_{model}", model.removesuffix("_full"))
     return f"{result['bits_per_character']:.4f}" if result else ""
 
 
 def accuracy_of(model: str) -> str:
-    """Return SST's test accuracy of all units, nothing where it was not measured."""
+    """Return the test accuracy of all units on SST; an empty text if not measured."""
     result = found(REPRODUCTION / model / "sst.json")
     if result is None or not is_of_the_shipped(result, model.removesuffix("_full")):
         return ""
@@ -109,13 +109,13 @@ def accuracy_of(model: str) -> str:
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
-    """Say whether a result is of the run that the shipped weights are from, and of no other."""
+    """Say whether a result belongs to the run that made the shipped weights."""
     (*_, last) = history(model)
     return bool(result["model"]["provenance"].get("git_revision") == last.get("git_revision"))
 
 
 def named(result: dict[str, Any], model: str) -> str:
-    """Return what a result is of: a shipped model, or what it was before it was replaced."""
+    """Return the name of the model of a result: a shipped one, or its forerunner."""
     if is_of_the_shipped(result, model):
         return f"`{model}`"
     read = result["model"]["provenance"]["characters"] / MILLION
@@ -123,7 +123,7 @@ def named(result: dict[str, Any], model: str) -> str:
 
 
 def shipped(*models: str) -> str:
-    """Return what was measured of models, side by side, and of which revisions that is."""
+    """Return the measurements of models side by side, and their revisions."""
     columns = [rows_of(model) for model in models]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
@@ -132,18 +132,18 @@ def shipped(*models: str) -> str:
 
 
 def files_of(model: str) -> Iterator[Path]:
-    """Yield the results of a model that are here."""
+    """Yield the files of a model's results."""
     names = (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
     yield from (RESULTS / f"{name}.json" for name in names if of_these_weights(name, model))
 
 
 def titled(model: str) -> str:
-    """Return a model's name, and that it is the default where it is."""
+    """Return the name of a model, marked if it is the default."""
     return f"`{model}` (`default`)" if model == ALIASES["default"] else f"`{model}`"
 
 
 def learning() -> str:
-    """Return what the checkpoints of the run know of SST, on its validation set."""
+    """Return the accuracies of a run's checkpoints on SST's validation set."""
     curve = read_json(RESULTS / "curve.json")
     rows = [
         [
@@ -162,13 +162,13 @@ def learning() -> str:
 
 
 def commands(model: str) -> str:
-    """Return the commands that trained a model, as its config.json has them."""
+    """Return the commands that trained a model, from its config.json."""
     lines = [f"- `python {part['command']}`, revision {revision(part)}" for part in history(model)]
     return "\n".join(lines)
 
 
 def front_matter(model: str) -> str:
-    """Return the model-index of a card: JSON, which YAML holds."""
+    """Return the model-index of a card in JSON, which is valid YAML."""
     result = found(REPRODUCTION / model / "sst.json")
     measured = of_these_weights(f"bits_{model}", model)
     results = []
@@ -189,13 +189,13 @@ def front_matter(model: str) -> str:
 
 
 def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a result as the hub's model-index has it."""
+    """Return a result in the form of a model-index."""
     dataset = {"name": name, "type": identifier, "split": "test"}
     return {"task": {"type": kind}, "dataset": dataset, "metrics": metrics}
 
 
 def selection() -> str:
-    """Return how many reviews were kept, and how many left out for which reason."""
+    """Return the numbers of reviews that were kept, and left out for each reason."""
     counts = read_json(RESULTS / "selection.json")["reviews"]
     kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
     rows = [["in all", f"{sum(counts.values()):,}"]]
@@ -205,7 +205,7 @@ def selection() -> str:
 
 
 def sources(kind: str) -> str:
-    """Return where texts are from: the data set, its terms as stated, the address taken from."""
+    """Return the sources of texts: the data set, its stated terms, and the address."""
     counts = read_json(RESULTS / "selection.json")["reviews"]
     rows = [
         [
@@ -224,6 +224,6 @@ def sources(kind: str) -> str:
 
 
 def linked(address: str, commits: list[str]) -> str:
-    """Return an address as a link, with the commits that the files are of."""
+    """Return an address as a link, with the commits of the files."""
     name = address.removeprefix("https://github.com/")
     return f"[{name}]({address}) at {', '.join(commits)}"

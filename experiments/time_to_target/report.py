@@ -1,4 +1,4 @@
-"""Draw the race and print its table, from results/.
+"""Draw the race and print its table.
 
 python -m experiments.time_to_target.report
 """
@@ -6,13 +6,8 @@ python -m experiments.time_to_target.report
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
 from configs import command
+from experiments.figures import panels
 from experiments.tables import markdown, origins
 from experiments.time_to_target.run import HERE, RECIPES, RESULTS
 from model.errors import InputError
@@ -43,20 +38,20 @@ def main() -> None:
 
 
 def shown() -> str:
-    """Return the race, and of which revisions its runs are."""
+    """Return the table of the race, and the revisions of its runs."""
     summary = read_json(RESULTS / "summary.json")
     runs = {path.name: read_json(path) for path in sorted(RESULTS.glob("*_*.json"))}
     return f"{table(summary)}\n\n{origins(runs)}"
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """Return the race as Markdown, one row for each recipe."""
+    """Return the table in Markdown, with a row for each recipe."""
     rows = [[name, *cells(row)] for name, row in summary.items() if name != "target"]
     return markdown(HEADER, rows)
 
 
 def cells(row: Mapping[str, float] | None) -> list[str]:
-    """Return the cells of a recipe's row but its name."""
+    """Return the cells of a recipe's row, without its name."""
     if row is None:
         return ["never as low", "", "", "", ""]
     return [
@@ -79,8 +74,13 @@ def rungs(name: str) -> list[tuple[float, float]]:
 
 
 def draw(target: float) -> None:
-    """Draw where every run of the race ended, by its seconds, and the target."""
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    """Draw the final bits of every run by its seconds, and the target."""
+    with panels(HERE / "race.png", size=(7, 4.5)) as (_, axes):
+        draw_race(axes, target)
+
+
+def draw_race(axes: Any, target: float) -> None:
+    """Draw a line for each recipe."""
     for name in ("published", *RECIPES["challengers"]):
         if points := rungs(name):
             axes.plot(*zip(*points, strict=True), marker="o", color=COLORS[name], label=name)
@@ -92,8 +92,6 @@ def draw(target: float) -> None:
         ylabel="valid bits per character at its end",
     )
     axes.legend()
-    figure.savefig(HERE / "race.png", dpi=150)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long until as good as the published recipe: ours, and Adam at its best of three rates.
+"""Measure how soon our recipe and Adam reach the score of the published recipe.
 
 python -m experiments.time_to_target.run --corpus data/reviews --work runs/time_to_target
 """
@@ -17,22 +17,22 @@ from model.files.storage import read_json, write_json
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 RECIPES = tomllib.loads((HERE / "recipes.toml").read_text())
-# Parts of the published recipe's characters that a challenger tries, least first.
+# Parts of the published recipe's characters that a challenger tries, from the smallest.
 PARTS = tuple(2 ** (exponent / 2) for exponent in range(-14, 1))
 
 
 @dataclass(frozen=True)
 class Options:
-    """Train the published recipe, then each challenger for ever longer until it ends as low."""
+    """Train the published recipe; then each challenger, longer each time, until it is as good."""
 
     corpus: Path = Path("data/reviews")
     """A prepared corpus."""
     work: Path = Path("runs/time_to_target")
-    """Where the runs are written."""
+    """Folder for the runs."""
     characters: int = 12_000_000
-    """What the published recipe reads."""
+    """Characters that the published recipe reads."""
     threads: int = 2
-    """Threads of every run, one run at a time; nothing else should use the cores."""
+    """Threads of a run. One run trains at a time; nothing else should use the cores."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def first_as_low(name: str, target: float, options: Options) -> dict[str, Any] | None:
-    """Return the shortest run of a challenger that ends at the target or below, if one does."""
+    """Return the shortest run of a challenger that reaches the target, or None."""
     for part in PARTS:
         characters = round(options.characters * part)
         label = f"{name}_{characters}"
@@ -66,7 +66,7 @@ def first_as_low(name: str, target: float, options: Options) -> dict[str, Any] |
 def kept(
     label: str, characters: int, changes: Mapping[str, Any], options: Options
 ) -> dict[str, Any]:
-    """Return the result of a run, made now unless an earlier call left it."""
+    """Return the result of a run; train it unless an earlier command has kept it."""
     path = RESULTS / f"{label}.json"
     if not path.exists():
         folder = options.work / label
@@ -78,7 +78,7 @@ def kept(
 
 
 def brief(result: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a run took, and how many times less than the published recipe."""
+    """Return the cost of a run, and the ratio of the published recipe's cost to it."""
     seconds, characters = result["training_seconds"], result["characters"]
     return {
         "valid_bits_per_character": result["valid_bits_per_character"],
@@ -90,7 +90,7 @@ def brief(result: Mapping[str, Any], published: Mapping[str, Any]) -> dict[str, 
 
 
 def line(name: str, row: Mapping[str, float] | None) -> str:
-    """Return a run in one line."""
+    """Describe a run in one line."""
     if row is None:
         return f"{name:<10} never as low"
     return (

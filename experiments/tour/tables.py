@@ -1,4 +1,4 @@
-"""The table of README.md and of the first page, from results/."""
+"""Make the table of README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ BASELINES = {
 
 
 def transfer() -> str:
-    """Return what the tour ends with: test accuracies on the embedded reviews."""
+    """Return the final table of the tour: test accuracies on the embedded reviews."""
     result = read_json(RESULT)
     neuron, bits = result["neuron"], result["model"]["provenance"]["best_valid_bits_per_character"]
     rows = {

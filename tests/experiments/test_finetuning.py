@@ -108,7 +108,7 @@ def test_each_way_asked_for_is_tried_with_each_seed(tuned, capsys):
 
 def the_table_says_it(folder):
     """Every way has its row in every table, over its seeds; what was published stands below."""
-    text = (folder / "table.md").read_text()
+    text = write_table(folder)
     assert "validation set: 72 / 8 / 24 texts" in text
     for way in ("constant", "bag_of_words", "untrained"):
         rows = [line.split(" | ") for line in text.splitlines() if line.startswith(f"| `{way}`")]
@@ -137,7 +137,7 @@ def test_what_is_measured_is_not_measured_again(tuned, monkeypatch):
     options = ("--variants", "frozen", "--tasks", "sst")
     path = tuned(*options) / "sst_frozen.json"
     before = path.read_bytes()
-    table = (path.parent / "table.md").read_text()
+    table = write_table(path.parent)
     assert "The model: 12 units" in table
     assert "4,321 characters read" in table
     with monkeypatch.context() as patch:

@@ -104,7 +104,7 @@ def test_without_the_untrained_baseline_its_place_is_empty(
     monkeypatch.setattr("sys.argv", argv)
     reproduction.main()
     assert "untrained 0." not in capsys.readouterr().out
-    table = (tmp_path / "results/model/table.md").read_text()
+    table = write_table(tmp_path / "results/model")
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| S")]
     assert [row[5] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
 
@@ -194,7 +194,6 @@ def test_what_is_there_is_measured(other_sets, small_model, tmp_path, monkeypatc
         "yelp_full_neuron",
         "mrpc",
         "sick",
-        "table",
     }
     assert list(found["yelp_full_neuron"])[1:] == [f"label {n}" for n in range(1, 6)]
     assert found["mrpc"]["tfidf"]["accuracy"]["value"] == 1.0  # they share all words or none
@@ -236,7 +235,7 @@ def test_what_was_not_measured_has_its_published_value_and_a_command():
 
 
 def the_table_says_it(folder):
-    table = (folder / "table.md").read_text()
+    table = write_table(folder)
     lines = [line for line in table.splitlines() if line.startswith("| ")]
     assert len(lines) == 1 + 7  # the head; three tasks with two rows, one with one
     assert "12 units" in table

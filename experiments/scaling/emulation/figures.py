@@ -1,22 +1,17 @@
-"""The results as pictures: the published curve and today's; the figures of DDP's paper."""
+"""Draw the published curve and today's, and figures like those of DDP's paper."""
 
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
+from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, panels
 
 from .. import readings
 from ..figure import label
 from .report import PROFILES, exposed
 from .results import PUBLISHED, Results, Row, fitted_curve, scaling_of
 
-RED, BLUE, GREEN, GREY = "#b2182b", "#2166ac", "#1b7837", "#777777"
 COLORS = (BLUE, GREEN, RED, "#762a83")
-LOOKS = {  # way, windows: colour, marker, words
+LOOKS = {  # by way and windows: colour, marker, label
     ("2018", 1): (RED, "s", "emulated, the exchange of 2018"),
     ("today", 1): (BLUE, "D", "emulated, today's"),
     ("today", 4): (GREEN, "v", "emulated, today's in every fourth window"),
@@ -24,36 +19,33 @@ LOOKS = {  # way, windows: colour, marker, words
 
 
 def draw(folder: Path, content: dict[str, Any]) -> None:
-    """Draw what there are points for into emulated.png and emulated_ddp.png."""
+    """Draw emulated.png and emulated_ddp.png, as far as there are points for them."""
     results = Results(content)
     if results.of("training"):
-        save(draw_scaling(results), folder / "emulated.png")
+        draw_scaling(results, folder / "emulated.png")
     if any(results.of(kind) for kind in ("all_reduce", "operations", "buckets")):
-        save(draw_ddp(results), folder / "emulated_ddp.png")
+        draw_ddp(results, folder / "emulated_ddp.png")
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a figure and forget it."""
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def draw_scaling(results: Results) -> Any:
-    """Draw speed and efficiency: published, by the model, emulated, with today's exchange."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
-    left.plot(readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":", label="ideal")
-    for axes, per_gpu in ((left, False), (right, True)):
-        draw_published(axes, per_gpu)
-        for (way, windows), look in LOOKS.items():
-            draw_emulated(axes, list(results.training(way, windows).values()), per_gpu, look)
-    label(left, right, "GPUs, eight to a node")
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    return figure
+def draw_scaling(results: Results, path: Path) -> None:
+    """Draw speed and efficiency: published, modelled, and emulated with both exchanges."""
+    with panels(path, 1, 2, size=(11, 4.8)) as (figure, (left, right)):
+        left.plot(
+            readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":", label="ideal"
+        )
+        for axes, per_gpu in ((left, False), (right, True)):
+            draw_published(axes, per_gpu)
+            for (way, windows), look in LOOKS.items():
+                draw_emulated(axes, list(results.training(way, windows).values()), per_gpu, look)
+        label(left, right, "GPUs, eight to a node")
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9
+        )
 
 
 def draw_published(axes: Any, per_gpu: bool) -> None:
-    """Draw the published points with what they may be misread by, and the model's curve."""
+    """Draw the published points with their reading errors, and the model's curve."""
     scale = {p: 1 / p if per_gpu else 1.0 for p in readings.GPUS}
     axes.errorbar(
         readings.GPUS, [PUBLISHED[p] * scale[p] for p in readings.GPUS],
@@ -66,13 +58,13 @@ def draw_published(axes: Any, per_gpu: bool) -> None:
 
 
 def draw_emulated(axes: Any, rows: list[Row], per_gpu: bool, look: tuple[str, str, str]) -> None:
-    """Draw a way's measured points, and the line of what was foretold for them."""
+    """Draw the measured points of a way, and the line of the predictions."""
     color, marker, words = look
     gpus = [row["gpus"] for row in rows]
     scale = [1 / p if per_gpu else 1.0 for p in gpus]
-    foretold = [scaling_of(row, row["predicted"]) * s for row, s in zip(rows, scale, strict=True)]
+    predicted = [scaling_of(row, row["predicted"]) * s for row, s in zip(rows, scale, strict=True)]
     measured = [scaling_of(row) * s for row, s in zip(rows, scale, strict=True)]
-    axes.plot(gpus, foretold, color=color, linewidth=1, linestyle="--")
+    axes.plot(gpus, predicted, color=color, linewidth=1, linestyle="--")
     ends = [
         [
             abs(scaling_of(row, row[end]) * s - m)
@@ -85,29 +77,33 @@ def draw_emulated(axes: Any, rows: list[Row], per_gpu: bool, look: tuple[str, st
     )
 
 
-def draw_ddp(results: Results) -> Any:
-    """Draw figures as Li et al. 2020 have them; dashed is what was foretold."""
-    figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
-    for row, nodes in enumerate(results.values("all_reduce", "nodes")):
+def draw_ddp(results: Results, path: Path) -> None:
+    """Draw figures like those of Li et al. 2020; dashed lines are predictions."""
+    with panels(path, 2, 2, size=(11, 8)) as (_, places):
+        draw_reductions(*places[0], results)
+        draw_buckets(places[1, 0], results)
+        draw_skipped(places[1, 1], results)
+        draw_grid(*places.flat)
+        for axes in places.flat:
+            if names := axes.get_legend_handles_labels()[1]:
+                axes.legend(frameon=False, fontsize=9, ncols=1 + (len(names) > 3))
+
+
+def draw_reductions(left: Any, right: Any, results: Results) -> None:
+    """Draw all-reduces by size, and those of 60 million numbers by the size of an operation."""
+    for color, nodes in zip(COLORS, results.values("all_reduce", "nodes"), strict=False):
         rows = results.of("all_reduce", nodes=nodes)
-        draw_line(panels[0, 0], rows, "bytes", "seconds", COLORS[row], f"{nodes} nodes")
+        draw_line(left, rows, "bytes", "seconds", color, f"{nodes} nodes")
         rows = results.of("operations", nodes=nodes)
-        draw_line(panels[0, 1], rows, "numbers_each", "seconds", COLORS[row], f"{nodes} nodes")
-    panels[0, 0].set(xscale="log", yscale="log", xlabel="bytes of an all-reduce, fp32")
-    panels[0, 1].set(xscale="log", xlabel="numbers of an operation, 60 million in all")
-    for axes in panels[0]:
+        draw_line(right, rows, "numbers_each", "seconds", color, f"{nodes} nodes")
+    left.set(xscale="log", yscale="log", xlabel="bytes of an all-reduce, fp32")
+    right.set(xscale="log", xlabel="numbers of an operation, 60 million in all")
+    for axes in (left, right):
         axes.set_ylabel("seconds")
-    draw_buckets(panels[1, 0], results)
-    draw_skipped(panels[1, 1], results)
-    for axes in panels.flat:
-        axes.grid(color="#dddddd", linewidth=0.5)
-        if names := axes.get_legend_handles_labels()[1]:
-            axes.legend(frameon=False, fontsize=9, ncols=1 + (len(names) > 3))
-    return figure
 
 
 def draw_line(axes: Any, rows: list[Row], x: str, y: str, color: str, words: str) -> None:
-    """Draw a line of points, if there are any, and what was foretold of them."""
+    """Draw a line of points, if there are any, and their predictions."""
     if not rows:
         return
     rows = sorted(rows, key=lambda row: row[x])
@@ -118,21 +114,21 @@ def draw_line(axes: Any, rows: list[Row], x: str, y: str, color: str, words: str
 
 
 def draw_buckets(axes: Any, results: Results) -> None:
-    """Draw exposed seconds by bucket size; 0 is every gradient alone."""
+    """Draw exposed seconds by bucket size; at 0 every gradient travels alone."""
     for color, profile in zip(COLORS, PROFILES, strict=False):
         rows = sorted(results.of("buckets", profile=profile), key=lambda row: row["cap_mb"])
         places = [row["cap_mb"] for row in rows]
         measured = [exposed(row, "seconds") for row in rows]
         words = PROFILES[profile]
         axes.plot(places, measured, color=color, marker="o", markersize=4, label=words)
-        foretold = [exposed(row, "predicted") for row in rows]
-        axes.plot(places, foretold, color=color, linewidth=1, linestyle="--")
+        predicted = [exposed(row, "predicted") for row in rows]
+        axes.plot(places, predicted, color=color, linewidth=1, linestyle="--")
     axes.set_xscale("symlog", linthresh=5)
     axes.set(xlabel="size of a bucket, MB (0: each alone)", ylabel="exposed seconds of a step")
 
 
 def draw_skipped(axes: Any, results: Results) -> None:
-    """Draw seconds of a window over GPUs for every number of windows between exchanges."""
+    """Draw the seconds of a window by GPUs, for each number of windows between exchanges."""
     for color, windows in zip(COLORS, results.values("training", "windows"), strict=False):
         for way, line in (("2018", "-"), ("today", ":")):
             rows = results.training(way, windows)

@@ -1,24 +1,24 @@
-"""Which runs count: those during which the machine did nothing else, whatever they came to."""
+"""Decide which runs count: those that the machine did not disturb, whatever their results."""
 
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 LIMITS = {
-    "others": 0.10,  # part of the processors' time that went to other processes or to the host
-    "overshoot": 0.02,  # by how much computing took longer than asked
-    "traffic": 0.5,  # a link's rate over what it carries without a limit, all links at work
+    "others": 0.10,  # part of the processors' time that other processes or the host took
+    "overshoot": 0.02,  # part by which computing took longer than it should
+    "traffic": 0.5,  # rate of a link over its rate without a limit, with all links busy
 }
 
 
 def disturbances(measures: Mapping[str, float]) -> dict[str, float]:
-    """Return what is not below its limit."""
+    """Return the measures that are not below their limits."""
     return {name: value for name, value in measures.items() if not value < LIMITS[name]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The turns of a point, and what happened meanwhile."""
+    """The turns of a point, and the disturbances during them."""
 
     seconds: list[float]
     late: list[float]
@@ -28,17 +28,17 @@ class Run:
 
     @property
     def median(self) -> float:
-        """Seconds of a turn."""
+        """The median seconds of a turn."""
         return statistics.median(self.seconds)
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """The seconds that a quarter of the turns stays below, and above."""
+        """The lower and the upper quartile of the seconds."""
         first, _, third = statistics.quantiles(self.seconds, n=4, method="inclusive")
         return first, third
 
     def measures(self) -> dict[str, float]:
-        """Return what is held against the limits, by their names: nothing that the run came to."""
+        """Return what the limits apply to, by their names; the result is not among it."""
         found = {"others": self.others, "traffic": self.traffic}
         if self.computing:
             found["overshoot"] = statistics.median(self.late) / self.computing

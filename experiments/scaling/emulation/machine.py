@@ -1,4 +1,4 @@
-"""What else the machine does while something is measured on it, and whether it is large enough."""
+"""Measure the other load of the machine during a run, and check its memory."""
 
 import os
 from collections.abc import Iterable
@@ -8,31 +8,31 @@ from pathlib import Path
 from model.errors import InputError
 
 STAT, MEMORY = Path("/proc/stat"), Path("/proc/meminfo")
-BYTES_OF_A_RANK = 250e6  # torch takes most of it
-COUNTED = (0, 1, 2, 7)  # user, nice, system, steal: the work of others is among them
+BYTES_OF_A_RANK = 250e6  # most of them belong to torch
+COUNTED = (0, 1, 2, 7)  # columns of /proc/stat: user, nice, system, steal
 USER, CHILDREN = 13, 15  # columns of /proc/PID/stat: own user and system time
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Ticks of the processors so far."""
+    """Ticks of the processors since the start of the machine."""
 
     total: int
-    busy: int  # with processes, or taken by the host
-    own: int  # of these, with ours
+    busy: int  # of all processes and of the host
+    own: int  # of our processes
 
     @classmethod
     def now(cls, processes: Iterable[int]) -> "Snapshot":
-        """Take one; processes: ids of ours."""
+        """Read the ticks; processes: our ids."""
         first, *_ = STAT.read_text().splitlines()
-        ticks = [int(word) for word in first.split()[1:9]]  # guests are in user already
+        ticks = [int(word) for word in first.split()[1:9]]  # user includes guests
         own = sum(map(ticks_of, processes))
         return cls(sum(ticks), sum(ticks[column] for column in COUNTED), own)
 
     def others_since(self, before: "Snapshot") -> float:
-        """Return the part of all processors' time that went to others since then.
+        """Return the part of the processors' time that others have used since then.
 
-        Interrupts are not counted: most of them are the traffic that is measured.
+        Interrupts do not count, because most of them belong to the measured traffic.
         """
         total = self.total - before.total
         others = (self.busy - before.busy) - (self.own - before.own)
@@ -40,18 +40,18 @@ class Snapshot:
 
 
 def ticks_of(process: int) -> int:
-    """Return the processor time of a process, 0 where it is gone."""
+    """Return the ticks of a process; 0 if it has ended."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return 0
-    words = text.rpartition(")")[2].split()  # its name may hold anything
+    words = text.rpartition(")")[2].split()  # the name may contain spaces
     offset = 2  # pid and name
     return sum(int(word) for word in words[USER - offset : CHILDREN - offset])
 
 
 def require_memory(ranks: int) -> None:
-    """Raise InputError where so many ranks would not fit."""
+    """Raise InputError if the memory is too small for so many ranks."""
     lines = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024
     if available < ranks * BYTES_OF_A_RANK:
@@ -62,7 +62,7 @@ def require_memory(ranks: int) -> None:
 
 
 def facts() -> dict[str, object]:
-    """Return what is worth knowing of the machine."""
+    """Return the kernel, its congestion control and the load."""
     uname = os.uname()
     control = Path("/proc/sys/net/ipv4/tcp_congestion_control")
     return {

@@ -1,4 +1,4 @@
-"""Measure, and repeat until enough runs of every point were not disturbed."""
+"""Measure the points until each has enough undisturbed runs."""
 
 import os
 import time
@@ -12,15 +12,15 @@ from .points import Point
 from .record import Record
 from .scale import Scale
 
-# 8 MB of fp32 over links without a limit: what the machine can carry at most.
+# An all-reduce of 8 MB over links without a limit measures their highest rate.
 CEILING = {"kind": "all_reduce", "numbers": 2_000_000, "operations": 1, "turns": 5}
-PAUSE = 5.0  # seconds before another attempt: what disturbed may be over then
+PAUSE = 5.0  # seconds before another attempt, in which a disturbance may end
 
 
 def measure_all(
     groups: Sequence[Sequence[Point]], scale: Scale, record: Record, attempts: int
 ) -> None:
-    """Measure all points of the groups, and keep each in the record."""
+    """Measure all points of the groups, and keep each run in the record."""
     most = max(point.nodes for group in groups for point in group)
     require_memory(most)
     ceilings = record.begin()
@@ -35,14 +35,14 @@ def measure_all(
 
 
 class Session:
-    """Ranks that wait for work, and what this machine's links carry at most."""
+    """The ranks, and the highest rates of this machine's links."""
 
     def __init__(self, ranks: Ranks, scale: Scale, record: Record, ceilings: dict[str, float]):
         self.ranks, self.scale, self.record = ranks, scale, record
         self.ceilings = ceilings  # bytes per second of a link, by the number of nodes
 
     def ceiling(self, nodes: int) -> float:
-        """Return what each of so many links sends at most when all do."""
+        """Return the highest rate of a link when so many links are busy."""
         if str(nodes) not in self.ceilings:
             with self.ranks.unlimited(nodes):
                 (turns,) = self.ranks.take([CEILING], nodes)
@@ -51,7 +51,7 @@ class Session:
         return self.ceilings[str(nodes)]
 
     def measure(self, group: Sequence[Point], attempts: int) -> None:
-        """Measure points of equal nodes in turns, until each has enough runs that count."""
+        """Measure points with equal nodes in turns until each has enough runs that count."""
         for _ in range(attempts):
             left = [point for point in group if self.record.missing(point)]
             if not left:
@@ -60,11 +60,11 @@ class Session:
                 time.sleep(PAUSE)
 
     def measure_once(self, points: Sequence[Point]) -> bool:
-        """Measure points once; return whether anything was disturbed."""
+        """Measure points once; return whether any run was disturbed."""
         nodes = points[0].nodes
         traffic = self.scale.payload_bytes_per_second / self.ceiling(nodes)
         if traffic >= LIMITS["traffic"]:
-            del self.ceilings[str(nodes)]  # it may have been disturbed itself
+            del self.ceilings[str(nodes)]  # that measurement may have been disturbed
         ours = [os.getpid(), *self.ranks.ids]
         before = Snapshot.now(ours)
         rows = self.ranks.take([point.case for point in points], nodes)
@@ -78,7 +78,7 @@ class Session:
     def keep(
         self, point: Point, turns: list[dict[str, float]], others: float, traffic: float
     ) -> dict[str, float]:
-        """Keep a run and say what came out; return what disturbed it."""
+        """Keep a run and print its result; return what disturbed it."""
         run = Run(
             seconds=[turn["seconds"] for turn in turns],
             late=[turn["late"] for turn in turns],

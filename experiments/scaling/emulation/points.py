@@ -1,4 +1,4 @@
-"""What is measured, part by part, and what the closed forms foretell of it."""
+"""The points of each part of the study, and the predictions of the closed forms."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from .schedule import (
 NODES = (2, 4, 8, 16)
 NODES_OF_BUCKETS = 4
 FP16: dict[str, Any] = {"compression": "fp16"}
-WAYS: dict[str, tuple[str, dict[str, Any]]] = {  # how gradients come, and how they travel
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {  # profile of the gradients, and their exchange
     "2018": ("per byte", {"flat": True, **FP16}),
     "today": (ONE_BY_ONE, FP16),
 }
@@ -35,30 +35,30 @@ WINDOWS = (1, 2, 4, 8)
 SIZES = tuple(10 ** (number / 2) for number in range(10, 18))  # bytes: 100 kB to 300 MB
 PARAMETERS = 60e6  # all-reduced in so many operations, as in Li et al. 2020
 OPERATIONS = (1, 3, 10, 30, 100, 300, 600)
-NODES_OF_OPERATIONS = 8  # at most: beyond, the small ones show this machine alone, for minutes
+NODES_OF_OPERATIONS = 8  # at most: with more, small operations measure this machine, slowly
 
 
 @dataclass(frozen=True)
 class Point:
-    """One thing to measure, and where it belongs."""
+    """One case to measure, with the facts that tables need."""
 
     key: str
     nodes: int
-    case: dict[str, Any]  # what ranks are told
-    computing: float  # seconds of it
-    predicted: float  # seconds of the whole, by the closed forms, nothing fitted
+    case: dict[str, Any]  # the request to the ranks
+    computing: float  # seconds of computing
+    predicted: float  # seconds of the whole by the closed forms, nothing fitted
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def expected_seconds(self) -> float:
-        """What measuring it once takes; warming up is without skipped exchanges."""
+        """The seconds of one measurement; warm-up steps have one window."""
         warm_up = self.predicted - self.computing * (1 - 1 / self.case.get("windows", 1))
         return self.predicted * self.case["turns"] + WARM_UP * warm_up
 
 
 @dataclass(frozen=True)
 class Study:
-    """The points of each part."""
+    """The points of each part of the study."""
 
     scale: Scale
     profiles: dict[str, Any]  # experiments/exchange/results/readiness.json
@@ -66,7 +66,7 @@ class Study:
     least_nodes: int = NODES[0]
 
     def parts(self, names: Iterable[str]) -> list[list[Point]]:
-        """Return the points in groups whose members take turns; none twice."""
+        """Return the points of these parts, each once, in groups that are measured in turns."""
         known: dict[str, Callable[[], list[list[Point]]]] = {
             "ethernet": self.ethernet,
             "today": self.today,
@@ -85,19 +85,19 @@ class Study:
 
     @property
     def nodes(self) -> list[int]:
-        """The numbers of nodes to measure with."""
+        """The numbers of nodes to measure."""
         return [nodes for nodes in NODES if self.least_nodes <= nodes <= self.most_nodes]
 
     def ethernet(self) -> list[list[Point]]:
-        """Return the published curve's: 2018's exchange."""
+        """Return the points of the published curve, with the exchange of 2018."""
         return [[self.training("2018", nodes)] for nodes in self.nodes]
 
     def today(self) -> list[list[Point]]:
-        """Return today's exchange, in every window and in every fourth."""
+        """Return the points of today's exchange, in every window and in every fourth."""
         return [[self.training("today", n, windows=k) for k in (1, 4)] for n in self.nodes]
 
     def skipped(self) -> list[list[Point]]:
-        """Return both exchanges in every k-th window."""
+        """Return the points of both exchanges in every k-th window."""
         return [
             [self.training(way, nodes, windows=windows) for windows in WINDOWS]
             for way in WAYS
@@ -105,7 +105,7 @@ class Study:
         ]
 
     def buckets(self) -> list[list[Point]]:
-        """Return bucket sizes for gradients that come in three ways."""
+        """Return the points of all bucket sizes, for three profiles of gradients."""
         nodes = min(NODES_OF_BUCKETS, self.most_nodes)
         return [
             [self.sweep(profile, cap, nodes) for cap in CAPS]
@@ -113,7 +113,7 @@ class Study:
         ]
 
     def all_reduce(self) -> list[list[Point]]:
-        """Return all-reduces of many sizes, and of one size in many operations."""
+        """Return all-reduces of many sizes, and of one size in several operations."""
         groups = []
         for nodes in self.nodes:
             groups.append([self.reduction(nodes, size / FP32_BYTES, 1) for size in SIZES])
@@ -122,7 +122,7 @@ class Study:
         return groups
 
     def training(self, way: str, nodes: int, *, windows: int = 1) -> Point:
-        """Return a step of a way to exchange."""
+        """Return a training step with a way to exchange."""
         profile, parallel = WAYS[way]
         facts = {"kind": "training", "way": way}
         key = f"{way}, {gpus_of(nodes)} GPUs, every {windows}"
@@ -130,7 +130,7 @@ class Study:
         return self.step(key, nodes, leaves, parallel, windows, DEFAULT_CAP, facts)
 
     def sweep(self, profile: str, cap: float, nodes: int) -> Point:
-        """Return a step with buckets of a size."""
+        """Return a training step with buckets of a size."""
         facts = {"kind": "buckets", "profile": profile, "cap_mb": cap}
         leaves = recorded(self.profiles, profile if profile != FEED_FORWARD else "together")
         if profile == FEED_FORWARD:
@@ -148,7 +148,7 @@ class Study:
         cap: float,
         facts: dict[str, Any],
     ) -> Point:
-        """Return so many windows and an exchange. cap: of a bucket, in MB at full size."""
+        """Return a step of so many windows and one exchange; cap: of a bucket in MB, unscaled."""
         reduction = correction(nodes) / self.scale.factor
         reduced = [Leaf(max(round(leaf.numbers * reduction), 1), leaf.ready) for leaf in leaves]
         cap_mb = max(cap * reduction, 1 / MEGABYTE)
@@ -179,7 +179,7 @@ class Study:
     def reduction(self, nodes: int, numbers: float, operations: int) -> Point:
         """Return an all-reduce of so many numbers in fp32 between nodes, in equal operations.
 
-        Nodes are ranks of their own here: nothing is corrected for eight GPUs.
+        Here a node is one rank and does not stand for eight GPUs.
         """
         each = max(round(numbers / operations / self.scale.factor), 1)
         size, bandwidth = FP32_BYTES * each, self.scale.payload_bytes_per_second

@@ -1,4 +1,4 @@
-"""The file of results: every run is kept as soon as it is measured, whether it counts or not."""
+"""Keep every run in the file of results as soon as it is measured, whether it counts or not."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from .scale import Scale
 
 
 class Record:
-    """What has been measured so far, and where it is kept."""
+    """The runs so far, and their file."""
 
     def __init__(self, path: Path | None, scale: Scale, enough: int):
         self.path, self.stretch, self.enough = path, scale.stretch, enough
@@ -24,7 +24,7 @@ class Record:
             self.content = opened(path, settings)
 
     def missing(self, point: Point) -> int:
-        """Return how many runs that count a point still needs, stretched as much or more."""
+        """Return how many more runs a point needs that count and are stretched enough."""
         counted = (
             row
             for row in self.content["runs"]
@@ -35,7 +35,7 @@ class Record:
         return max(self.enough - sum(1 for _ in counted), 0)
 
     def begin(self) -> dict[str, float]:
-        """Note that measuring begins (again), on this machine; return where ceilings are noted."""
+        """Begin a session on this machine; return its empty dictionary of link rates."""
         ceilings: dict[str, float] = {}
         origin = describe_origin()
         self.content["sessions"].append({**machine.facts(), "ceilings": ceilings, "origin": origin})
@@ -43,7 +43,7 @@ class Record:
         return ceilings
 
     def keep(self, point: Point, run: Run, sent_bytes: float) -> None:
-        """Add a run: in the cluster's seconds, whatever they took here."""
+        """Add a run, with its seconds converted to those of the cluster."""
         self.content["runs"].append({
             "key": point.key,
             **point.facts,
@@ -66,7 +66,7 @@ class Record:
 
 
 def opened(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return an earlier session's results; InputError where it had other settings."""
+    """Read earlier results; InputError if their settings differ."""
     content = read_json(path)
     earlier = content.get("settings")
     if not isinstance(earlier, dict) or "runs" not in content:

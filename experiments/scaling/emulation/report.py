@@ -1,4 +1,4 @@
-"""The results as Markdown."""
+"""Make the tables of the scale model."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PROFILES = {
 
 
 def report(content: dict[str, Any]) -> str:
-    """Return every table there are points for."""
+    """Return all tables for which there are points."""
     results = Results(content)
     parts = [ethernet, today, all_reduce, operations, buckets, skipped, runs, conditions]
     texts = (part(results) for part in parts)
@@ -64,7 +64,7 @@ def ethernet(results: Results) -> str:
 
 
 def today(results: Results) -> str:
-    """Return what today's exchange makes of the same cluster."""
+    """Return the scaling of the same cluster with today's exchange."""
     ways = {(way, k): results.training(way, k) for way in ("2018", "today") for k in (1, 4)}
     if not ways["today", 1]:
         return ""
@@ -92,7 +92,7 @@ def today(results: Results) -> str:
 
 
 def all_reduce(results: Results) -> str:
-    """Return seconds of an all-reduce by size."""
+    """Return the seconds of an all-reduce by size."""
     return table(
         results,
         "all_reduce",
@@ -104,7 +104,7 @@ def all_reduce(results: Results) -> str:
 
 
 def operations(results: Results) -> str:
-    """Return seconds of 60 million numbers by how they are cut."""
+    """Return the seconds of 60 million numbers by the number of operations."""
     return table(
         results,
         "operations",
@@ -116,7 +116,7 @@ def operations(results: Results) -> str:
 
 
 def buckets(results: Results) -> str:
-    """Return exposed seconds by the size of buckets."""
+    """Return the exposed seconds by the size of buckets."""
     gpus = results.values("buckets", "gpus")
     return table(
         results,
@@ -129,7 +129,7 @@ def buckets(results: Results) -> str:
 
 
 def skipped(results: Results) -> str:
-    """Return seconds of a window by how often gradients are exchanged."""
+    """Return the seconds of a window by the number of windows between exchanges."""
     tables = []
     for way in ("2018", "today"):
         every = {k: results.training(way, k) for k in results.values("training", "windows")}
@@ -146,7 +146,7 @@ def skipped(results: Results) -> str:
 
 
 def runs(results: Results) -> str:
-    """Return how many runs there are of a point, which were left out, and why."""
+    """Return the numbers of runs, and the runs that were left out with the reasons."""
     lost = results.disturbed
     reasons = Counter(reason for row in lost for reason in disturbances(row["measures"]))
     said = ", ".join(f"{name} {count}" for name, count in reasons.most_common())
@@ -175,7 +175,7 @@ def runs(results: Results) -> str:
 
 
 def conditions(results: Results) -> str:
-    """Return what each session's machine was like."""
+    """Describe the machine of each session."""
     lines = []
     for session in results.content["sessions"]:
         carried = (
@@ -201,7 +201,7 @@ def table(
     across: tuple[str, Callable[[Any], str]],
     cell: Callable[[Row], str],
 ) -> str:
-    """Return the points of a kind, by two of their facts."""
+    """Return a table of the points of a kind by two of their facts."""
     if not results.of(kind):
         return ""
     columns = results.values(kind, across[0])
@@ -214,7 +214,7 @@ def table(
 
 
 def emulated(row: Row | None) -> str:
-    """Return a step's scaling, and that foretold; of several runs also between what they lie."""
+    """Return the measured and the predicted scaling of a step; of several runs, also their ends."""
     if row is None:
         return "-"
     ends = f" [{between(row)}]" if row["runs"] > 1 else ""
@@ -222,17 +222,17 @@ def emulated(row: Row | None) -> str:
 
 
 def seconds_of_window(row: Row | None) -> str:
-    """Return seconds per window."""
+    """Return the seconds of a window."""
     return "-" if row is None else f"{row['seconds'] / row['windows']:.3f}{times(row)}"
 
 
 def times(row: Row) -> str:
-    """Return how many runs a point has, where it is not one, and how many were slowed down."""
+    """Return the number of runs of a point if there are several, and how many were slowed down."""
     return (f" x{row['runs']}" if row["runs"] > 1 else "") + slowed(row)
 
 
 def slowed(row: Row) -> str:
-    """Mark a point whose runs, or some of them, were slowed down."""
+    """Return the mark of a point some of whose runs were slowed down."""
     marks = {f"/{times:g}": count for times, count in row["stretches"].items() if times != 1}
     if sum(marks.values()) == row["runs"] and len(marks) == 1:
         return f" {next(iter(marks))}"
@@ -241,21 +241,21 @@ def slowed(row: Row) -> str:
 
 
 def exposed(row: Row, key: str) -> float:
-    """Return what is left of a step beyond its computing."""
+    """Return the seconds of a step beyond its computing."""
     return float(row[key] - row["computing"])
 
 
 def between(row: Row) -> str:
-    """Return the scaling of the slowest and of the fastest run."""
+    """Return the scaling of the slowest and the fastest run."""
     return f"{scaling_of(row, row['slowest']):.1f} to {scaling_of(row, row['fastest']):.1f}"
 
 
 def by_figure(row: Row) -> float:
-    """Return the scaling of the same exchange, all of it exposed, beside longer computing."""
+    """Return the scaling of the same exposed exchange with the longer computing of their figure."""
     computing = readings.computing_seconds(readings.HOURS_BY_FIGURE)
     return float(row["gpus"] * computing / (computing + exposed(row, "seconds")))
 
 
 def off(row: Row, seconds: float | None = None) -> float:
-    """Return the difference from the published point, as a part of it."""
+    """Return the relative difference from the published point."""
     return scaling_of(row, seconds) / PUBLISHED[row["gpus"]] - 1

@@ -1,4 +1,4 @@
-"""What was measured, as tables and figures ask for it."""
+"""Select and summarize the runs for tables and figures."""
 
 import statistics
 from collections import Counter
@@ -17,23 +17,23 @@ PUBLISHED = dict(zip(readings.GPUS, readings.SCALING[CURVE], strict=True))
 
 @dataclass(frozen=True)
 class Results:
-    """The points of a record: each the median of all its runs that count."""
+    """The points of a record; each is the median of its runs that count."""
 
     content: dict[str, Any]
 
     @property
     def runs(self) -> list[Row]:
-        """Return all runs."""
+        """All runs."""
         return list(self.content["runs"])
 
     @property
     def disturbed(self) -> list[Row]:
-        """Return the runs that do not count."""
+        """The runs that do not count."""
         return [row for row in self.runs if disturbances(row["measures"])]
 
     @property
     def rows(self) -> list[Row]:
-        """Return a row for each point that has a run that counts."""
+        """A row for each point that has a run that counts."""
         counted: dict[str, list[Row]] = {}
         for row in self.runs:
             if not disturbances(row["measures"]):
@@ -42,7 +42,7 @@ class Results:
 
     @property
     def unsettled(self) -> list[str]:
-        """Return the points without a run that counts."""
+        """The keys of the points without a run that counts."""
         return sorted({row["key"] for row in self.runs} - {row["key"] for row in self.rows})
 
     def of(self, kind: str, **facts: Any) -> list[Row]:
@@ -51,17 +51,17 @@ class Results:
         return [row for row in self.rows if facts.items() <= row.items()]
 
     def training(self, way: str, windows: int) -> dict[int, Row]:
-        """Return the steps of a way to exchange, by GPUs."""
+        """Return the steps of a way to exchange, by the number of GPUs."""
         rows = self.of("training", way=way, windows=windows)
         return {row["gpus"]: row for row in sorted(rows, key=lambda row: row["gpus"])}
 
     def values(self, kind: str, name: str) -> list[Any]:
-        """Return what the points of a kind have of a fact, in order."""
+        """Return the sorted values of a fact among the points of a kind."""
         return sorted({row[name] for row in self.of(kind)})
 
 
 def summary(runs: list[Row]) -> Row:
-    """Return a point's facts, the median and the ends of its runs' seconds, and how many it has."""
+    """Return the facts of a point, with the median and range of its runs' seconds."""
     seconds = [row["seconds"] for row in runs]
     facts = {k: v for k, v in runs[-1].items() if k not in ("stretch", "quartiles", "measures")}
     return {
@@ -75,12 +75,12 @@ def summary(runs: list[Row]) -> Row:
 
 
 def scaling_of(row: Row, seconds: float | None = None) -> float:
-    """Return how many GPUs' work is done; seconds: in place of those measured."""
+    """Return the scaling: how many GPUs' work is done; seconds: instead of the measured ones."""
     return float(row["gpus"] * row["computing"] / (seconds or row["seconds"]))
 
 
 @cache
 def fitted_curve() -> dict[int, float]:
-    """Return the model's curve, fitted to all published points."""
+    """Return the curve of the model that is fitted to all published points."""
     values = predict(fit_model().values, Constants())[CURVE]
     return dict(zip(readings.GPUS, values, strict=True))

@@ -1,4 +1,4 @@
-"""The declared runs of convergence.py: each a rule for the rate, and what an update reads."""
+"""The runs of convergence.py: each has a rule for the rate and a size of its updates."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from training.optimizers.optim import OptimConfig
 from .runs import Run
 
 BASE_LANES = 16
-# Peak rates at the base's lanes; the best is where all rules begin. Slower ones were worse.
+# Peak rates for 16 lanes. All rules begin at the best of them; lower rates were worse.
 SEARCHED = (1.2e-2, 2.4e-2, 4.8e-2)
 KEYS: Mapping[str, Any] = {
     "model.hidden_size": 128,
@@ -22,31 +22,31 @@ KEYS: Mapping[str, Any] = {
     "optim.clip_norm": 1.0,
     "train.precision": "fp32",
 }
-ROWS = 24  # of metrics, of each run
+ROWS = 24  # rows of metrics of each run
 
 Rule = Literal["same", "linear", "square root", "papers"]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run: how much an update reads, how its rate follows, how long it goes on."""
+    """One run: the size of an update, the rule for its rate, and its length."""
 
     rule: Rule
     lanes: int
     base_rate: float = math.nan
-    """At 16 lanes; the papers' rule needs none."""
+    """Rate at 16 lanes; the papers' rule needs none."""
     windows: int = 1
-    """Between two updates."""
+    """Windows between two updates."""
     ranks: int = 1
-    """Above 1, groups that Adasum combines, each with its part of the lanes."""
+    """If above 1, the ranks that Adasum combines; each has its part of the lanes."""
     part: float = 1.0
-    """Of the budget of characters."""
+    """Part of the budget of characters."""
     seed: int = 0
-    """Another one is worth what chance is."""
+    """Another seed shows the effect of chance."""
 
     @property
     def times(self) -> float:
-        """What an update reads, as a multiple of what the base reads."""
+        """The size of an update over that of the base."""
         return self.lanes * self.windows / BASE_LANES
 
     @property
@@ -92,7 +92,7 @@ class Case:
         return Run(recipe, self.ranks, {**self.facts(), "steps": steps})
 
     def facts(self) -> dict[str, Any]:
-        """Return what a result says of the case."""
+        """Return the facts about the case for its result."""
         return {
             "series": self.series,
             "lanes": self.lanes,
@@ -103,13 +103,13 @@ class Case:
 
 
 def independent() -> list[Case]:
-    """Return the runs that need no base rate: those that settle it, and the papers' rule."""
+    """Return the runs without a base rate: the search for it, and the papers' rule."""
     tried = (Case("same", BASE_LANES, rate) for rate in SEARCHED)
     return [*tried, *(Case("papers", lanes) for lanes in (64, 256, 1024))]
 
 
 def scaled(base_rate: float) -> list[Case]:
-    """Return all other runs, in turns between the series: none is made all at one time."""
+    """Return all other runs; the series take turns."""
 
     def case(rule: Rule, lanes: int, **changes: Any) -> Case:
         return Case(rule, lanes, base_rate, **changes)
@@ -130,7 +130,7 @@ def scaled(base_rate: float) -> list[Case]:
         case("linear", 1024),
         case("square root", 1024),
         case("same", 16, seed=1),
-        # As many updates as 256 lanes take: what they read is less by the ratio of the lanes.
+        # As many updates as with 256 lanes; they read fewer characters by the ratio of the lanes.
         case("same", 16, part=1 / 16),
         case("linear", 64, part=1 / 4),
         case("square root", 64, part=1 / 4),

@@ -1,4 +1,4 @@
-"""What a model in training holds, counted tensor by tensor."""
+"""Count the memory of a model in training, tensor by tensor."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,16 +24,16 @@ CPU = torch.device("cpu")
 def footprint(
     config: ModelConfig, precision: Precision, *, lanes: int, window: int
 ) -> dict[str, int]:
-    """Return bytes on a CPU, under Adam, by what they are for.
+    """Return bytes on a CPU with Adam, by their purpose.
 
-    Activations are what autograd keeps from forward for backward, which goes up by the same with
-    every lane: what two lanes keep beyond one, times `lanes`.
+    Activations are what autograd keeps from forward for backward. They grow by the same number of
+    bytes with every lane: those of two lanes minus those of one, times `lanes`.
     """
     model = build_model(config, seed=0, compute_dtype=DTYPES[precision])
     trainer = Trainer(
         model,
         optim=OptimConfig(),
-        train=TrainConfig(precision=precision, loss_scale=1.0),  # so that no step overflows
+        train=TrainConfig(precision=precision, loss_scale=1.0),  # no step overflows
         world=World(0, 1, CPU),
         lanes=1,
         steps=1,
@@ -52,7 +52,7 @@ def footprint(
 
 
 def recurrence_of(config: ModelConfig, precision: Precision) -> str:
-    """Name what computes the recurrence here: not every CPU multiplies in every precision."""
+    """Name what computes the recurrence here; not every CPU multiplies in every precision."""
     H = config.hidden_size
     compiled = runs_compiled(torch.zeros(H, H, dtype=DTYPES[precision]))
     return "the compiled recurrence" if compiled else "plain torch"
@@ -66,18 +66,20 @@ def random_batch(lanes: int, window: int) -> Batch:
 
 
 def kept_bytes(model: LanguageModel, lanes: int, window: int) -> int:
-    """Return what autograd keeps of a window's forward pass."""
+    """Return the bytes that autograd keeps of a forward pass over a window."""
     batch = random_batch(lanes, window)
     state = model.initial_state(lanes).each(torch.clone)
     with counting() as sizes:
-        held = Objective(model)(batch.inputs, batch.targets, state)  # so that no address returns
+        held = Objective(model)(
+            batch.inputs, batch.targets, state
+        )  # kept alive, so that no address is used twice
         total = sum(sizes.values())
     del held
     return total
 
 
 def copied_bytes(model: LanguageModel) -> int:
-    """Return what the weights take as the products read them, and what weight norm keeps."""
+    """Return the bytes of the weights as products read them, and those that weight norm keeps."""
     with counting() as sizes:
         folded = model.fold()
     for tensor in tensors_in(folded):
@@ -89,14 +91,14 @@ def copied_bytes(model: LanguageModel) -> int:
 
 @contextmanager
 def counting() -> Iterator[dict[int, int]]:
-    """Yield bytes by address, which fills with the storages that autograd keeps."""
+    """Yield bytes by address, a dictionary that collects the storages that autograd keeps."""
     sizes: dict[int, int] = {}
     with torch.autograd.graph.saved_tensors_hooks(lambda t: add(sizes, t), lambda t: t):
         yield sizes
 
 
 def add(sizes: dict[int, int], tensor: Tensor) -> Tensor:
-    """Count a tensor's storage once, by the largest of the tensors that lie in it."""
+    """Count the storage of a tensor once, by the largest tensor in it."""
     address = tensor.untyped_storage().data_ptr()
     sizes[address] = max(sizes.get(address, 0), tensor.numel() * tensor.element_size())
     return tensor

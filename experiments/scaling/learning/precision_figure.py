@@ -1,16 +1,11 @@
-"""The figure of precision.py: learning, the difference to fp32, the loss scale, memory."""
+"""Draw learning, the differences from fp32, the loss scale and memory."""
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
+from experiments.figures import BLUE, GREEN, RED, draw_grid, open_frame, panels
 from training.precision import FIRST_SCALE
 
 from .runs import Result
@@ -19,16 +14,16 @@ COLORS = {
     "fp32": "#000000",
     "fp32, seed 1": "#999999",
     "fp32, seed 2": "#cccccc",
-    "fp32, plain torch": "#1b7837",
-    "fp16": "#b2182b",
+    "fp32, plain torch": GREEN,
+    "fp16": RED,
     "fp16, scale from 2^32": "#ef8a62",
-    "bf16": "#2166ac",
+    "bf16": BLUE,
 }
 YARDSTICK = "fp32"
 HELD = {
-    "weights": "#2166ac",
+    "weights": BLUE,
     "weights_as_multiplied": "#92c5de",
-    "gradients": "#b2182b",
+    "gradients": RED,
     "optimizer": "#f4a582",
     "activations": "#bbbbbb",
 }
@@ -36,22 +31,20 @@ HELD = {
 
 def draw(path: Path, study: Mapping[str, Any]) -> None:
     """Draw all four panels."""
-    figure, panels = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
     results = {result["way"]: result for result in study["runs"]}
-    draw_learning(panels[0, 0], results)
-    draw_differences(panels[0, 1], results)
-    draw_scale(panels[1, 0], results)
-    draw_memory(panels[1, 1], study["memory"])
-    for axes in panels.flat:
-        axes.grid(color="#dddddd", linewidth=0.5)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with panels(path, 2, 2, size=(10, 7)) as (_, places):
+        draw_learning(places[0, 0], results)
+        draw_differences(places[0, 1], results)
+        draw_scale(places[1, 0], results)
+        draw_memory(places[1, 1], study["memory"])
+        draw_grid(*places.flat)
+        open_frame(*places.flat)
+        for axes in places.flat:
+            axes.set_axisbelow(True)
 
 
 def draw_learning(axes: Any, results: Mapping[str, Result]) -> None:
-    """Draw training's bits by characters; as in Puri et al.'s figure the curves should cover."""
+    """Draw the bits in training by characters; in Puri et al.'s figure the curves coincide."""
     for way, result in results.items():
         axes.plot(*curve(result["rows"]), color=COLORS[way], linewidth=1.1, label=way)
     late = [bits for result in results.values() for bits in curve(settled(result))[1]]
@@ -62,7 +55,7 @@ def draw_learning(axes: Any, results: Mapping[str, Result]) -> None:
 
 
 def draw_differences(axes: Any, results: Mapping[str, Result]) -> None:
-    """Draw each run's bits less those of fp32, row by row, once the first tenth is over."""
+    """Draw the bits of each run minus those of fp32, without the first tenth."""
     if YARDSTICK not in results:
         return
     millions, yardstick = curve(settled(results[YARDSTICK]))
@@ -76,7 +69,7 @@ def draw_differences(axes: Any, results: Mapping[str, Result]) -> None:
 
 
 def draw_scale(axes: Any, results: Mapping[str, Result]) -> None:
-    """Draw the loss scale by steps; each mark has so many steps skipped since the one before."""
+    """Draw the loss scale by steps; a mark names the steps skipped since the last mark."""
     for way, result in results.items():
         rows = [row for row in result["rows"] if "loss_scale" in row]
         if not rows:
@@ -94,7 +87,7 @@ def draw_scale(axes: Any, results: Mapping[str, Result]) -> None:
 
 
 def draw_memory(axes: Any, memory: Mapping[str, Any]) -> None:
-    """Draw megabytes, stacked by what they are for."""
+    """Draw megabytes, stacked by their purpose."""
     names = list(memory)
     bottoms = [0.0] * len(names)
     for kind, color in HELD.items():
@@ -106,11 +99,11 @@ def draw_memory(axes: Any, memory: Mapping[str, Any]) -> None:
 
 
 def settled(result: Result) -> list[Mapping[str, Any]]:
-    """Return the rows after a tenth of the characters: before, there is little to compare."""
+    """Return the rows after the first tenth of the characters, in which bits fall fast."""
     rows = result["rows"]
     return [row for row in rows if row["characters"] > rows[-1]["characters"] / 10]
 
 
 def curve(rows: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
-    """Return millions of characters and training's bits."""
+    """Return millions of characters and bits in training."""
     return [r["characters"] / 1e6 for r in rows], [r["train_bits_per_character"] for r in rows]

@@ -1,4 +1,4 @@
-"""The training runs of a study: main.py on one core each, every result kept as it comes."""
+"""Train the runs of a study, one core each, and keep every result as soon as it is there."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.files.storage import read_json
 
-DIVERGED = "not finite"  # in the words with which training refuses to go on
+DIVERGED = "not finite"  # part of the message with which training refuses to continue
 OF_A_ROW = (
     *("step", "characters", "train_bits_per_character", "valid_bits_per_character"),
     *("learning_rate", "loss_scale", "overflows"),
@@ -25,7 +25,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe, on how many ranks, and what the study says of it."""
+    """A recipe, its number of ranks, and the facts that the study adds."""
 
     recipe: Recipe
     ranks: int = 1
@@ -34,18 +34,18 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What every study of training runs is told."""
+    """The options of every study of training runs."""
 
     corpus: Path
     """A prepared corpus."""
     work: Path
-    """Folder for the runs' own files, each anew."""
+    """Folder for the files of the runs."""
     output: Path
-    """JSON file for the results; runs that it has already are not made again."""
+    """JSON file for the results; runs with a result in it are not trained again."""
     figure: Path | None = None
-    """PNG to draw; absent, beside the JSON file and named as it is."""
+    """PNG to draw; absent, it has the name of the JSON file."""
     jobs: int = 2
-    """Runs at a time, each on a core of its own."""
+    """Number of runs at a time; each has a core of its own."""
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -60,11 +60,11 @@ class StudyOptions:
 def make_runs(
     runs: Sequence[Run], options: StudyOptions, keep: Callable[[list[Result]], object]
 ) -> list[Result]:
-    """Make the runs that `options.output` does not have; return the results of all, in order.
+    """Train the runs that have no result in `options.output`; return all results in order.
 
-    After them come the output's results of other names: nothing that was made is lost.
-    keep: is given all results so far after each run, to write them. A run that diverges is a
-    result; one that was interrupted is none, and raises InputError.
+    The other results of the output follow, so none is lost. keep: called after each run with all
+    results so far, to write them. A run that diverges is a result. A run that ends too soon raises
+    InputError.
     """
     options.work.mkdir(parents=True, exist_ok=True)
     corpus = load_corpus(options.corpus).fingerprint
@@ -85,7 +85,7 @@ def make_runs(
         try:
             return _result_of(run, options, corpus)
         except Exception:
-            stopped.set()  # what is under way is still kept
+            stopped.set()  # runs that have begun still end and are kept
             raise
 
     with _pool(options.jobs) as pool:
@@ -98,7 +98,7 @@ def make_runs(
                     print(_line(result), flush=True)
                     keep(_in_order(names, made, earlier))
         finally:
-            stopped.set()  # interrupted, too
+            stopped.set()  # also after Ctrl-C
     if failed:
         raise failed[0]
     return _in_order(names, made, earlier)
@@ -107,13 +107,13 @@ def make_runs(
 def _in_order(
     names: Sequence[str], made: Mapping[str, Result], earlier: Mapping[str, Result]
 ) -> list[Result]:
-    """Return the results of these names that are made, then the others there were before."""
+    """Return the results with these names, then all earlier ones."""
     others = [result for name, result in earlier.items() if name not in names]
     return [*(made[name] for name in names if name in made), *others]
 
 
 def _pool(jobs: int) -> ThreadPoolExecutor:
-    """Return threads that each stay on a core, and so do the processes that they start."""
+    """Return threads, each of which stays on one core with the processes that it starts."""
     numbers: SimpleQueue[int] = SimpleQueue()
     for number in range(jobs):
         numbers.put(number)
@@ -121,16 +121,16 @@ def _pool(jobs: int) -> ThreadPoolExecutor:
 
 
 def _earlier(output: Path, facts: Collection[str]) -> dict[str, Result]:
-    """Return the results of earlier calls by name; InputError where they are of another study."""
+    """Return earlier results by name; InputError if they belong to another study."""
     if not output.exists():
         return {}
     try:
         results = {result["name"]: result for result in read_json(output)["runs"]}
     except (KeyError, TypeError) as error:
-        raise InputError(f"{output}: has no runs of a study; name another --output") from error
+        raise InputError(f"{output}: holds no runs of a study; name another --output") from error
     for result in results.values():
         if missing := [name for name in facts if name not in result]:
-            raise InputError(f"{output}: is of another study (no {missing[0]} in its runs)")
+            raise InputError(f"{output}: belongs to another study (no {missing[0]} in its runs)")
     return results
 
 
@@ -168,7 +168,7 @@ def _complete(recipe: Recipe, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _take_core(number: int) -> None:
-    """Keep this thread on one of the cores that we may use."""
+    """Keep this thread on one of the available cores."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})

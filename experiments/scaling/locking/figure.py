@@ -1,17 +1,13 @@
-"""The figure of interpreter.py: speed by replicas, and what was published of threads and GPUs."""
+"""Draw the speed by the number of replicas, and the published speeds."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from experiments.figures import BLUE, GREY, RED, draw_grid, open_frame, panels
 
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
-# Thousand characters per second by GPUs, 32 lanes each: read off figures/both_scalability.png of
-# NVIDIA/sentiment-discovery, the P100s' at 4 from its text. Nothing else of it is known here.
+# Thousand characters per second by the number of GPUs, with 32 lanes each. All values were read
+# from figures/both_scalability.png of NVIDIA/sentiment-discovery; that of 4 P100s is in its text.
 PUBLISHED: dict[str, dict[str, str]] = {
     "a process per GPU, V100": {"1": "4.86", "4": "14.0", "8": "27.0"},
     "a process per GPU, P100": {"4": "13.4", "8": "24.2"},
@@ -19,9 +15,9 @@ PUBLISHED: dict[str, dict[str, str]] = {
     "threads of one process (DataParallel)": {"8": "4.0 to 4.6"},
 }
 LOOKS = {
-    ("reference", "threads"): ("#b2182b", "o", "loop over bytes, threads"),
+    ("reference", "threads"): (RED, "o", "loop over bytes, threads"),
     ("reference", "processes"): ("#f4a582", "s", "loop over bytes, processes"),
-    ("fused", "threads"): ("#2166ac", "o", "compiled recurrence, threads"),
+    ("fused", "threads"): (BLUE, "o", "compiled recurrence, threads"),
     ("fused", "processes"): ("#92c5de", "s", "compiled recurrence, processes"),
 }
 
@@ -29,26 +25,22 @@ LOOKS = {
 def draw(path: Path, study: Mapping[str, Any]) -> None:
     """Draw a panel for each size of the model, and the published points."""
     sizes = sorted({case["hidden_size"] for case in study["cases"]})
-    figure, panels = plt.subplots(
-        1, len(sizes) + 1, figsize=(4.3 * (len(sizes) + 1), 4.2), layout="constrained"
-    )
-    for axes, size in zip(panels, sizes, strict=False):
-        draw_size(axes, study, size)
-    panels[0].legend(fontsize=8)
-    draw_published(panels[-1])
-    for axes in panels:
-        axes.grid(color="#dddddd", linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    columns = len(sizes) + 1
+    with panels(path, 1, columns, size=(4.3 * columns, 4.2)) as (_, row):
+        for axes, size in zip(row, sizes, strict=False):
+            draw_size(axes, study, size)
+        row[0].legend(fontsize=8)
+        draw_published(row[-1])
+        draw_grid(*row)
+        open_frame(*row)
 
 
 def draw_size(axes: Any, study: Mapping[str, Any], size: int) -> None:
-    """Draw the speed of all replicas over one's, with the range of the rounds."""
+    """Draw the speed of all replicas over that of one, with its range over the rounds."""
     own = [case for case in study["cases"] if case["hidden_size"] == size]
     counts = sorted({case["replicas"] for case in own})
     ideal = [min(count, study["cores"]) for count in counts]
-    axes.plot(counts, ideal, color="#777777", linestyle=":", linewidth=1, label="the cores")
+    axes.plot(counts, ideal, color=GREY, linestyle=":", linewidth=1, label="the cores")
     for (backend, how), (color, marker, label) in LOOKS.items():
         cases = [c for c in own if c["backend"] == backend and c["how"] in (how, "alone")]
         values = [case["speedup"] for case in cases]
@@ -63,8 +55,8 @@ def draw_size(axes: Any, study: Mapping[str, Any], size: int) -> None:
 
 
 def draw_published(axes: Any) -> None:
-    """Draw the published speeds; a span where there is one."""
-    colors = ("#2166ac", "#92c5de", "#d1e5f0", "#b2182b")
+    """Draw the published speeds, some of which are ranges."""
+    colors = (BLUE, "#92c5de", "#d1e5f0", RED)
     for color, (way, points) in zip(colors, PUBLISHED.items(), strict=True):
         spans = {int(n): [float(x) for x in value.split(" to ")] for n, value in points.items()}
         middles = [sum(span) / len(span) for span in spans.values()]

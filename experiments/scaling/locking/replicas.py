@@ -1,8 +1,7 @@
-"""Model replicas in training, each in a thread of its own; the threads may share a process.
+"""Train replicas of a model, each in a thread of its own; threads may share a process.
 
-A host is a process that trains so many replicas at once as it is told, each with a loader's thread
-beside it as main.py has. Nothing is exchanged: what replicas of one process have in common is the
-interpreter.
+A host is a process that trains several replicas at once. Each has a thread that loads its data, as
+in main.py. Replicas exchange nothing; those of one process share only the interpreter.
 """
 
 import multiprocessing
@@ -33,7 +32,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Work:
-    """What one replica trains, and for how long."""
+    """The model, the data and the steps of a replica."""
 
     backend: Backend
     hidden_size: int
@@ -43,18 +42,18 @@ class Work:
 
     @property
     def characters(self) -> int:
-        """That it reads, all steps together."""
+        """The characters of all steps."""
         return self.lanes * self.window * self.steps
 
 
 @cache
 def text() -> Split:
-    """Return what every replica reads."""
+    """Return the text that every replica reads."""
     return embedded_corpus().splits["train"]
 
 
 class Replica:
-    """A model in training, and its loader."""
+    """A model in training, with its data."""
 
     def __init__(self, work: Work):
         config = ModelConfig(hidden_size=work.hidden_size, backend=work.backend)
@@ -77,13 +76,13 @@ class Replica:
 
 
 class Host:
-    """Replicas of this process, made when they are first asked for."""
+    """The replicas of this process, created when they are first needed."""
 
     def __init__(self) -> None:
         self.replicas: dict[tuple[Work, int], Replica] = {}
 
     def train(self, work: Work, count: int) -> float:
-        """Train so many replicas at once; return the seconds of processor time that it took."""
+        """Train so many replicas at once; return the seconds of processor time."""
         kind = Work(work.backend, work.hidden_size, work.lanes, work.window)
         chosen = [self._replica(kind, number) for number in range(count)]
         began = time.process_time()
@@ -98,7 +97,7 @@ class Host:
 
 
 def serve(requests: Connection) -> None:
-    """Do what is asked for until nothing more is: the life of a host's process."""
+    """Answer requests until there are no more, as the process of a host."""
     torch.set_num_threads(1)
     host = Host()
     while (request := requests.recv()) is not None:
@@ -107,15 +106,15 @@ def serve(requests: Connection) -> None:
 
 @contextmanager
 def hosts(count: int) -> Iterator[list[Connection]]:
-    """Start so many hosts, each a fresh interpreter with one thread for a product."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # as they find it; threads begin with it too
+    """Start so many hosts, each a new interpreter whose products use one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # the hosts inherit it
     context = multiprocessing.get_context("spawn")
     ends = [context.Pipe() for _ in range(count)]
     processes = [context.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in ends]
     for process in processes:
         process.start()
     for _, theirs in ends:
-        theirs.close()  # so that a host that is gone is noticed
+        theirs.close()  # so that reading fails when a host has ended
     ours = [mine for mine, _ in ends]
     try:
         yield ours
@@ -129,10 +128,10 @@ def hosts(count: int) -> Iterator[list[Connection]]:
 
 
 def train_together(connections: Sequence[Connection], work: Work, replicas: int) -> float:
-    """Let every host train so many replicas, all at once; return seconds of processor time."""
+    """Train so many replicas on every host at once; return the seconds of processor time."""
     try:
         for connection in connections:
             connection.send((work, replicas))
         return sum(connection.recv() for connection in connections)
     except (EOFError, ConnectionError) as error:
-        raise InputError("a process with replicas ended; what it said stands above") from error
+        raise InputError("a process with replicas ended; its message stands above") from error

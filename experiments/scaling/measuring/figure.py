@@ -1,37 +1,32 @@
-"""A sweep and the model of it: seconds against seconds, and what is left over."""
+"""Draw the seconds of a sweep against those of the model, and the errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-GREY, COLORS = "#777777", ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
+from experiments.figures import GREY, draw_grid, open_frame, panels
+
+COLORS = ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
 
 
 def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
     """Draw measured and predicted seconds of all points, and the errors one by one."""
     height = max(4.0, 0.24 * len(points) + 1)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), layout="constrained")
     worlds = sorted({point["ranks"] for point in points})
     colors = {world: COLORS[number % len(COLORS)] for number, world in enumerate(worlds)}
-    draw_seconds(left, points, colors)
-    draw_errors(right, points, colors)
-    for axes in (left, right):
-        axes.set_axisbelow(True)
-        axes.grid(color="#dddddd", linewidth=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    with panels(path, 1, 2, size=(11, height)) as (_, (left, right)):
+        draw_seconds(left, points, colors)
+        draw_errors(right, points, colors)
+        for axes in (left, right):
+            axes.set_axisbelow(True)
+        draw_grid(left, right)
+        open_frame(left, right)
 
 
 def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
-    """Draw the model over the measurement, with its quartiles; open: not fitted."""
+    """Draw predicted over measured seconds with quartiles; open markers were not fitted."""
     ends = [number for point in points for number in (point["seconds"], point["predicted"])]
     axes.plot(*[(min(ends) / 1.3, max(ends) * 1.3)] * 2, color=GREY, linewidth=1, linestyle=":")
     for world, color in colors.items():
@@ -51,7 +46,7 @@ def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, 
 
 
 def draw_errors(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
-    """Draw the model's error at every point, and the quartiles of the measurement around it."""
+    """Draw the error of the model at every point, and the quartiles of the measurement."""
     for place, point in enumerate(points):
         color = colors[point["ranks"]]
         axes.barh(

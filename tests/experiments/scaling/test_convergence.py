@@ -182,8 +182,8 @@ def test_results_of_another_study_are_not_written_over(study):
     make(CASES[:1])
     kept = read_json(output)
     for content, said in (
-        ({"runs": [{"name": "fp32", "way": "fp32"}]}, "is of another study"),
-        ({"points": {}}, "has no runs of a study"),
+        ({"runs": [{"name": "fp32", "way": "fp32"}]}, "belongs to another study"),
+        ({"points": {}}, "holds no runs of a study"),
         ([], "expected a JSON object"),
     ):
         write_json(output, content)
@@ -203,7 +203,7 @@ def test_a_best_rate_beyond_which_none_was_tried_is_said_to_be_one(best, outermo
 
 def test_without_a_rate_that_trains_there_is_no_base():
     tried = [{**result, "valid_bits_per_character": None} for result in made_up()]
-    with pytest.raises(InputError, match="no rate that was searched trains"):
+    with pytest.raises(InputError, match="no searched rate trains"):
         convergence.base_rate(tried)
     assert convergence.with_base(tried) == tried
 

@@ -1,0 +1,40 @@
+"""What the figures of all experiments share: a PNG file with panels, and their looks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # it writes files and needs no display
+
+import matplotlib.pyplot as plt
+
+BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
+
+
+@contextmanager
+def panels(
+    path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **shared: Any
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a figure and its panels, and write them to a PNG file afterwards.
+
+    size: width and height in inches. shared: as for `matplotlib.pyplot.subplots`.
+    """
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
+    yield figure, axes
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def draw_grid(*panels: Any) -> None:
+    """Draw a light grid."""
+    for axes in panels:
+        axes.grid(color="#dddddd", linewidth=0.5)
+
+
+def open_frame(*panels: Any) -> None:
+    """Remove the upper and the right edge."""
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
