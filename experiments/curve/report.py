@@ -128,7 +128,7 @@ def draw(name: str) -> None:
 def curves(found: list[dict[str, Any]]) -> Iterator[tuple[str, list[float]]]:
     """Yield the curves of accuracy with their labels."""
     for name, title in TITLES.items():
-        for pooling in ("last", "mean"):
+        for pooling in found[0]["sets"][name]:
             cells = [point["sets"][name][pooling]["all_units"] for point in found]
             yield f"{title}, {pooling} state", [100 * cell["test_accuracy"] for cell in cells]
     units = [point["sets"]["sst"]["mean"]["best_unit"] for point in found]

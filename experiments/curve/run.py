@@ -29,11 +29,13 @@ from model.files.weights import LoadedModel, load_model
 from training.checkpoint import TRAINING_FILE
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
+from transfer.neuron.ranking import fit_cuts
 from transfer.regression import Examples
 
 # Most texts to fit on, to choose on and to test on; SST is read whole.
 PARTS = {"sst": None, "mr": (2000, 500, 2000), "imdb": (300, 100, 300)}
 POOLINGS = ("last", "mean")
+SCORED = {"sst": POOLINGS, "mr": ("mean",), "imdb": ("mean",)}
 SEED = 0  # draws the parts
 
 
@@ -51,6 +53,7 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     sets = {name: read_part(name, options.data) for name in PARTS}
     folders = step_folders(options.run / "checkpoint")
     if not folders:
@@ -116,7 +119,7 @@ def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, lis
 def followed_unit(last: LoadedModel, sst: list[LabelledSet]) -> Followed:
     """Return the unit whose mean is best on train at the last checkpoint."""
     train, _, test = read_features(last, sst)["mean"]
-    unit = told([train, train, train])["best_unit"]["index"]
+    unit = int(fit_cuts(train).accuracies(train).argmax())
     values = test.features[:, unit]
     rises = np.corrcoef(train.features[:, unit], train.labels)[0, 1]
     return Followed(unit, 1 if rises > 0 else -1, values)
@@ -131,8 +134,8 @@ def score(
     likeness = correlations(now, followed.values)
     return {
         "sets": {
-            name: {pooling: told(examples) for pooling, examples in by_pooling.items()}
-            for name, by_pooling in features.items()
+            name: {pooling: told(features[name][pooling]) for pooling in poolings}
+            for name, poolings in SCORED.items()
         },
         "followed": {
             "correlation": float(likeness[followed.unit]),
