@@ -15,6 +15,7 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
+from model.bounds import check_bounds
 from model.commands import program
 from model.commands.program import prepare_output, report
 from training.parallel.launcher import end_launcher, report_failure
@@ -72,10 +73,11 @@ def parse(
 ) -> Options:
     """Parse a command line into a dataclass; names of options may use `-` or `_`.
 
-    doc: a script's docstring; the examples after its first paragraph end its --help.
+    doc: a script's docstring; the examples after its first paragraph end its --help. Raises
+    InputError for an option that is out of the bounds of its type.
     """
     try:
-        return tyro.cli(options, args=arguments, config=config, registry=REGISTRY, **extra)
+        parsed = tyro.cli(options, args=arguments, config=config, registry=REGISTRY, **extra)
     except SystemExit as end:
         _, _, examples = (doc or "").partition("\n\n")
         if not end.code and examples:  # it has printed the help
@@ -83,6 +85,9 @@ def parse(
         if end.code:
             end_launcher()
         raise
+    if is_dataclass(parsed):
+        check_bounds(parsed, "--")
+    return parsed
 
 
 def run(command: Callable[[], int | None]) -> None:

@@ -1,9 +1,10 @@
 """The whole description of a run: a composition of the sections that the components own."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from data_utils.lanes import DataConfig
-from model.errors import InputError
+from model.bounds import Bound, check_bounds
 from model.language_model import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
@@ -17,7 +18,7 @@ from training.trainer import TrainConfig
 class RunConfig:
     """A pretraining run; a key that its TOML file leaves out has the default of its section."""
 
-    seed: int = 0
+    seed: Annotated[int, Bound(min=0, below=2**63)] = 0
     """Seeds the initial weights and the order of later epochs."""
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -29,5 +30,4 @@ class RunConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**63:
-            raise InputError(f"seed is {self.seed}; it must be between 0 and 2^63")
+        check_bounds(self)

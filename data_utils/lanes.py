@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
@@ -28,14 +29,14 @@ class DataConfig:
 
     corpus: Path | None = None
     """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
-    lanes: int | None = None
+    lanes: PositiveInt | None = None
     """The global batch: the lanes of all ranks together. Default: 64, or by lanes_per_rank."""
-    lanes_per_rank: int | None = None
+    lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
-    window: int = 128
+    window: PositiveInt = 128
     """T, symbols per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
-    shards: int | None = None
+    shards: PositiveInt | None = None
     """Equal spans of the split that the lanes read one after the other. Default: as many as
     lanes."""
     persist: Persist = "shard"
@@ -47,10 +48,7 @@ class DataConfig:
     order. auto takes reviews if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
-        for name in ("lanes", "lanes_per_rank", "window", "shards"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"data.{name} is {value}; it must be at least 1")
+        check_bounds(self, "data.")
         if self.lanes is not None and self.lanes_per_rank is not None:
             raise InputError("data.lanes and data.lanes_per_rank exclude each other; give one")
 

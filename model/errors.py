@@ -41,17 +41,6 @@ def checked_number(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_finite(config: Any, section: str = "") -> None:
-    """Raise InputError for the first number in a dataclass that is NaN or infinite.
-
-    section: what stands before the names of its fields, such as "optim.".
-    """
-    for name, value in vars(config).items():
-        numbers = value if isinstance(value, tuple) else (value,)
-        if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
-            raise InputError(f"{section}{name} is {value}; it must be finite")
-
-
 def meant(word: str, known: Iterable[str]) -> str:
     """Return, as the end of an error, which of the known words was likely meant; or nothing."""
     near = get_close_matches(word, list(known), n=1)

@@ -11,10 +11,12 @@ import codecs
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
+from .bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
 from .errors import InputError, is_whole
 from .language_model import LanguageModel
 from .state import State
@@ -27,28 +29,19 @@ from .text.utf8 import START, Continuations
 class SamplingConfig:
     """How the next symbol is drawn, and when to stop."""
 
-    temperature: float = 1.0
+    temperature: NonNegativeFloat = 1.0
     """Logits are divided by it; 0 always takes the likeliest symbol."""
-    top_k: int = 0
+    top_k: NonNegativeInt = 0
     """Draw among so many of the likeliest symbols; 0: among all."""
-    top_p: float = 1.0
+    top_p: Annotated[float, Bound(above=0, max=1)] = 1.0
     """Draw among the fewest likeliest symbols with this probability together; 1: among all."""
-    length: int = 400
+    length: PositiveInt = 400
     """Bytes after the prompt, at most."""
-    seed: int = 0
+    seed: NonNegativeInt = 0
     """The same seed, the same text."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise InputError(f"temperature is {self.temperature}; it must be 0 or above, finite")
-        if not 0 < self.top_p <= 1:
-            raise InputError(f"top-p is {self.top_p}; it must be above 0 and at most 1")
-        if not is_whole(self.top_k) or self.top_k < 0:
-            raise InputError(f"top-k is {self.top_k}; it must be 0 (all symbols) or above")
-        if not is_whole(self.length) or self.length < 1:
-            raise InputError(f"length is {self.length}; it must be at least 1 byte")
-        if not is_whole(self.seed) or self.seed < 0:
-            raise InputError(f"seed is {self.seed}; it must be 0 or above")
+        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,17 @@
 """Clusters as TOML files describe them: nodes, network, prices, how often they fail."""
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from model.bounds import NonNegativeFloat, PositiveFloat, PositiveInt, check_bounds
 from model.errors import InputError
 
 from .bandwidth import Bandwidth, slowest
 from .nccl_tests import read_bandwidths
 from .step_time import RINGS, Fabric, Ring
 
-Rate = float | Path  # bytes per second; or the file in which nccl-tests says so by size
+Rate = PositiveFloat | Path  # bytes per second; or the file in which nccl-tests says so by size
 
 
 def bandwidth_of(rate: Rate) -> Bandwidth:
@@ -25,23 +25,23 @@ class NodeConfig:
 
     device: str
     """Name of its GPUs."""
-    count: int = 1
-    gpus: int
+    count: PositiveInt = 1
+    gpus: PositiveInt
     """GPUs of a node."""
-    memory_bytes: float
+    memory_bytes: PositiveFloat
     """Of a GPU."""
-    operations_per_second: float
+    operations_per_second: PositiveFloat
     """Multiplications and additions that a GPU sustains in training."""
     link_bytes_per_second: Rate
     """Of an all-reduce between the GPUs of a node; or a file with the output of nccl-tests'
     all_reduce_perf there."""
-    dollars_per_gpu_hour: float | None = None
+    dollars_per_gpu_hour: PositiveFloat | None = None
     """On demand. Default: no price."""
-    spot_dollars_per_gpu_hour: float | None = None
+    spot_dollars_per_gpu_hour: PositiveFloat | None = None
     """For GPUs that may be taken away at any moment."""
 
     def __post_init__(self) -> None:
-        check_above_zero("nodes", self)
+        check_bounds(self, "nodes.")
 
     @property
     def total_gpus(self) -> int:
@@ -57,7 +57,7 @@ class NetworkConfig:
     bytes_per_second: Rate
     """Sustained by a node in each direction; or a file with the output of all_reduce_perf over
     several nodes."""
-    latency_seconds: float = 0.0
+    latency_seconds: NonNegativeFloat = 0.0
     """Added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
     """gpus: one ring through all GPUs. nodes: within each node first."""
@@ -65,26 +65,24 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
             raise InputError(f"network.ring is {self.ring!r}; known: {', '.join(RINGS)}")
-        sends = isinstance(self.bytes_per_second, Path) or self.bytes_per_second > 0
-        if not sends or self.latency_seconds < 0:
-            raise InputError("network: bytes_per_second is above zero, latency_seconds at least 0")
+        check_bounds(self, "network.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReliabilityConfig:
     """How often training is interrupted, and what that costs."""
 
-    hours_between_failures: float = 2000.0
+    hours_between_failures: PositiveFloat = 2000.0
     """Of a node on demand, on average."""
-    spot_hours_between_preemptions: float = 24.0
+    spot_hours_between_preemptions: PositiveFloat = 24.0
     """Of a node at the spot price, on average."""
-    restart_seconds: float = 120.0
+    restart_seconds: PositiveFloat = 120.0
     """From an interruption until training continues, not counting lost steps."""
-    checkpoint_bytes_per_second: float = 1e9
+    checkpoint_bytes_per_second: PositiveFloat = 1e9
     """At which rank 0 writes."""
 
     def __post_init__(self) -> None:
-        check_above_zero("reliability", self)
+        check_bounds(self, "reliability.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +95,9 @@ class ClusterConfig:
     """Needed for more than one node."""
     reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
     prices_as_of: str = "unknown"
-    overhead_seconds: float = 0.0
+    overhead_seconds: NonNegativeFloat = 0.0
     """Cost of every window on several GPUs, whatever they send."""
-    jitter: float = 0.0
+    jitter: NonNegativeFloat = 0.0
     """Relative standard deviation of a GPU's computing from window to window."""
 
     def __post_init__(self) -> None:
@@ -107,8 +105,7 @@ class ClusterConfig:
             raise InputError("a cluster needs at least one [[nodes]]")
         if self.network is None and sum(node.count for node in self.nodes) > 1:
             raise InputError("a cluster of several nodes needs a [network]")
-        if not (self.overhead_seconds >= 0 <= self.jitter):
-            raise InputError("overhead_seconds and jitter must not be negative")
+        check_bounds(self)
 
     @property
     def total_gpus(self) -> int:
@@ -164,11 +161,3 @@ class Group:
     def nodes(self) -> int:
         """Nodes that the GPUs fill, the last one perhaps in part."""
         return -(-self.gpus // self.node.gpus)
-
-
-def check_above_zero(section: str, config: Any) -> None:
-    """Raise InputError if a number of a section is not above zero."""
-    for item in fields(config):
-        value = getattr(config, item.name)
-        if isinstance(value, int | float) and not 0 < value < float("inf"):
-            raise InputError(f"{section}: {item.name} is {value}; it must be above zero")

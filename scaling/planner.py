@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from configs.toml_file import load_config, read_toml
 from data_utils.provenance import describe_origin
+from model.bounds import Fraction, PositiveFloat, PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import ModelConfig
 
@@ -31,13 +32,13 @@ class Options:
     window."""
     cluster: Path
     """A TOML file like those in configs/clusters."""
-    characters: float = 38.3e9
+    characters: PositiveFloat = 38.3e9
     """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
-    gpus: int | None = None
+    gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
-    lanes_per_gpu: int | None = None
+    lanes_per_gpu: PositiveInt | None = None
     """Lanes of a GPU, on average. Default: the TOML file's, or 256."""
-    window: int | None = None
+    window: PositiveInt | None = None
     """Characters of a lane and window. Default: the TOML file's, or 256."""
     precision: Literal["fp16", "bf16", "fp32"] = "fp16"
     """Precision of the products, which decides memory; speed comes from the cluster's file."""
@@ -45,17 +46,17 @@ class Options:
     """flat: all gradients after backward, as in 2018. overlapped: gate by gate, during it."""
     gradients: Literal["fp16", "bf16", "fp32"] = "fp16"
     """Precision in which gradients travel."""
-    windows_per_step: int = 1
+    windows_per_step: PositiveInt = 1
     """Windows between two exchanges."""
-    lane_groups: int = 1
+    lane_groups: PositiveInt = 1
     """Groups of a GPU's lanes that are computed one after the other, to save memory."""
     shares: Literal["speed", "even"] = "speed"
     """How lanes are divided among GPUs of unequal speed."""
-    efficiency: float = 0.8
+    efficiency: Fraction = 0.8
     """Efficiency below which more GPUs are not worth it."""
-    headroom: float = 0.1
+    headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
-    preemptions_per_day: float | None = None
+    preemptions_per_day: PositiveFloat | None = None
     """Preemptions of a node at the spot price, on average. Default: the cluster's."""
     measured: tuple[Path, ...] = ()
     """Run directories, or JSON lists of runs, for a regression beside the model."""
@@ -63,11 +64,7 @@ class Options:
     """JSON file for the result."""
 
     def __post_init__(self) -> None:
-        for name in ("efficiency", "headroom"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"--{name} {getattr(self, name)}: from 0 to below 1")
-        if self.preemptions_per_day is not None and not self.preemptions_per_day > 0:
-            raise InputError(f"--preemptions-per-day {self.preemptions_per_day}: above zero")
+        check_bounds(self, "--")
 
 
 def make_plan(options: Options) -> dict[str, Any]:

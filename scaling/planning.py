@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from model.errors import InputError
+from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.language_model import ModelConfig
 
 from .hardware import ClusterConfig, Group
@@ -22,20 +22,18 @@ class Job:
     """What is trained, on how many GPUs, and how they share the work."""
 
     model: ModelConfig
-    characters: float
-    gpus: int
-    lanes_per_gpu: int = 256
-    window: int = 256
+    characters: PositiveFloat
+    gpus: PositiveInt
+    lanes_per_gpu: PositiveInt = 256
+    window: PositiveInt = 256
     precision: str = "fp16"
-    lane_groups: int = 1
+    lane_groups: PositiveInt = 1
     by_speed: bool = True
     """Whether faster GPUs get more lanes; else all the same."""
     how: Synchronisation = field(default_factory=Synchronisation)
 
     def __post_init__(self) -> None:
-        for name in ("characters", "gpus", "lanes_per_gpu", "window", "lane_groups"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"{name} is {getattr(self, name)}; it must be above zero")
+        check_bounds(self)
 
     @property
     def tokens_per_gpu(self) -> float:

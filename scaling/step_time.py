@@ -6,9 +6,9 @@ S the bytes of the gradients, B a bandwidth, k the windows between two exchanges
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from model.errors import InputError
+from model.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
 
 from .bandwidth import Bandwidth, bandwidth_at
 
@@ -55,19 +55,16 @@ class Fabric:
 class Synchronisation:
     """How gradients are exchanged; the default is 2018's: one fp16 piece after backward."""
 
-    bytes_per_parameter: float = 2.0
-    chunks: int = 1
+    bytes_per_parameter: NonNegativeFloat = 2.0
+    chunks: PositiveInt = 1
     """m, equal pieces, each of which is sent when it is ready."""
-    overlap: float = 0.0
+    overlap: Annotated[float, Bound(min=0, max=1)] = 0.0
     """f, the last fraction of the computing, over which the pieces become ready at equal steps."""
-    windows: int = 1
+    windows: PositiveInt = 1
     """k, windows between two exchanges."""
 
     def __post_init__(self) -> None:
-        if self.chunks < 1 or self.windows < 1:
-            raise InputError("chunks and windows of a synchronisation are at least 1")
-        if not 0 <= self.overlap <= 1 or self.bytes_per_parameter < 0:
-            raise InputError("overlap is a fraction, 0 to 1; bytes are not negative")
+        check_bounds(self)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import command
 
+from model.bounds import Fraction
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -15,7 +17,7 @@ class Options:
 
     config: Path
     """A TOML file from configs/."""
-    headroom: float = 0.1
+    headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
     ranks: int = 1
     """Processes of the run: the published rule for the rate counts the lanes of all of them."""
@@ -41,8 +43,6 @@ def main() -> None:
     )
     from training.parallel.distributed import choose_device
 
-    if not 0 <= options.headroom < 1:
-        raise InputError(f"--headroom {options.headroom}: it must be from 0 to below 1")
     if options.limit < FIRST:
         raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
     run = load_config(options.config)

@@ -12,6 +12,7 @@ from typing import Any
 
 import command
 
+from model.bounds import PositiveInt
 from transfer.intervals import check_seeds
 from transfer.task import LabelledTask
 
@@ -34,9 +35,9 @@ class Options(LabelledTask):
     """The unit. Default: the one of largest weight in the regression on all units."""
     labels: tuple[int, ...] = ()
     """Numbers of labels to learn from. Default: 10, 20, 50, 100, ... and all."""
-    draws: int = 10
+    draws: PositiveInt = 10
     """Random draws for each number of labels."""
-    untrained: int = 3
+    untrained: PositiveInt = 3
     """Seeds of the untrained baseline; each reads all texts again."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import command
 
-from model.errors import InputError
+from model.bounds import PositiveInt
 from model.features import Pooling, check_poolings
 from transfer.intervals import check_seeds
 from transfer.task import LabelledTask
@@ -26,15 +26,13 @@ class Options(LabelledTask):
     pooling: tuple[Pooling, ...] = ("last",)
     """How the cell states become features: last (as published), mean, max, min, or several side by
     side. For a briefly trained model, mean is better than last."""
-    untrained: int = 1
+    untrained: PositiveInt = 1
     """Seeds of the untrained baseline; each reads all texts again."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     check_seeds(options.seed, options.untrained)
-    if options.untrained < 1:
-        raise InputError(f"--untrained {options.untrained}: it must be 1 or above")
     check_poolings(options.pooling)
 
     from transfer.experiment import run_transfer

@@ -18,7 +18,13 @@ ALLOWED = {
     "data_utils": {
         *(
             f"model.{name}"
-            for name in ("errors", "files.storage", "fused.cores", "fused.weight_gradients")
+            for name in (
+                "bounds",
+                "errors",
+                "files.storage",
+                "fused.cores",
+                "fused.weight_gradients",
+            )
         ),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),

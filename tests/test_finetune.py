@@ -111,7 +111,7 @@ REFUSALS = [
         ["--label-keys", "joy", "fear", "--label-delimiter", "|"],
         ["give one of the two"],
     ),
-    ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], ["epochs is 0; at least 1"]),
+    ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], ["epochs is 0; it must be at least 1"]),
     ("text,label\nhi,a\nho,b\n", ["--model", "nowhere"], ["model 'nowhere'"]),
     ("text,label\nhi,a\nho,b\n", ["--resume"], ["no fine-tuning was begun there"]),
 ]

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shapes import hold_tensors
 from model.files.storage import step_folder, step_of
@@ -48,15 +49,13 @@ CONFIG = "the config asks for"
 class CheckpointConfig:
     """When the run is saved, and how many checkpoints are kept."""
 
-    every_steps: int = 400
+    every_steps: PositiveInt = 400
     """Steps between checkpoints; the end of the run, SIGINT and SIGTERM also save one."""
-    keep: int = 2
+    keep: PositiveInt = 2
     """Newest checkpoints to keep. The best model on the valid split is kept apart, in model/."""
 
     def __post_init__(self) -> None:
-        for name in ("every_steps", "keep"):
-            if getattr(self, name) < 1:
-                raise InputError(f"checkpoint.{name} is {getattr(self, name)}; at least 1")
+        check_bounds(self, "checkpoint.")
 
 
 class Checkpoints(CheckpointStore):

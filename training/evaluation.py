@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.scoring import token_costs
@@ -19,22 +20,20 @@ from .parallel.distributed import World
 class EvaluateConfig:
     """When and how the valid split is scored during training."""
 
-    every_steps: int = 200
+    every_steps: PositiveInt = 200
     """Steps between evaluations; the run also ends with one."""
-    lanes: int = 64
+    lanes: PositiveInt = 64
     """Strips of the split that are read side by side, each from the zero state."""
     probe_train: Path | None = None
     """Labelled texts of two classes. Every evaluation fits a regression on the model's features of
     these texts, and finds the unit that predicts the classes best."""
     probe_val: Path | None = None
     """Labelled texts on which to score the regression and the unit."""
-    probe_texts: int = 1000
+    probe_texts: PositiveInt = 1000
     """Most texts of each file that the probe reads."""
 
     def __post_init__(self) -> None:
-        for name in ("every_steps", "lanes", "probe_texts"):
-            if getattr(self, name) < 1:
-                raise InputError(f"evaluate.{name} is {getattr(self, name)}; at least 1")
+        check_bounds(self, "evaluate.")
         if (self.probe_train is None) != (self.probe_val is None):
             raise InputError("evaluate.probe_train and evaluate.probe_val go together; name both")
 

@@ -13,6 +13,7 @@ import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
@@ -26,14 +27,13 @@ log = logging.getLogger(__name__)
 class LogConfig:
     """How often a row of metrics is written."""
 
-    every_steps: int = 20
+    every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
     tracker: str | None = None
     """A package with wandb's interface, such as trackio or wandb, to which rows are sent too."""
 
     def __post_init__(self) -> None:
-        if self.every_steps < 1:
-            raise InputError(f"log.every_steps is {self.every_steps}; at least 1")
+        check_bounds(self, "log.")
 
 
 class RunLog:

@@ -4,14 +4,15 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import Annotated, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from model.errors import InputError, check_finite
+from model.bounds import Bound, Fraction, PositiveFloat, PositiveInt, check_bounds
+from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import State
 
@@ -59,47 +60,31 @@ def draw_dropout_mask(
 class TrainConfig:
     """How long the model is trained, and in which precision."""
 
-    steps: int | None = None
+    steps: PositiveInt | None = None
     """Windows to train on. Default: 1,000, unless epochs is given."""
-    epochs: float | None = None
+    epochs: PositiveFloat | None = None
     """Passes over the train split, instead of steps."""
     precision: Precision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
-    loss_scale: float = FIRST_SCALE
+    loss_scale: Annotated[float, Bound(above=0, max=HIGHEST_SCALE)] = FIRST_SCALE
     """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
     clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""
     device: Device = "auto"
     """auto takes a GPU if there is one."""
-    timeout_seconds: float = 300.0
+    timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it takes them for lost. It must be longer
     than the main rank needs to save a checkpoint."""
     start_from: str | None = None
     """A model (directory, run or shipped name) whose weights the run begins from."""
-    ema_decay: float = 0.0
+    ema_decay: Fraction = 0.0
     """Decay of an exponential moving average of the weights, kept beside them in fp32; 0: none.
     The average does not change the training; evaluations score it as well."""
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""
 
     def __post_init__(self) -> None:
-        check_finite(self, "train.")
-        for name in ("steps", "epochs"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"train.{name} is {value}; it must be above zero")
-        if not 0 < self.timeout_seconds <= 1e6:
-            raise InputError(
-                f"train.timeout_seconds is {self.timeout_seconds}; above 0, up to 10^6"
-            )
-        if not 0 < self.loss_scale <= HIGHEST_SCALE:
-            raise InputError(
-                f"train.loss_scale is {self.loss_scale}; it must be above zero and at most 2^100"
-            )
-        if not 0 <= self.ema_decay < 1:
-            raise InputError(f"train.ema_decay is {self.ema_decay}; 0 <= ema_decay < 1")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"train.dropout is {self.dropout}; 0 <= dropout < 1")
+        check_bounds(self, "train.")
         if self.steps is not None and self.epochs is not None:
             raise InputError("train.steps and train.epochs exclude each other; give one")
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError, check_finite, checked_whole
+from ..bounds import Fraction, check_bounds
+from ..errors import checked_whole
 
 # As in language_model.py: whatever a description asks for can be held against its file at once.
 MOST_UNITS = 1 << 20
@@ -23,17 +24,15 @@ class HeadsConfig:
     """Sizes of hidden layers between the features and the heads; none: the heads are linear."""
     heads_per_class: int = 1
     """Heads for each class, whose probabilities are averaged."""
-    dropout: float = 0.1
+    dropout: Fraction = 0.1
     """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
 
     def __post_init__(self) -> None:
-        check_finite(self)
+        check_bounds(self)
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
         for size in self.hidden_layers:
             checked_whole("the size of a hidden layer", size, 1, MOST_UNITS)
         checked_whole("the number of heads per class", self.heads_per_class, 1, MOST_HEADS)
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is {self.dropout}; it is a share, 0 <= dropout < 1")
 
 
 class Heads(nn.Module):

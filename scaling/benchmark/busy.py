@@ -19,6 +19,7 @@ from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
 from data_utils.synthetic import synthetic_reviews
+from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.features import features_in_order
@@ -52,11 +53,11 @@ class BusyOptions:
     kind of work is measured with and without our adaptation to other programs.
     """
 
-    others: int = 4
+    others: PositiveInt = 4
     """Busy processes beside ours."""
-    rounds: int = 3
+    rounds: PositiveInt = 3
     """Rounds; in each, everything has a turn alone and a turn beside the others."""
-    seconds: float = 5.0
+    seconds: PositiveFloat = 5.0
     """Least length of a turn."""
     work: tuple[str, ...] = ("train", "classify", "featurize")
     """Kinds of work to measure."""
@@ -64,9 +65,7 @@ class BusyOptions:
     """JSON file for the result."""
 
     def __post_init__(self) -> None:
-        for name in ("others", "rounds", "seconds"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"--{name} is {getattr(self, name)}; it must be above zero")
+        check_bounds(self, "--")
         for name in set(self.work) - PIECES.keys():
             raise InputError(f"--work {name}: unknown; known: {', '.join(PIECES)}")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from model.errors import InputError
+from model.bounds import PositiveInt
 from model.recurrence import choose
 from training.precision import sums_in_fp32
 
@@ -33,7 +33,7 @@ SLOW = {"loop_2018": loop_2018, "reference": reference}
 class RecurrenceOptions(MeasureOptions):
     """One layer over one window: ours, the per-byte loops, torch's LSTM, the floor."""
 
-    embedding_size: int = 64
+    embedding_size: PositiveInt = 64
     """E, width of the input."""
     inference: bool = False
     """Forward alone, instead of forward and backward."""
@@ -41,11 +41,6 @@ class RecurrenceOptions(MeasureOptions):
     """More contenders: compile, the reference step under torch.compile."""
     skip: tuple[Literal["loop_2018", "reference", "nn_lstm"], ...] = ()
     """Contenders to leave out: the two loops take minutes at large sizes."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.embedding_size < 1:
-            raise InputError(f"--embedding-size is {self.embedding_size}; it must be at least 1")
 
 
 def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:

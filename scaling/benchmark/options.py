@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from data_utils.provenance import describe_origin
-from model.errors import InputError
+from model.bounds import PositiveInt, check_bounds
 from training.parallel.distributed import Device, choose_device
 
 from .problem import DTYPES, Shape
@@ -17,18 +17,18 @@ from .problem import DTYPES, Shape
 class MeasureOptions:
     """Sizes, precision and place of a measurement."""
 
-    hidden_size: int = 512
+    hidden_size: PositiveInt = 512
     """H, units."""
-    batch: int = 128
+    batch: PositiveInt = 128
     """B, lanes."""
-    window: int = 256
+    window: PositiveInt = 256
     """T, bytes per lane."""
     dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Dtype of the products. The result's `implementation` names our code for it: "compiled for
     matrix units" for bf16 on a CPU that has them (AMX)."""
-    rounds: int = 5
+    rounds: PositiveInt = 5
     """Rounds that count; in each, everything runs once."""
-    threads: int | None = None
+    threads: PositiveInt | None = None
     """CPU threads. Default: torch's."""
     device: Device = "auto"
     """auto takes a GPU if there is one."""
@@ -36,10 +36,7 @@ class MeasureOptions:
     """JSON file for the result."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "batch", "window", "rounds", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
+        check_bounds(self, "--")
 
     def shape(self, embedding_size: int) -> Shape:
         """Return the problem's sizes, with torch set to the threads asked for."""

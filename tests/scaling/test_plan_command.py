@@ -106,12 +106,12 @@ def test_nonsense_is_refused(arguments, words):
     [
         ("gpus = 8", "gpu = 8", r"unknown key nodes\[0\].gpu; did you mean gpus"),
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
-        ("gpus = 8", "gpus = 0", "gpus is 0; it must be above zero"),
+        ("gpus = 8", "gpus = 0", "nodes.gpus is 0; it must be at least 1"),
         ("gpus = 8", 'gpus = "many"', "should be int"),
-        ("2.97e9", "-1", "bytes_per_second is above zero"),
+        ("2.97e9", "-1", "bytes_per_second is -1.0; it must be above zero"),
         ("[network]", '[network]\nring = "tree"', "ring = 'tree' should be"),
         ("[network]", "[net]", "unknown key net"),
-        ("0.0265", "-0.1", "must not be negative"),
+        ("0.0265", "-0.1", "overhead_seconds is -0.1; it must be at least zero"),
         ("[[nodes]]", "[nodes]", "nodes = "),
     ],
 )

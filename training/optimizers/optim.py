@@ -10,7 +10,15 @@ from typing import Literal, NamedTuple
 import torch
 from torch import nn
 
-from model.errors import InputError, check_finite
+from model.bounds import (
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_bounds,
+)
+from model.errors import InputError
 
 from .lamb import make_lamb
 from .muon import Muon
@@ -60,55 +68,40 @@ class OptimConfig:
     fused: Literal["auto", "torch", "apex"] = "auto"
     """Kernels of the update: torch's (auto, torch), or FusedAdam and FusedLAMB of NVIDIA's apex, on
     a GPU, if it is installed."""
-    lr: float | None = None
+    lr: PositiveFloat | None = None
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
     have ended, the rate of a step is scaled by the fraction that still reads."""
     decay: Decay = "linear"
     """How the rate falls to zero: at the end of the run, unless decay_steps is given."""
-    decay_steps: int | None = None
+    decay_steps: PositiveInt | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
-    warmup: float = 0.0
+    warmup: Fraction = 0.0
     """Fraction of the steps over which the rate rises from zero."""
-    hold: float = 0.0
+    hold: Fraction = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
-    cooldown_steps: int | None = None
+    cooldown_steps: PositiveInt | None = None
     """Steps over which the rate falls in a straight line to zero, where the run ends. A resume that
     asks for it begins it at once. Default: no cooldown, only the schedule."""
-    cooldown_from: int | None = None
+    cooldown_from: NonNegativeInt | None = None
     """Step after which the cooldown begins. Default: it takes the last steps of a new run, or
     begins where the run resumes."""
-    clip_norm: float | None = None
+    clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
-    beta1: float = 0.9
-    beta2: float = 0.999
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
     """Adam's and LAMB's decay rates; sgd takes beta1 as its momentum."""
-    momentum: float = 0.95
+    momentum: Fraction = 0.95
     """Momentum of Muon, on the matrices."""
-    rest_factor: float = 1.0
+    rest_factor: PositiveFloat = 1.0
     """AdamW's rate on everything else under muon, as a multiple of lr."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        check_finite(self, "optim.")
-        for name in ("lr", "decay_steps", "clip_norm", "rest_factor"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"optim.{name} is {value}; it must be above zero")
-        if not self.weight_decay >= 0:
-            raise InputError(f"optim.weight_decay is {self.weight_decay}; it must not be negative")
-        if self.cooldown_steps is not None and self.cooldown_steps < 1:
-            raise InputError(f"optim.cooldown_steps is {self.cooldown_steps}; at least 1")
-        if self.cooldown_from is not None and (
-            self.cooldown_steps is None or self.cooldown_from < 0
-        ):
+        check_bounds(self, "optim.")
+        if self.cooldown_from is not None and self.cooldown_steps is None:
             raise InputError(
-                f"optim.cooldown_from is {self.cooldown_from}; a step, given with cooldown_steps"
+                f"optim.cooldown_from is {self.cooldown_from}; it goes with optim.cooldown_steps"
             )
-        for name in ("warmup", "hold"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(
-                    f"optim.{name} is {getattr(self, name)}; it is a fraction, 0 <= {name} < 1"
-                )
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
             raise InputError(
@@ -117,9 +110,6 @@ class OptimConfig:
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
-        for name in ("beta1", "beta2", "momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"optim.{name} is {getattr(self, name)}; 0 <= {name} < 1")
 
     @property
     def stateful(self) -> bool:

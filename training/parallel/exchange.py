@@ -1,11 +1,12 @@
 """How several ranks train one model: the settings, and the strategy that they ask for."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
-from model.errors import InputError, check_finite
+from model.bounds import Bound, PositiveFloat, PositiveInt, check_bounds
+from model.errors import InputError
 
 from .adasum import AdasumExchange
 from .buckets import BucketedExchange, BucketSender, Exchange, Learner
@@ -26,13 +27,13 @@ class ParallelConfig:
     compression: Compression = "none"
     """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018), bf16, or PowerSGD's two
     factors."""
-    bucket_cap_mb: float = 25.0
+    bucket_cap_mb: PositiveFloat = 25.0
     """Size at which a bucket of gradients is sent, while backward continues."""
     flat: bool = False
     """Send all gradients in one piece after backward, as in 2018, instead of buckets during it."""
-    windows_per_step: int = 1
+    windows_per_step: PositiveInt = 1
     """Windows whose gradients are added up before they are exchanged and the weights updated."""
-    lane_groups: int = 1
+    lane_groups: PositiveInt = 1
     """Compute a rank's lanes in so many groups, one after the other: the same gradient in less
     memory."""
     shares: Literal["even", "measured"] | tuple[float, ...] = "even"
@@ -42,22 +43,15 @@ class ParallelConfig:
     """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020).
     With plain SGD, Adasum combines gradients, otherwise the steps of each group's optimiser. The
     papers' rule for the rate then counts the lanes of one group."""
-    adasum_group: int = 1
+    adasum_group: PositiveInt = 1
     """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
     groups must be a power of two."""
-    powersgd_rank: int = 4
-    powersgd_start: int = 1000
+    powersgd_rank: PositiveInt = 4
+    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # DDP rebuilds its buckets after the first
     """Exchanges before PowerSGD compresses, at least 2."""
 
     def __post_init__(self) -> None:
-        check_finite(self, "parallel.")
-        for name in ("windows_per_step", "lane_groups", "powersgd_rank", "adasum_group"):
-            if getattr(self, name) < 1:
-                raise InputError(f"parallel.{name} is {getattr(self, name)}; at least 1")
-        if self.powersgd_start < 2:  # DDP lays its buckets anew after the first exchange
-            raise InputError(f"parallel.powersgd_start is {self.powersgd_start}; at least 2")
-        if not self.bucket_cap_mb > 0:
-            raise InputError(f"parallel.bucket_cap_mb is {self.bucket_cap_mb}; above zero")
+        check_bounds(self, "parallel.")
         if self.flat and self.compression == "powersgd":
             raise InputError("parallel.flat cannot go with powersgd, which works by buckets")
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)

@@ -1,9 +1,18 @@
 """How a model is fine-tuned."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from model.errors import InputError, check_finite
+from model.bounds import (
+    Bound,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_bounds,
+)
+from model.errors import InputError
 
 if TYPE_CHECKING:
     from model.classifiers.heads import HeadsConfig
@@ -13,30 +22,30 @@ if TYPE_CHECKING:
 class FinetuningConfig:
     """Heads, rates, losses, and what is chosen on the validation set."""
 
-    epochs: int = 5
+    epochs: PositiveInt = 5
     """Passes over the training set; the best one by the validation set is kept."""
-    batch_size: int = 32
+    batch_size: PositiveInt = 32
     """Texts per step."""
-    head_lr: float = 1e-3
+    head_lr: PositiveFloat = 1e-3
     """Peak learning rate of the heads, of AdamW; it then falls linearly to zero."""
-    encoder_factor: float = 0.1
+    encoder_factor: PositiveFloat = 0.1
     """The last layer's rate as a multiple of the heads'."""
-    layer_factor: float = 1.0
+    layer_factor: PositiveFloat = 1.0
     """The rate of each layer below, and of the embedding, as a multiple of the one above; ULMFiT
     took 1/2.6."""
     freeze: bool = False
     """The model stays as it is: only heads learn, on features computed once."""
-    unfreeze_epochs: int = 0
+    unfreeze_epochs: NonNegativeInt = 0
     """Epochs after which one more layer from the top begins to learn; 0: all learn at once."""
-    warmup: float = 0.1
+    warmup: Fraction = 0.1
     """Share of the steps over which the rates rise from zero."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegativeFloat = 0.0
     """Of AdamW."""
-    clip_norm: float = 1.0
+    clip_norm: PositiveFloat = 1.0
     """Largest norm of the gradient."""
-    window: int = 512
+    window: PositiveInt = 512
     """Symbols at a text's end through which gradients flow. Texts are read whole."""
-    lm_weight: float = 0.0
+    lm_weight: NonNegativeFloat = 0.0
     """Weight of the language model's loss on the same texts (nats per symbol); Kant et al. 2018
     took 0.02."""
     hidden_layers: tuple[int, ...] = ()
@@ -54,26 +63,13 @@ class FinetuningConfig:
     metric: Literal["accuracy", "f1_macro", "f1_micro", "jaccard_macro", "mcc"] | None = None
     """What the best epoch is best in, on the validation set; absent, f1_macro where a text may have
     several labels, else accuracy."""
-    patience: int = 0
+    patience: NonNegativeInt = 0
     """Epochs without a better one after which it ends; 0: never early."""
-    seed: int = 0
+    seed: Annotated[int, Bound(min=0, below=2**32)] = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:
-        check_finite(self)
-        for name in ("epochs", "batch_size", "window"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; at least 1")
-        for name in ("head_lr", "encoder_factor", "layer_factor", "clip_norm"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be above zero")
-        for name in ("weight_decay", "lm_weight", "patience", "unfreeze_epochs"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} is {getattr(self, name)}; it must not be negative")
-        if not 0 <= self.warmup < 1:
-            raise InputError(f"warmup is {self.warmup}; it is a share, 0 <= warmup < 1")
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f"seed is {self.seed}; it must be between 0 and 2^32")
+        check_bounds(self)
         if self.freeze and (self.lm_weight or self.unfreeze_epochs):
             raise InputError("freeze leaves nothing for lm_weight or unfreeze_epochs to change")
         self.heads()

@@ -11,6 +11,7 @@ from typing import Any
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
@@ -45,8 +46,8 @@ class StudyOptions:
 
     neuron: int | None = None  # None: the unit of largest weight
     labels: tuple[int, ...] = ()  # numbers of labels; absent 10, 20, 50, ... and all
-    draws: int = 10  # of the labels, for each number
-    untrained: int = 3  # seeds of the untrained baseline
+    draws: PositiveInt = 10  # of the labels, for each number
+    untrained: PositiveInt = 3  # seeds of the untrained baseline
     seed: int = 0
 
 
@@ -115,8 +116,7 @@ def check_study(
             raise InputError(f"every text of the {name} set is empty")
     if options.neuron is not None:
         loaded.model.config.check_unit(options.neuron, -1)
-    if options.draws < 1 or options.untrained < 1:
-        raise InputError("--draws and --untrained must be 1 or above")
+    check_bounds(options, "--")
     check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)
     counts = sorted(set(options.labels)) or label_counts(most)

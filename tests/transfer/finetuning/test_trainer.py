@@ -136,11 +136,11 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epochs": 0}, "epochs is 0; at least 1"),
+        ({"epochs": 0}, "epochs is 0; it must be at least 1"),
         ({"head_lr": 0.0}, "head_lr is 0.0; it must be above zero"),
         ({"head_lr": np.inf}, "head_lr is inf; it must be finite"),
         ({"lm_weight": np.nan}, "lm_weight is nan; it must be finite"),
-        ({"lm_weight": -1.0}, "must not be negative"),
+        ({"lm_weight": -1.0}, "lm_weight is -1.0; it must be at least zero"),
         ({"freeze": True, "lm_weight": 0.1}, "freeze leaves nothing"),
         ({"seed": -1}, "seed is -1"),
         ({"warmup": 1.5}, "warmup is 1.5"),

@@ -1,0 +1,74 @@
+"""Bounds of settings: written beside a setting's type, checked in one place."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Annotated, Any, get_args
+
+from .errors import InputError, is_whole
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The range that a number lies in, as in `lanes: Annotated[int, Bound(min=1)]`."""
+
+    min: float | None = None
+    above: float | None = None
+    max: float | None = None
+    below: float | None = None
+
+    def admits(self, number: Any) -> bool:
+        """Return whether a number lies in the range; NaN lies in none."""
+        return (
+            (self.min is None or number >= self.min)
+            and (self.above is None or number > self.above)
+            and (self.max is None or number <= self.max)
+            and (self.below is None or number < self.below)
+        )
+
+    def __str__(self) -> str:
+        ends = {"at least": self.min, "above": self.above, "at most": self.max, "below": self.below}
+        return " and ".join(f"{word} {_text(end)}" for word, end in ends.items() if end is not None)
+
+
+PositiveInt = Annotated[int, Bound(min=1)]
+NonNegativeInt = Annotated[int, Bound(min=0)]
+PositiveFloat = Annotated[float, Bound(above=0)]
+NonNegativeFloat = Annotated[float, Bound(min=0)]
+Fraction = Annotated[float, Bound(min=0, below=1)]
+
+
+def check_bounds(config: Any, section: str = "") -> None:
+    """Raise InputError for the first number in a dataclass that is out of bounds or not finite.
+
+    section: what stands before a field's name in the message: "optim." for a section of a config,
+    "--" for the options of a command.
+    """
+    for item in fields(config):
+        value, parts = getattr(config, item.name), list(_parts_of(item.type))
+        bounds = [part for part in parts if isinstance(part, Bound)]
+        name = section + (item.name.replace("_", "-") if section == "--" else item.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise InputError(f"{name} is {value}; it must be finite")
+            if not bounds or number is None or not isinstance(number, Real):
+                continue
+            whole = is_whole(number) or int not in parts
+            if not (whole and all(bound.admits(number) for bound in bounds)):
+                wanted = " and ".join(map(str, bounds))
+                kind = "" if whole else "a whole number, "
+                raise InputError(f"{name} is {value}; it must be {kind}{wanted}")
+
+
+def _parts_of(hint: Any) -> Iterator[Any]:
+    """Yield a type, the types and the annotations in it."""
+    yield hint
+    for part in get_args(hint):
+        yield from _parts_of(part)
+
+
+def _text(number: float) -> str:
+    if number >= 1 << 20 and math.log2(number).is_integer():
+        return f"2^{math.log2(number):.0f}"
+    return f"{number:,.10g}" if number else "zero"
