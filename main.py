@@ -22,7 +22,7 @@ from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, World, launched
 from training.parallel.shares import balance, with_shares
 from training.runs.signals import StopRequest
-from training.runs.start import take_weights
+from training.runs.start import load_initial_weights
 from training.throughput import ThroughputMeter
 
 
@@ -54,11 +54,13 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     if run.resumed:
         checkpoints.restore(trainer, run.from_checkpoint)
     else:
-        take_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
+        load_initial_weights(
+            trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
+        )
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, enabled=world.is_main)
     run.create_directory(world)
-    best_model.forget_what_is_gone(trainer)
+    best_model.forget_lost_model(trainer)
     best_model.announce(trainer, lanes.windows_per_epoch / windows)
 
     first_step = trainer.progress.step
@@ -89,7 +91,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
                 with meter.stopwatch:
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
                     if balance(trainer, meter.ranks):
-                        prefetcher.take(trainer.own)
+                        prefetcher.assign(trainer.own)
             if stopping and not last:
                 best_model.say(f"stopped and saved at step {step}; go on with --resume")
                 return stop.exit_code

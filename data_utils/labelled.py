@@ -103,12 +103,12 @@ def _number(label: str) -> float | None:
 
 
 def held_out_rows(
-    count: int, share: float, seed: int, *, shuffled: bool = False
+    count: int, fraction: float, seed: int, *, shuffled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows to learn from and the rows held out, int64, in order unless `shuffled`."""
-    if not 0 < share < 1:
-        raise InputError(f"the share held out is {share}; it must be between 0 and 1")
-    held = max(round(count * share), 1)
+    if not 0 < fraction < 1:
+        raise InputError(f"the fraction held out is {fraction}; it must be between 0 and 1")
+    held = max(round(count * fraction), 1)
     order = np.random.default_rng(seed).permutation(count)
     rest, chosen = order[held:], order[:held]
     return (rest, chosen) if shuffled else (np.sort(rest), np.sort(chosen))

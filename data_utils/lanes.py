@@ -96,7 +96,7 @@ class Lanes:
         self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
         self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
-        self.take(own)
+        self.assign(own)
         shards = lanes if shards is None else shards
         if shards < lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
@@ -110,7 +110,7 @@ class Lanes:
         self._review_windows: dict[int, np.ndarray] = {}
         self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
 
-    def take(self, own: slice) -> None:
+    def assign(self, own: slice) -> None:
         """Read these lanes from now on."""
         self.own = range(self.lanes)[own]
 

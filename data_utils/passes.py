@@ -23,10 +23,10 @@ class Passes:
         self._begin(0, 0)
         self.windows_per_epoch = self.lanes.windows_per_epoch
 
-    def take(self, own: slice) -> None:
+    def assign(self, own: slice) -> None:
         """Read these lanes from now on."""
         self.own = own
-        self.lanes.take(own)
+        self.lanes.assign(own)
 
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of passes."""

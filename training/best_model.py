@@ -1,4 +1,4 @@
-"""What a run makes public: its validation score, its best model, a word on the console."""
+"""The best model of a run by its validation score, and what the console says about the run."""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from .trainer import Trainer
 
 
 class BestModelWriter:
-    """Evaluates, keeps `model/` at the best score so far, and speaks for the main rank."""
+    """Evaluates, writes `model/` when the score is the best so far, prints for the main rank."""
 
     def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
         self.directory, self.world, self.lanes = directory, world, lanes
@@ -34,7 +34,7 @@ class BestModelWriter:
         self._check_valid()
 
     def _check_valid(self) -> None:
-        """Refuse a valid split that cannot be scored: now, not at the first evaluation."""
+        """Raise InputError at once, not at the first evaluation, if valid cannot be scored."""
         try:
             if self.valid.reviews:
                 cut_strips(self.valid, self.lanes)
@@ -45,12 +45,12 @@ class BestModelWriter:
             ) from error
 
     def say(self, line: str) -> None:
-        """Print a line, once."""
+        """Print a line, on the main rank only."""
         if self.world.is_main:
             print(line, flush=True)
 
     def announce(self, trainer: Trainer, steps_per_epoch: float) -> None:
-        """Say what is about to happen."""
+        """Print the sizes of the model, the data and the run."""
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         train = self.corpus.splits["train"]
         self.say(
@@ -64,8 +64,8 @@ class BestModelWriter:
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
 
-    def forget_what_is_gone(self, trainer: Trainer) -> None:
-        """Let the next model be the best so far where there is none, as in a run just unpacked."""
+    def forget_lost_model(self, trainer: Trainer) -> None:
+        """Forget the best score if its model is gone, as in a run that was just unpacked."""
         if not self.world.from_main(self.directory.model.is_dir()):
             trainer.progress.best_bits_per_character = None
 
@@ -75,7 +75,7 @@ class BestModelWriter:
         return f"{len(split.tokens):,} symbols of {split.tokenizer.fingerprint}"
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        """Score the valid split, publish a model where it is the best; return the scores."""
+        """Score the valid split, write the model if it is the best so far; return the scores."""
         if not self.valid.reviews:
             return {}
         check_divergence(trainer)
@@ -109,7 +109,7 @@ class BestModelWriter:
             )
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
-        """Return what the model's description says of its making."""
+        """Return the origin of the model, for its description."""
         progress = trainer.progress
         return {
             "step": progress.step,
@@ -121,9 +121,9 @@ class BestModelWriter:
 
     @contextmanager
     def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Let the error of a training that diverges name the newest checkpoint.
+        """Add the newest checkpoint to the error of a training that diverges.
 
-        It is from before that, since nothing is saved that is not finite.
+        That checkpoint is from before: only finite values are ever saved.
         """
         try:
             yield
@@ -135,7 +135,7 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def conclude(self, trainer: Trainer) -> None:
-        """Leave a model in any case, and say where."""
+        """Write a model if none was the best yet; print where it is."""
         best = trainer.progress.best_bits_per_character
         if best is None:
             self.publish(trainer, trainer.model)

@@ -154,7 +154,7 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
     hold_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
     names = trainer.state.tensors()
-    trainer.take_lanes(State(**{name: carried[name] for name in names}))
+    trainer.load_lanes(State(**{name: carried[name] for name in names}))
     trainer.restore_nats(carried["row_nats"].flatten())
     trainer.overflows.copy_(carried["row_overflows"])
     try:

@@ -87,10 +87,10 @@ class Prefetcher:
         self.coming = self.thread.submit(self._make, self.window)
         return batch
 
-    def take(self, own: slice) -> None:
-        """Read these lanes from now on; what was made ahead of others is made anew."""
+    def assign(self, own: slice) -> None:
+        """Read these lanes from now on; make the prefetched batch again from them."""
         self.coming.result()
-        self.lanes.take(own)
+        self.lanes.assign(own)
         self.coming = self.thread.submit(self._make, self.window)
 
     def _make(self, number: int) -> Batch:

@@ -1,4 +1,4 @@
-"""What a run tells: metrics.jsonl first, TensorBoard, and the console."""
+"""The log of a run: metrics.jsonl first, TensorBoard, and the console."""
 
 import json
 import logging
@@ -91,18 +91,18 @@ class RunLog:
         self._report(row)
 
     def show_text(self, name: str, text: str, step: int) -> None:
-        """Let TensorBoard show a text as it stands."""
+        """Show a text in TensorBoard as it is."""
         if self.enabled:
             indented = "".join(f"    {line}\n" for line in text.splitlines())
             self._board.add_text(name, indented, step)
 
     def show_histogram(self, name: str, values: np.ndarray, step: int) -> None:
-        """Let TensorBoard show how values are spread."""
+        """Show a histogram of values in TensorBoard."""
         if self.enabled and len(values):
             self._board.add_histogram(name, values, step)
 
     def show_picture(self, name: str, figure: Any, step: int) -> None:
-        """Let TensorBoard show a figure of matplotlib's."""
+        """Show a matplotlib figure in TensorBoard."""
         if self.enabled:
             self._board.add_figure(name, figure, step)
 
@@ -130,9 +130,9 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a metrics file, but for lines that a kill or a full disk has torn.
+    """Read a metrics file, without the lines that a kill or a full disk has torn.
 
-    Raises InputError for a line that is whole and no row.
+    Raises InputError for a complete line that is not a row.
     """
     return [row for _, row in _rows_of(path)]
 

@@ -185,7 +185,7 @@ class Trainer:
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
-        groups = self._groups(len(batch.inputs))
+        groups = self._lane_groups(len(batch.inputs))
         for number, lanes in enumerate(groups):
             nats, ended = self.objective(
                 batch.inputs[lanes],
@@ -200,7 +200,7 @@ class Trainer:
             self.nats += nats.detach()
         self.state = State.join(after)
 
-    def _groups(self, lanes: int) -> list[slice]:
+    def _lane_groups(self, lanes: int) -> list[slice]:
         count = min(self.parallel.lane_groups, lanes)
         ends = [lanes * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
@@ -276,7 +276,7 @@ class Trainer:
         self.overflows.zero_()
         return row
 
-    def take_lanes(self, state: State) -> None:
+    def load_lanes(self, state: State) -> None:
         """Go on from this rank's part of the state of all lanes, [L, lanes, n]."""
         zero = self.model.initial_state(1)
         self.state = state.select(self.own).like(zero) if self.own_lanes else zero
@@ -289,7 +289,7 @@ class Trainer:
         """Deal the lanes anew; their states travel with them. All ranks call it together."""
         state = self.all_lanes()
         self.world = replace(self.world, deal=deal)
-        self.take_lanes(state)
+        self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
         """Go on with the loss of the row of metrics that was not written yet.

@@ -50,7 +50,7 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
     """Write reviews, filling split after split; return their bytes."""
     size = sum(map(len, reviews))
     for writer in writers:
-        reviews = writer.take(reviews)
+        reviews = writer.fill(reviews)
     return size
 
 
@@ -126,7 +126,7 @@ class SplitWriter:
         self.content.close()
         self.offsets.close()
 
-    def take(self, reviews: list[memoryview]) -> list[memoryview]:
+    def fill(self, reviews: list[memoryview]) -> list[memoryview]:
         """Write what still fits; return the rest."""
         mine, rest = reviews[: self.left], reviews[self.left :]
         if mine:

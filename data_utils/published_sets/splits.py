@@ -29,11 +29,11 @@ def given_split(counts: Sequence[int]) -> list[Fold]:
     return [Fold(train, val, test)]
 
 
-def val_of_train(share: float, *, shuffled: bool = False) -> Split:
+def val_of_train(fraction: float, *, shuffled: bool = False) -> Split:
     """Draw val from train, in a set of train and test; both are `shuffled` or keep their order."""
 
     def split(counts: Sequence[int]) -> list[Fold]:
-        train, val = held_out_rows(counts[0], share, SEED, shuffled=shuffled)
+        train, val = held_out_rows(counts[0], fraction, SEED, shuffled=shuffled)
         return [Fold(train, val, np.arange(counts[0], sum(counts)))]
 
     return split

@@ -106,12 +106,12 @@ class Tally:
         self.reviews_outside_ascii += other.reviews_outside_ascii
         self.stars += other.stars
 
-    def quantile(self, share: float) -> int:
-        """Return the shortest length that `share` of the reviews do not exceed, in bytes.
+    def quantile(self, fraction: float) -> int:
+        """Return the shortest length that `fraction` of the reviews do not exceed, in bytes.
 
         Lengths beyond EXACT_LENGTHS are counted together; the quantile is then EXACT_LENGTHS.
         """
-        return int(np.searchsorted(np.cumsum(self.lengths), share * self.lengths.sum()))
+        return int(np.searchsorted(np.cumsum(self.lengths), fraction * self.lengths.sum()))
 
     def describe(self, duplicates: int) -> dict[str, Any]:
         """Return everything in the form of JSON; lengths in bytes."""
@@ -123,7 +123,7 @@ class Tally:
             "reviews": reviews,
             "bytes": size,
             "mean_length": size / reviews if reviews else None,
-            **{name: self.quantile(share) for name, share in QUANTILES.items() if reviews},
+            **{name: self.quantile(fraction) for name, fraction in QUANTILES.items() if reviews},
             "longest": self.longest,
             "bytes_outside_ascii": outside,
             "share_outside_ascii": outside / size if size else None,

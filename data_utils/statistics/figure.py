@@ -49,8 +49,8 @@ def _draw_lengths(axes: plt.Axes, parts: dict[str, Any]) -> None:
 def _draw_bytes(axes: plt.Axes, part: dict[str, Any]) -> None:
     counts = np.array(part["byte_counts"], dtype=float) / max(part["bytes"], 1)
     for start, (label, color) in zip((0, 128), COLORS.items(), strict=True):
-        shares = counts[start : start + 128]
-        axes.bar(start + np.arange(128), shares, width=1, color=color, label=label)
+        fractions = counts[start : start + 128]
+        axes.bar(start + np.arange(128), fractions, width=1, color=color, label=label)
     axes.set(xlabel="byte", ylabel="share of bytes", title="Bytes")
     if counts.any():
         axes.set_yscale("log")

@@ -46,13 +46,13 @@ def _row(cells: Sequence[str]) -> str:
 
 def _cells(part: dict[str, Any]) -> list[str]:
     numbers = [part.get(key) for key in ("median", "p90", "p99", "longest")]
-    mean, share = part["mean_length"], part["share_outside_ascii"]
+    mean, fraction = part["mean_length"], part["share_outside_ascii"]
     return [
         f"{part['reviews']:,}",
         f"{part['bytes']:,}",
         "-" if mean is None else f"{mean:,.1f}",
         *("-" if number is None else f"{number:,}" for number in numbers),
-        "-" if share is None else f"{share:.3%}",
+        "-" if fraction is None else f"{fraction:.3%}",
         f"{part['duplicates']:,}",
     ]
 

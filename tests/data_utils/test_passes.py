@@ -66,7 +66,7 @@ def test_what_a_window_holds_follows_from_its_index(persist):
             np.testing.assert_array_equal(getattr(anew[index], field), expected)
             joined = np.concatenate([getattr(rank[index], field) for rank in ranks])
             np.testing.assert_array_equal(joined, expected)
-        ranks[0].take(slice(1, 4))
+        ranks[0].assign(slice(1, 4))
         np.testing.assert_array_equal(ranks[0][index].tokens, windows[index].tokens[1:])
 
 

@@ -1,4 +1,4 @@
-"""The weights that a run begins from, where they are another model's."""
+"""The initial weights of a run that starts from another model."""
 
 from model.errors import InputError
 from model.files.weights import load_model
@@ -6,12 +6,13 @@ from model.language_model import LanguageModel, ModelConfig
 from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 
 
-def take_weights(
+def load_initial_weights(
     model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
 ) -> None:
-    """Put the weights of the model `start_from` into `model`, which is to read text as it does.
+    """Load the weights of the model `start_from`, if there is one, into `model`.
 
-    text_profile, tokenizer: the corpus's. Raises InputError where the model has others.
+    text_profile, tokenizer: the corpus's. Raises InputError if `start_from` has others, or another
+    architecture.
     """
     if start_from is None:
         return
@@ -28,7 +29,7 @@ def take_weights(
 
 def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:
     mine, theirs = wanted.architecture(), given.architecture()
-    # The forget gate's bias was added before that model was trained; any goes with its weights.
+    # The bias is added to initial weights only: trained ones go with any.
     different = [key for key in mine if mine[key] != theirs.get(key) and key != "forget_gate_bias"]
     if different:
         settings = ", ".join(f"model.{key} {theirs[key]}" for key in different)

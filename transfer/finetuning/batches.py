@@ -1,8 +1,8 @@
-"""The order in which an epoch reads the training set: random, with texts of like length together.
+"""The batches of an epoch: drawn at random, each of texts of similar length.
 
-A batch is read without padding, a row leaving when it ends, so that every length in it costs a
-call of the recurrence. Sorting within a pool of many batches keeps the lengths few and the batches
-different from epoch to epoch.
+A batch is read without padding: a text leaves it at its end, so every different length costs a call
+of the recurrence. Texts are therefore sorted by length within random pools of many batches, which
+still differ from epoch to epoch.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def epoch_batches(
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, indices [B] each; every text is in one of them.
 
-    The same seed and epoch, the same batches: nothing needs to be kept to go on.
+    They depend on the seed and the epoch alone, so a resumed run need not have saved them.
     """
     generator = np.random.default_rng((seed, epoch))
     known = np.asarray(lengths)

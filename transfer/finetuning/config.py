@@ -27,24 +27,24 @@ class FinetuningConfig:
     batch_size: PositiveInt = 32
     """Texts per step."""
     head_lr: PositiveFloat = 1e-3
-    """Peak learning rate of the heads, of AdamW; it then falls linearly to zero."""
+    """Peak learning rate of AdamW for the heads; after the warm-up it falls linearly to zero."""
     encoder_factor: PositiveFloat = 0.1
     """The last layer's rate as a multiple of the heads'."""
     layer_factor: PositiveFloat = 1.0
     """The rate of each layer below, and of the embedding, as a multiple of the one above; ULMFiT
     took 1/2.6."""
     freeze: bool = False
-    """The model stays as it is: only heads learn, on features computed once."""
+    """Train only the heads, on features that are computed once; the model stays as it is."""
     unfreeze_epochs: NonNegativeInt = 0
-    """Epochs after which one more layer from the top begins to learn; 0: all learn at once."""
+    """Epochs until one more layer, from the top down, begins to learn; 0: all learn at once."""
     warmup: Fraction = 0.1
-    """Share of the steps over which the rates rise from zero."""
+    """Fraction of the steps over which the rates rise from zero."""
     weight_decay: NonNegativeFloat = 0.0
     """Of AdamW."""
     clip_norm: PositiveFloat = 1.0
     """Largest norm of the gradient."""
     window: PositiveInt = 512
-    """Symbols at a text's end through which gradients flow. Texts are read whole."""
+    """Gradients flow through this many symbols at the end of a text; all of the text is read."""
     lm_weight: NonNegativeFloat = 0.0
     """Weight of the language model's loss on the same texts (nats per symbol); Kant et al. 2018
     took 0.02."""
@@ -53,18 +53,18 @@ class FinetuningConfig:
     heads_per_class: int = 1
     """Heads for each class, whose probabilities are averaged."""
     dropout: float = 0.1
-    """Share of the inputs of every layer of the heads that is left out in training."""
+    """Fraction of the inputs of every layer of the heads that is left out in training."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: rare classes count as much as common ones."""
     threshold_metric: Literal["f1", "mcc", "jaccard", "accuracy"] | None = None
-    """What a class's threshold maximises on the validation set; absent, f1 where a text may have
-    several labels, accuracy for two classes. Of more classes that exclude each other the likeliest
-    is taken."""
+    """Metric on the validation set that a class's threshold maximises. Default: f1 if a text may
+    have several labels, accuracy for two classes. With more than two exclusive classes there is no
+    threshold: the likeliest class wins."""
     metric: Literal["accuracy", "f1_macro", "f1_micro", "jaccard_macro", "mcc"] | None = None
-    """What the best epoch is best in, on the validation set; absent, f1_macro where a text may have
-    several labels, else accuracy."""
+    """Metric on the validation set that chooses the best epoch. Default: f1_macro if a text may
+    have several labels, else accuracy."""
     patience: NonNegativeInt = 0
-    """Epochs without a better one after which it ends; 0: never early."""
+    """Stop after so many epochs without a better one; 0: never stop early."""
     seed: Annotated[int, Bound(min=0, below=2**32)] = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
@@ -75,7 +75,7 @@ class FinetuningConfig:
         self.heads()
 
     def heads(self) -> "HeadsConfig":
-        """Return the shape of the heads; InputError where there are none such."""
+        """Return the shape of the heads; InputError if it is out of bounds."""
         from model.classifiers.heads import HeadsConfig
 
         return HeadsConfig(

@@ -1,7 +1,7 @@
-"""Which parameters learn, when, and how fast: discriminative rates, gradual unfreezing.
+"""Which parameters learn, from when on, and how fast: discriminative rates, gradual unfreezing.
 
-Howard & Ruder 2018 (ULMFiT, arXiv 1801.06146): the nearer to the labels, the faster a layer learns
-and the sooner it begins.
+As in ULMFiT (Howard & Ruder 2018, arXiv 1801.06146), layers nearer to the labels learn faster and
+begin sooner.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from .config import FinetuningConfig
 
 
 @dataclass(frozen=True)
-class Group:
+class ParameterGroup:
     """Parameters that share a rate."""
 
     name: str
@@ -24,12 +24,14 @@ class Group:
     factor: float  # of the heads' rate
 
 
-def groups_of(model: LanguageModel, heads: Heads, config: FinetuningConfig) -> list[Group]:
-    """Return what learns, from the heads down to the embedding.
+def parameter_groups(
+    model: LanguageModel, heads: Heads, config: FinetuningConfig
+) -> list[ParameterGroup]:
+    """Return the groups that learn, from the heads down to the embedding.
 
-    The decoder learns with the last layer where the language model's loss counts, else not at all.
+    The decoder is in the last layer's group if the language model's loss counts, else in none.
     """
-    groups = [Group("heads", list(heads.parameters()), 1.0)]
+    groups = [ParameterGroup("heads", list(heads.parameters()), 1.0)]
     if config.freeze:
         return groups
     depth = len(model.layers)
@@ -39,14 +41,16 @@ def groups_of(model: LanguageModel, heads: Heads, config: FinetuningConfig) -> l
     parts.append(list(model.embedding.parameters()))
     names = [f"layer{depth - 1 - index}" for index in range(depth)] + ["embedding"]
     for index, (name, part) in enumerate(zip(names, parts, strict=True)):
-        groups.append(Group(name, part, config.encoder_factor * config.layer_factor**index))
+        groups.append(
+            ParameterGroup(name, part, config.encoder_factor * config.layer_factor**index)
+        )
     return groups
 
 
 def let_learn(
-    model: LanguageModel, groups: list[Group], config: FinetuningConfig, epoch: int
+    model: LanguageModel, groups: list[ParameterGroup], config: FinetuningConfig, epoch: int
 ) -> None:
-    """Let the groups that have begun by this epoch, counted from 0, take gradients; no others."""
+    """Require gradients of exactly the groups that learn in this epoch, counted from 0."""
     begun = 1 + epoch // config.unfreeze_epochs if config.unfreeze_epochs else len(groups)
     model.requires_grad_(False)
     for group in groups[:begun]:
@@ -54,7 +58,7 @@ def let_learn(
             parameter.requires_grad_(True)
 
 
-def make_optimizer(groups: list[Group], weight_decay: float) -> torch.optim.Optimizer:
+def make_optimizer(groups: list[ParameterGroup], weight_decay: float) -> torch.optim.Optimizer:
     """Build AdamW; every group's rate is set anew before every step."""
     described = [{"params": g.parameters, "factor": g.factor} for g in groups]
     return torch.optim.AdamW(described, lr=0.0, weight_decay=weight_decay, fused=True)

@@ -53,14 +53,14 @@ def check_learnable(train: LabelledSet) -> None:
     counts = train.labels.sum(0)
     for name, count in zip(train.classes, counts, strict=True):
         if count in (0, len(train.labels)):
-            share = "none" if count == 0 else "every one"
+            number = "none" if count == 0 else "every one"
             raise InputError(
-                f"class {name!r}: {share} of the {len(train.labels)} training texts has it, from "
+                f"class {name!r}: {number} of the {len(train.labels)} training texts has it, from "
                 "which nothing can be learned; leave it out"
             )
 
 
-def hold_out(train: LabelledSet, share: float, seed: int) -> tuple[LabelledSet, LabelledSet]:
+def hold_out(train: LabelledSet, fraction: float, seed: int) -> tuple[LabelledSet, LabelledSet]:
     """Split a training set into one to learn from and one to choose on, drawn by the seed."""
-    rest, held = held_out_rows(len(train.texts), share, seed)
+    rest, held = held_out_rows(len(train.texts), fraction, seed)
     return train.subset(rest), train.subset(held)

@@ -22,7 +22,7 @@ from .batches import batches_per_epoch, epoch_batches
 from .config import FinetuningConfig
 from .encoder import FrozenEncoder, LearningEncoder
 from .losses import balancing_weights, head_loss
-from .parameter_groups import groups_of, let_learn, make_optimizer
+from .parameter_groups import let_learn, make_optimizer, parameter_groups
 from .task import Task
 
 STATISTICS_TEXTS = 2048  # of the training set, from which features are standardised
@@ -55,7 +55,7 @@ class Finetuner:
         self.model, self.heads, self.encoder = model.eval(), heads, encoder
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
-        self.groups = groups_of(model, heads, config)
+        self.groups = parameter_groups(model, heads, config)
         self.optimizer = make_optimizer(self.groups, config.weight_decay)
         self.weights = None
         if config.class_weights == "balanced":
