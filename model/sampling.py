@@ -41,7 +41,7 @@ class SamplingConfig:
     """The same seed, the same text."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_bounds(self, "--")
 
 
 @dataclass(frozen=True, kw_only=True)
