@@ -22,7 +22,7 @@ from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, World, launched
 from training.parallel.shares import balance, with_shares
 from training.runs.signals import StopRequest
-from training.runs.start import load_initial_weights
+from training.runs.start import load_weights
 from training.throughput import ThroughputMeter
 
 
@@ -54,9 +54,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     if run.resumed:
         checkpoints.restore(trainer, run.from_checkpoint)
     else:
-        load_initial_weights(
-            trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
-        )
+        load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, enabled=world.is_main)
     run.create_directory(world)

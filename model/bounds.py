@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from .errors import InputError, is_whole
 
@@ -52,13 +52,24 @@ def check_bounds(config: Any, section: str = "") -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, float) and not math.isfinite(number):
                 raise InputError(f"{name} is {value}; it must be finite")
-            if not bounds or number is None or not isinstance(number, Real):
-                continue
-            whole = is_whole(number) or int not in parts
-            if not (whole and all(bound.admits(number) for bound in bounds)):
-                wanted = " and ".join(map(str, bounds))
-                kind = "" if whole else "a whole number, "
-                raise InputError(f"{name} is {value}; it must be {kind}{wanted}")
+            if bounds and not isinstance(number, _other_types(parts)):
+                _check(name, value, number, bounds, whole=int in parts)
+
+
+def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bool) -> None:
+    wanted = " and ".join(map(str, bounds))
+    if not isinstance(number, Real):
+        raise InputError(f"{name} is {value!r}; it must be a number, {wanted}")
+    if whole and not is_whole(number):
+        raise InputError(f"{name} is {value}; it must be a whole number, {wanted}")
+    if not all(bound.admits(number) for bound in bounds):
+        raise InputError(f"{name} is {value}; it must be {wanted}")
+
+
+def _other_types(parts: list[Any]) -> tuple[type, ...]:
+    """Return the types besides numbers that a setting may have, such as a path's or None's."""
+    types = (part for part in parts if isinstance(part, type) and get_origin(part) is None)
+    return tuple(part for part in types if part not in (int, float))
 
 
 def _parts_of(hint: Any) -> Iterator[Any]:

@@ -51,6 +51,8 @@ def test_what_lies_inside_passes(inside):
         ({"seed": 2**32}, "seed is 4294967296; it must be at least zero and below 2^32"),
         ({"seconds": 2e6}, "seconds is 2000000.0; it must be above zero and at most 1,000,000"),
         ({"sizes": (3, 0)}, "sizes is (3, 0); it must be at least 1"),
+        ({"rate": "x"}, "rate is 'x'; it must be a number, above zero"),
+        ({"batch_size": None}, "batch_size is None; it must be a number, at least 1"),
         ({"free": float("nan")}, "free is nan; it must be finite"),
         ({"rate": float("inf")}, "rate is inf; it must be finite"),
     ],

@@ -6,7 +6,7 @@ from model.language_model import LanguageModel, ModelConfig
 from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 
 
-def load_initial_weights(
+def load_weights(
     model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
 ) -> None:
     """Load the weights of the model `start_from`, if there is one, into `model`.

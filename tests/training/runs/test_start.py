@@ -7,7 +7,7 @@ from model.errors import InputError
 from model.files.weights import save_model
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
-from training.runs.start import load_initial_weights
+from training.runs.start import load_weights
 
 CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
 
@@ -21,14 +21,14 @@ def trained(tmp_path):
 def test_the_weights_are_the_given_models(trained):
     config = ModelConfig(hidden_size=8, embedding_size=4, forget_gate_bias=2.0, segments=2)
     model = build_model(config, seed=5)
-    load_initial_weights(model, trained, "openai")
+    load_weights(model, trained, "openai")
     for name, value in build_model(CONFIG, seed=1).state_dict().items():
         assert torch.equal(model.state_dict()[name], value), name
 
 
 def test_without_one_nothing_changes():
     model = build_model(CONFIG, seed=5)
-    load_initial_weights(model, None, "openai")
+    load_weights(model, None, "openai")
     assert torch.equal(model.decoder.weight, build_model(CONFIG, seed=5).decoder.weight)
 
 
@@ -42,21 +42,21 @@ def test_without_one_nothing_changes():
 def test_what_does_not_fit_is_refused_with_the_cure(trained, hidden_size, profile, mend):
     model = build_model(ModelConfig(hidden_size=hidden_size, embedding_size=4), seed=0)
     with pytest.raises(InputError, match=mend):
-        load_initial_weights(model, trained, profile)
+        load_weights(model, trained, profile)
 
 
 def test_no_such_model_is_refused():
     with pytest.raises(InputError, match="neither a model directory"):
-        load_initial_weights(build_model(CONFIG, seed=0), "nowhere", "openai")
+        load_weights(build_model(CONFIG, seed=0), "nowhere", "openai")
 
 
 def test_another_tokenizer_than_the_corpuss_is_refused(tmp_path, subword_model, subwords, trained):
     profile = text_profile("openai")
     save_model(tmp_path / "subwords", subword_model, profile, {}, tokenizer=subwords)
     with pytest.raises(InputError, match="the corpus: its tokenizer is bytes"):
-        load_initial_weights(build_model(CONFIG, seed=0), str(tmp_path / "subwords"), "openai")
+        load_weights(build_model(CONFIG, seed=0), str(tmp_path / "subwords"), "openai")
     with pytest.raises(InputError, match="the corpus: its tokenizer is bpe"):
-        load_initial_weights(subword_model, trained, "openai", subwords)
+        load_weights(subword_model, trained, "openai", subwords)
     fresh = build_model(subword_model.config, seed=0)
-    load_initial_weights(fresh, str(tmp_path / "subwords"), "openai", subwords)
+    load_weights(fresh, str(tmp_path / "subwords"), "openai", subwords)
     assert torch.equal(fresh.decoder.weight, subword_model.decoder.weight)
