@@ -56,7 +56,7 @@ def runs_of(folder: Path) -> list[MeasuredRun]:
 
 def is_training_in_fp32(result: dict[str, Any]) -> bool:
     """Say whether a result measured the recurrence, forward and backward, in fp32."""
-    options = result["options"]  # a result of a whole step has no `inference`
+    options = result.get("options", {})  # a result of a whole step has no `inference`
     return options.get("inference") is False and options["dtype"] == "fp32"
 
 

@@ -136,7 +136,7 @@ def test_it_goes_through_a_pipeline_and_is_calibrated(folder):
 def test_it_says_what_it_is_and_how_far(folder, capfd, monkeypatch):
     classifier = SentimentClassifier(folder, show_progress=True)
     assert repr(classifier) == f"SentimentClassifier({str(folder)!r})"
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setitem(progress.Progress.__init__.__kwdefaults__, "line_seconds", 0.0)
     classifier.predict(["good"] * 200)
     assert "classify:" in capfd.readouterr().err
     shown = repr(classifier)

@@ -82,7 +82,7 @@ def test_the_weights_are_those_of_the_8_bit_model(tmp_path, weight_norm):
             "b": tensor(page, f"layers.{index}.b", np.float32, 4 * padded),
         }
         for name, values in found.items():
-            inside = getattr(weights, name)
+            inside = weights.w_x if name == "w_x" else getattr(weights.recurrent, name)
             assert values.count_nonzero() == inside.count_nonzero()  # what is added is zero
             gates = values.unflatten(0, (-1, padded))[:, :H].flatten(0, 1)
             shown = gates if inside.dim() == 1 else gates[:, : inside.shape[1]]
