@@ -13,7 +13,6 @@ matplotlib.use("Agg")  # files only: no display needed
 import matplotlib.pyplot as plt
 
 from configs import command
-from experiments.features.tables import SET_TITLES
 from experiments.studies import HERE
 from experiments.tables import markdown, origins, percent
 from model.files.storage import read_json
@@ -22,7 +21,7 @@ FOLDER = HERE / "curve"
 RESULTS = FOLDER / "results"
 SHOWN = (0.5, 1, 2, 4, 6, 9, 12, 15, 18)  # million characters of the table's lines
 SIGNIFICANT = 3.0  # standard errors that a word's mean change must be away from zero
-TITLES = {**SET_TITLES, "mr": "MR, a part"}
+TITLES = {"sst": "SST", "mr": "MR, a part"}
 
 
 def main() -> None:
@@ -44,7 +43,7 @@ def table(name: str) -> str:
     rows = [row(point) for i, point in enumerate(wanted) if point not in wanted[:i]]
     head = [
         "million characters", "training, bits per character", "SST, last", "SST, mean", "MR, mean",
-        "IMDB, mean", "SST, best unit on train", "its number", "likeness of the unit of the end",
+        "SST, best unit on train", "its number", "likeness of the unit of the end",
         "nearest unit, likeness",
     ]  # fmt: skip
     made = {f"{name}.json": read_json(RESULTS / f"{name}.json")}
