@@ -258,6 +258,40 @@ def faults(found: Mapping[str, Any]) -> Measured:
     return Measured(f"{len(found['faults'])}", f"whole again after {longest:.0f} s at most")
 
 
+def by_peer(found: Mapping[str, Any]) -> Measured:
+    """Return what the cells end at, each at its better rate, and seconds of one of them."""
+    ended: dict[str, float] = {}
+    for path in (HERE / "peers" / "results").glob("*.json"):
+        bits = read_json(path)["valid_bits_per_character"]
+        cell = path.stem.partition("_")[0]
+        ended[cell] = min(bits, ended.get(cell, bits))
+    order = sorted(ended, key=ended.__getitem__)
+    return Measured(", ".join(f"{cell} {ended[cell]:.3f}" for cell in order))
+
+
+def best_feature(found: Mapping[str, Any]) -> Measured:
+    """Return what the features that are best on val are worth on SST's test set."""
+    row = max(found["sets"]["sst"]["rows"], key=lambda row: row["val_accuracy"])
+    return accuracy_of(row)
+
+
+def titles(found: Mapping[str, Any]) -> Measured:
+    """Return what the expected titles tell of SST without any label."""
+    return accuracy_of(found["sets"]["sst"]["titles"]["at_median"])
+
+
+def accuracy_of(row: Mapping[str, Any]) -> Measured:
+    """Return a test accuracy."""
+    return Measured(one(row["test_accuracy"], ""), ends({"interval": row["test_interval"]}))
+
+
+def held(found: Mapping[str, Any]) -> Measured:
+    """Return how many texts are positive with the unit held low, and held high."""
+    rows = sorted((row for row in found["rows"] if "value" in row), key=lambda r: r["value"])
+    shares = [f"{100 * row['positive']:.0f}" for row in (rows[0], rows[-1])]
+    return Measured(" and ".join(shares), f"{rows[0]['texts']} texts each")
+
+
 CLAIMS = (
     Claim("Amazon reviews, bits per character", f"shipped/results/bits_{PLAIN}.json", bits),
     Claim("the model recites reviews it has read: 50 bytes after 50",
@@ -304,4 +338,12 @@ CLAIMS = (
           "exchange/results/replay.json", exposed),
     Claim("faults of machines and links that a run survives", "elastic/results/faults.json",
           faults),
+    Claim("half a million parameters, 6 M characters, by cell: bits per character",
+          "peers/results/mlstm_1e-2_seed_0.json", by_peer),
+    Claim("SST by the features of amazon_1024 that are best on val",
+          "features/results/amazon_1024.json", best_feature),
+    Claim("SST without any label, by the titles that amazon_1024 expects",
+          "features/results/amazon_1024.json", titles),
+    Claim("texts that a judge calls positive, the unit held low and high, per cent",
+          "generation/results/sentiment_1024.json", held),
 )  # fmt: skip

@@ -136,19 +136,6 @@ EVALUATE = "python scripts/evaluate.py --data CORPUS"
 RESULTS: tuple[Result, ...] = (
     *_reproductions(),
     *(
-        Result(f"default_model/results/{method}.json",
-               f"{MODULE}default_model.study --method {method} --data DATA{words}")
-        for method, words in (
-            ("stars_1024", ""), ("sentiment_1024", ""), ("tfidf", " --texts TEXTS"),
-            ("vader", ""), ("textblob", ""),
-        )
-    ),
-    Result("default_model/results/texts.json",
-           f"{MODULE}default_model.texts --amazon AMAZON/reviews.jsonl.gz "
-           "--imdb DATA/imdb/imdb_train.jsonl.gz --sst DATA/sst/train.csv "
-           "--sst-val DATA/sst/val.csv --output TEXTS --held-out DATA/sst/val.csv "
-           "DATA/sst/test.csv DATA/imdb/imdb_test.jsonl.gz"),
-    *(
         Result(f"neuron/results/{model}/neuron.json",
                f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron")
         for model in ("amazon_1024", "sentiment_1024")
@@ -182,17 +169,17 @@ RESULTS: tuple[Result, ...] = (
               "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000"),
     *(
         Result(f"default_model/results/{name}.json",
-               f"{MODULE}default_model.study --method {name} --data DATA --texts WORK/default")
+               f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
         for name in ("stars_1024", "sentiment_1024", "tfidf", "vader", "textblob")
     ),
     Result("default_model/results/texts.json",
            f"{MODULE}default_model.texts --amazon AMAZON/reviews.jsonl.gz "
            "--imdb DATA/imdb/imdb_train.jsonl.gz --sst DATA/sst/train.csv "
-           "--sst-val DATA/sst/val.csv --output WORK/default --held-out DATA/sst/val.csv "
+           "--sst-val DATA/sst/val.csv --output TEXTS --held-out DATA/sst/val.csv "
            "DATA/sst/test.csv DATA/semeval/val.txt DATA/semeval/test.txt "
            "DATA/imdb/imdb_test.jsonl.gz"),
     Result("default_model/results/second_texts.json",
-           f"{MODULE}default_model.second_texts WORK/default --output WORK/second"),
+           f"{MODULE}default_model.second_texts TEXTS --output WORK/second"),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),
@@ -237,4 +224,17 @@ RESULTS: tuple[Result, ...] = (
     _scaling("convergence", "convergence --corpus CORPUS --work runs/convergence", True),
     _scaling("interpreter", "interpreter", True),
     _scaling("precision", "precision --corpus CORPUS --work runs/precision", True),
+    *(
+        Result(f"{study}/results/*.json",
+               f"{MODULE}studies {study} --corpus CORPUS --data DATA --work runs/{study}")
+        for study in ("sizes", "peers", "lamb", "confounders")
+    ),
+    _measured("features", "amazon_1024",
+              "run --model amazon_1024 --data DATA --work runs/features --most-texts 1000"),
+    _measured("curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA"),
+    *(
+        _measured("generation", model, f"run --model {model} --reader {reader} --data DATA")
+        for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))
+    ),
+    _measured("unequal", "throttled", "run --corpus CORPUS"),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Texts to features: the state of the model after it has read them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
@@ -119,6 +119,23 @@ class FeatureKind:
         """Whether the h that a window returns holds every number of the features."""
         of_h = self.state == "hidden" or not config.has_cell_state
         return of_h and self.layers_of(config) == [config.layers - 1]
+
+
+# Choices with a name; experiments/features says what each is worth.
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "papers": {"state": "cell", "pooling": ("last",)},
+    "pooled": {"state": "cell", "pooling": ("last", "mean")},
+}
+
+
+def preset(name: str, **given: Any) -> dict[str, Any]:
+    """Return the fields of a `FeatureKind` by a preset's name; what is given and not None wins.
+
+    Raises InputError for a name that there is not.
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
+    return {**PRESETS[name], **{key: value for key, value in given.items() if value is not None}}
 
 
 def check_poolings(poolings: Sequence[str]) -> None:

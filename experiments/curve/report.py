@@ -6,13 +6,8 @@ python -m experiments.curve.report
 from collections.abc import Iterator
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
-
 from configs import command
+from experiments.figures import draw_grid, open_frame, panels
 from experiments.studies import HERE
 from experiments.tables import markdown, origins, percent
 from model.files.storage import read_json
@@ -107,21 +102,17 @@ def draw(name: str) -> None:
     """Draw accuracies by characters, and the followed unit's likeness to its end."""
     found = points(name)
     million = [point["characters"] / 1e6 for point in found]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    for label, values in curves(found):
-        left.plot(million, values, label=label, linewidth=1.2)
-    left.set(xlabel="million characters read", ylabel="test accuracy, per cent")
-    left.legend(frameon=False, fontsize=8)
-    bits = [point["train_bits_per_character"] for point in found]
-    right.plot(million, [p["followed"]["correlation"] for p in found], label="the unit of the end")
-    right.plot(million, [p["followed"]["nearest_correlation"] for p in found], label="nearest unit")
-    right.set(xlabel="million characters read", ylabel="correlation with the unit of the end")
-    right.legend(frameon=False, fontsize=8, loc="lower right")
-    other = right.twinx()
-    other.plot(million, bits, color="0.6", linestyle=":")
-    other.set_ylabel("training bits per character (dotted)", color="0.5")
-    figure.savefig(FOLDER / f"{name}.png", dpi=150)
-    plt.close(figure)
+    with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
+        for label, values in curves(found):
+            left.plot(million, values, label=label, linewidth=1.2)
+        left.set(xlabel="million characters read", ylabel="test accuracy, per cent")
+        left.legend(frameon=False, fontsize=8)
+        for key, label in (("correlation", "the same unit"), ("nearest_correlation", "nearest")):
+            right.plot(million, [point["followed"][key] for point in found], label=label)
+        right.set(xlabel="million characters read", ylabel="correlation with the unit of the end")
+        right.legend(frameon=False, fontsize=8, loc="lower right")
+        draw_grid(left, right)
+        open_frame(left, right)
 
 
 def curves(found: list[dict[str, Any]]) -> Iterator[tuple[str, list[float]]]:

@@ -9,12 +9,15 @@ from typing import Any
 
 from configs import command
 from experiments.sizes.report import COLUMNS, TITLES, sst_cell
+from experiments.speeds import shape
 from experiments.studies import HERE, mean_of
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
 RESULTS = HERE / "peers" / "results"
 SPEED = HERE / "peers" / "speed.json"
+# The study of sizes has the mLSTM's further seeds: the same run.
+SEEDS, SAME_RUN, SIZES_RATE = HERE / "sizes" / "results", "units_256_6m_seed_[12].json", "1e-2"
 CELLS = ("mlstm", "lstm", "gru", "transformer")
 
 
@@ -29,8 +32,8 @@ def table() -> str:
     for cell in CELLS:
         for rate, same in by_rate(cell):
             seconds = "-"
-            if cell in speeds:
-                seconds = f"{same[0]['characters'] / speeds[cell]['median']:.0f}"
+            if (name := shape(same[0]["keys"])) in speeds:
+                seconds = f"{same[0]['characters'] / speeds[name]['median']:.0f}"
             rows.append(
                 [
                     f"`{cell}`",
@@ -52,6 +55,8 @@ def by_rate(cell: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for path in sorted(RESULTS.glob(f"{cell}_*.json")):
         rate = path.stem.removeprefix(f"{cell}_").partition("_seed_")[0]
         rates.setdefault(rate, []).append(read_json(path))
+    if cell == "mlstm":
+        rates.setdefault(SIZES_RATE, []).extend(map(read_json, sorted(SEEDS.glob(SAME_RUN))))
 
     def bits(pair: tuple[str, list[dict[str, Any]]]) -> float:
         return fmean(result["valid_bits_per_character"] for result in pair[1])

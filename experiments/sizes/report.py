@@ -7,18 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no display needed
-
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from scipy.optimize import least_squares
 
 from configs import command
+from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
+from experiments.speeds import shape
 from experiments.studies import HERE, mean_of
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
@@ -27,8 +24,12 @@ from model.language_model import LanguageModel, ModelConfig
 FOLDER = HERE / "sizes"
 RESULTS = FOLDER / "results"
 LONG_RUN = HERE / "shipped" / "results" / "bits_amazon_1024.json"  # in no fit: a test of the law
+SPEED = FOLDER / "speed.json"
+TARGETS = (2.0, 1.9, 1.8, 1.7, 1.6)  # bits per character
 CHARACTERS_2017 = 38.3e9  # one epoch of the papers' corpus
 BOUNDS = ([0, 0, 0.02, 0, 0.02], [2, 25, 1.5, 25, 1.5])  # floor, log n0, alpha, log d0, beta
+DRAWN = np.geomspace(1e6, 2e8, 60)  # characters at which the law is drawn
+COLORS = (GREY, GREEN, BLUE, RED)  # of the sizes, the smallest first
 STARTS = (0.5, 0.9, 1.1)  # of the search, for the part that no size and no text removes
 
 
@@ -193,29 +194,46 @@ def long_characters() -> int:
     return int(next(history(PLAIN))["characters"])
 
 
+def board() -> str:
+    """Return for each target the kept run that reaches it in the fewest seconds of two cores."""
+    speeds = read_json(SPEED)["cells"]
+    rows = []
+    for target in TARGETS:
+        ended = [result for result in results() if point(result)[2] <= target]
+        timed = [(result["characters_read"] / speeds[shape(result["keys"])]["median"], result)
+                 for result in ended]  # fmt: skip
+        if not timed:
+            rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
+            continue
+        seconds, best = min(timed, key=lambda pair: pair[0])
+        run = f"`{best['name'].partition('_seed_')[0]}`"
+        read = f"{best['characters_read'] / 1e6:.0f}"
+        rows.append([f"{target:.2f}", run, read, f"{point(best)[2]:.3f}", f"{seconds:.0f}"])
+    head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
+    return f"{markdown(head, rows)}\n\n{origins({'speed.json': read_json(SPEED)})}"
+
+
 def draw() -> None:
     """Draw bits by characters for every size, with the law, and SST by bits."""
     found = results()
     law = fit(found)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    characters = np.geomspace(1e6, 2e8, 60)
-    for H, color in zip(sorted({units(r) for r in found}), plt.get_cmap("viridis").colors[::64],
-                        strict=False):  # fmt: skip
-        same = [result for result in found if units(result) == H]
-        read, bits = [r["characters_read"] for r in same], [point(r)[2] for r in same]
-        left.plot(read, bits, "o", color=color, label=f"{H:,} units")
-        parameters = same[0]["parameters"]
-        left.plot(characters, [law.bits(parameters, D) for D in characters], color=color, lw=1)
-        accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
-        right.plot(bits, accuracies, "o", color=color)
-    shipped = read_json(LONG_RUN)["bits_per_character"]
-    left.plot([long_characters()], [shipped], "k*", label="amazon_1024, not in the fit")
-    left.set(xscale="log", xlabel="characters read", ylabel="valid, bits per character")
-    right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
-    right.invert_xaxis()
-    left.legend(frameon=False)
-    figure.savefig(FOLDER / "law.png", dpi=150)
-    plt.close(figure)
+    by_units = {H: [r for r in found if units(r) == H] for H in map(units, found)}
+    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
+        for (H, same), color in zip(by_units.items(), COLORS, strict=True):
+            bits = [point(r)[2] for r in same]
+            left.plot([point(r)[1] for r in same], bits, "o", color=color, label=f"{H:,} units")
+            parameters = point(same[0])[0]
+            left.plot(DRAWN, [law.bits(parameters, D) for D in DRAWN], color=color, lw=1)
+            accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
+            right.plot(bits, accuracies, "o", color=color)
+        shipped = read_json(LONG_RUN)["bits_per_character"]
+        left.plot([long_characters()], [shipped], "k*", label=f"{PLAIN}, not in the fit")
+        left.set(xscale="log", xlabel="characters read", ylabel="valid, bits per character")
+        right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
+        right.invert_xaxis()
+        left.legend(frameon=False)
+        draw_grid(left, right)
+        open_frame(left, right)
 
 
 if __name__ == "__main__":

@@ -39,18 +39,23 @@ def add_options(parser: Parser) -> None:
 def add_kind(parser: Parser) -> None:
     """Add which numbers of the state are the features; model/features.py says more."""
     parser.add_argument(
+        "--preset",
+        choices=("papers", "pooled"),
+        default="papers",
+        help="papers: the cell state after the last byte; pooled: that beside its mean over the "
+        "text, better for a model of 1,024 units. The options below win over it",
+    )
+    parser.add_argument(
         "--state",
         choices=("cell", "hidden"),
-        default="cell",
-        help="which half of the state; the papers take the cell",
+        help="which half of the state; the papers take the cell (default: the preset's)",
     )
     parser.add_argument(
         "--pooling",
         nargs="+",
         choices=("last", "mean", "max", "min"),
-        default=["last"],
         help="after the last byte, or over the states after every byte, the pads' included; "
-        "several stand side by side",
+        "several stand side by side (default: the preset's)",
     )
     parser.add_argument(
         "--layers",
@@ -91,18 +96,13 @@ def run(options: Namespace) -> None:
 
     import numpy as np
 
-    from ..features import FeatureKind, features_in_order
+    from ..features import FeatureKind, features_in_order, preset
     from ..featurizer import DTYPES
     from ..files.weights import load_model
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
-    kind = FeatureKind(
-        state=options.state,
-        pooling=options.pooling,
-        layers=layers,
-        tanh=options.tanh,
-        units=options.units,
-    )
+    chosen = preset(options.preset, state=options.state, pooling=options.pooling)
+    kind = FeatureKind(**chosen, layers=layers, tanh=options.tanh, units=options.units)
     dtype = DTYPES[options.precision]
     loaded = load_model(options.model, compute_dtype=dtype, device=options.device)
     kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read

@@ -23,7 +23,7 @@ from model.language_model import ModelConfig, build_model
 from model.scoring import token_costs
 from transfer.regression import Examples
 
-STUDIES = ("sizes", "peers", "lamb")
+STUDIES = ("sizes", "peers", "lamb", "confounders")
 
 
 @pytest.mark.parametrize("study", STUDIES)

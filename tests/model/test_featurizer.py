@@ -60,6 +60,16 @@ def test_featurizer_works_in_a_grid_search(featurizer):
     np.testing.assert_array_equal(restored.predict(TEXTS), search.predict(TEXTS))
 
 
+def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
+    named = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled")
+    spelt = clone(featurizer).set_params(pooling=["last", "mean"])
+    np.testing.assert_array_equal(named.transform(TEXTS), spelt.transform(TEXTS))
+    given = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled", pooling="max")
+    assert given.pooling == "max"
+    with pytest.raises(InputError, match="preset is 'best'; known: papers, pooled"):
+        SentimentFeaturizer.from_pretrained(featurizer.model, preset="best")
+
+
 def test_featurizer_stands_beside_another(featurizer):
     union = make_union(clone(featurizer), clone(featurizer).set_params(pooling="max"))
     union.set_output(transform="pandas")

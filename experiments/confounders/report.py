@@ -1,0 +1,26 @@
+"""What each difference between our recipe and the published one is worth, from results/."""
+
+from experiments.studies import HERE
+from experiments.tables import markdown, origins, percent
+from model.files.storage import read_json
+
+RESULTS = HERE / "confounders" / "results"
+BASE = "ours"
+
+
+def table() -> str:
+    """Return a line for each run: bits per character, and how far from ours; the nearest first."""
+    found = {path.stem.partition("_seed_")[0]: read_json(path) for path in RESULTS.glob("*.json")}
+    base = found[BASE]["valid_bits_per_character"]
+    rows = [
+        [
+            name.replace("_", " "),
+            f"{result['valid_bits_per_character']:.3f}",
+            f"{result['valid_bits_per_character'] - base:+.3f}",
+            percent(result["sst"]["mean"]["all_units"]["test_accuracy"]),
+        ]
+        for name, result in sorted(found.items(), key=lambda i: i[1]["valid_bits_per_character"])
+    ]
+    head = ["changed alone", "valid, bits per character", "against ours", "SST, mean state"]
+    made = {f"{name}.json": result for name, result in sorted(found.items())}
+    return f"{markdown(head, rows)}\n\n{origins(made)}"
