@@ -271,13 +271,14 @@ def by_peer(found: Mapping[str, Any]) -> Measured:
 
 def best_feature(found: Mapping[str, Any]) -> Measured:
     """Return what the features that are best on val are worth on SST's test set."""
-    row = max(found["sets"]["sst"]["rows"], key=lambda row: row["val_accuracy"])
-    return accuracy_of(row)
+    rows = found["sets"]["sst"]["rows"] if found else []
+    best = max(rows, key=lambda row: row["val_accuracy"], default=None)
+    return accuracy_of(best) if best else Measured("-")
 
 
 def titles(found: Mapping[str, Any]) -> Measured:
     """Return what the expected titles tell of SST without any label."""
-    return accuracy_of(found["sets"]["sst"]["titles"]["at_median"])
+    return accuracy_of(found["sets"]["sst"]["titles"]["at_median"]) if found else Measured("-")
 
 
 def accuracy_of(row: Mapping[str, Any]) -> Measured:

@@ -27,6 +27,7 @@ PAGES = (
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )
+NOT_YET = "Not measured yet."  # in place of a table whose result is absent
 DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
 
 

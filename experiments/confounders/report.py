@@ -1,7 +1,7 @@
 """What each difference between our recipe and the published one is worth, from results/."""
 
 from experiments.studies import HERE
-from experiments.tables import markdown, origins, percent
+from experiments.tables import NOT_YET, markdown, origins, percent
 from model.files.storage import read_json
 
 RESULTS = HERE / "confounders" / "results"
@@ -11,6 +11,8 @@ BASE = "ours"
 def table() -> str:
     """Return a line for each run: bits per character, and how far from ours; the nearest first."""
     found = {path.stem.partition("_seed_")[0]: read_json(path) for path in RESULTS.glob("*.json")}
+    if BASE not in found:
+        return NOT_YET
     base = found[BASE]["valid_bits_per_character"]
     rows = [
         [

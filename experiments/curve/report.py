@@ -9,7 +9,7 @@ from typing import Any
 from configs import command
 from experiments.figures import draw_grid, open_frame, panels
 from experiments.studies import HERE
-from experiments.tables import markdown, origins, percent
+from experiments.tables import NOT_YET, markdown, origins, percent
 from model.files.storage import read_json
 
 FOLDER = HERE / "curve"
@@ -26,14 +26,17 @@ def main() -> None:
 
 
 def points(name: str) -> list[dict[str, Any]]:
-    """Return the points of a run, the earliest first."""
-    found = read_json(RESULTS / f"{name}.json")["points"]
+    """Return the points of a run, the earliest first; of an absent one none."""
+    path = RESULTS / f"{name}.json"
+    found = read_json(path)["points"] if path.is_file() else []
     return sorted(found, key=lambda point: point["characters"])
 
 
 def table(name: str) -> str:
     """Return some points: bits, accuracies, and how like its end the followed unit is."""
     found = points(name)
+    if not found:
+        return NOT_YET
     wanted = [min(found, key=lambda p: abs(p["characters"] / 1e6 - million)) for million in SHOWN]
     rows = [row(point) for i, point in enumerate(wanted) if point not in wanted[:i]]
     head = [
@@ -70,7 +73,10 @@ def row(point: dict[str, Any]) -> list[str]:
 
 def words(name: str) -> str:
     """Return when each word began to move the followed unit the right way, and kept doing so."""
-    found, told = read_json(RESULTS / f"{name}.json"), points(name)
+    told = points(name)
+    if not told:
+        return NOT_YET
+    found = read_json(RESULTS / f"{name}.json")
     begun = {
         word: when(told, word, odds * found["polarity"]) for word, odds in found["words"].items()
     }

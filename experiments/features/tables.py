@@ -4,16 +4,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from experiments.studies import HERE
-from experiments.tables import markdown, origins, percent
+from experiments.tables import NOT_YET, markdown, origins, percent
 from model.files.storage import read_json
 
 RESULTS = HERE / "features" / "results"
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB, a part"}
 
 
+def result(model: str) -> dict[str, Any]:
+    """Return what a model's file holds; of an absent one nothing."""
+    path = RESULTS / f"{model}.json"
+    return read_json(path) if path.is_file() else {}
+
+
 def accuracies(model: str) -> str:
     """Return a line for every choice of features and way of fitting: test, by set."""
-    found = read_json(RESULTS / f"{model}.json")
+    found = result(model)
+    if not found:
+        return NOT_YET
     sets = found["sets"]
     keys = dict.fromkeys(
         (" + ".join(r["features"]), r["fit"]) for s in sets.values() for r in s["rows"]
@@ -38,7 +46,7 @@ def cell(row: dict[str, Any] | None) -> str:
 
 def chosen(model: str) -> str:
     """Return for each set the row that is best on val, and what it is worth on test."""
-    found = read_json(RESULTS / f"{model}.json")["sets"]
+    found = result(model).get("sets", {})
     rows = []
     for name, of_set in found.items():
         best = max(of_set["rows"], key=lambda row: row["val_accuracy"])
@@ -55,22 +63,22 @@ def chosen(model: str) -> str:
             ]
         )
     head = ["set", "best on val", "regression", "its test accuracy", "published protocol"]
-    return markdown(head, rows)
+    return markdown(head, rows) if rows else NOT_YET
 
 
 def without_labels(model: str) -> str:
     """Return what the expected titles tell, without any label."""
-    found = read_json(RESULTS / f"{model}.json")["sets"]
+    found = result(model).get("sets", {})
     rows = [
         [SET_TITLES[name], *(cell(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
         for name, of_set in found.items()
     ]
-    return markdown(["set", "cut at zero", "cut at the median of val"], rows)
+    return markdown(["set", "cut at zero", "cut at the median of val"], rows) if rows else NOT_YET
 
 
 def axes(model: str) -> str:
     """Return the best unit beside the best axes of turned spaces and the principal components."""
-    found = read_json(RESULTS / f"{model}.json")["sets"]
+    found = result(model).get("sets", {})
     rows = []
     for name, of_set in found.items():
         told = of_set["axes"]
@@ -79,7 +87,7 @@ def axes(model: str) -> str:
             [SET_TITLES[name], cell(told["best_unit"]), turned, cell(told["best_principal"])]
         )
     head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
-    return markdown(head, rows)
+    return markdown(head, rows) if rows else NOT_YET
 
 
 def spread(values: Iterable[float]) -> str:

@@ -1,7 +1,7 @@
 """The table of held units, from results/."""
 
 from experiments.studies import HERE
-from experiments.tables import markdown, origins, percent
+from experiments.tables import NOT_YET, markdown, origins, percent
 from model.files.storage import read_json
 
 RESULTS = HERE / "generation" / "results"
@@ -9,7 +9,10 @@ RESULTS = HERE / "generation" / "results"
 
 def held(model: str) -> str:
     """Return a line for each value of the unit."""
-    found = read_json(RESULTS / f"{model}.json")
+    path = RESULTS / f"{model}.json"
+    if not path.is_file():
+        return NOT_YET
+    found = read_json(path)
     rows = [
         [
             f"{row['value']:+g}" if "value" in row else "not held",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from experiments.studies import HERE
-from experiments.tables import markdown, origins
+from experiments.tables import NOT_YET, markdown, origins
 from experiments.verdicts import CONVERGENCE, ended
 from model.files.storage import read_json
 
@@ -15,7 +15,7 @@ def table() -> str:
     """Return bits per character by lanes and rate, with the best of Adam's rules, if measured."""
     found = {path.stem: read_json(path) for path in sorted(RESULTS.glob("*.json"))}
     if not found:
-        return "Not measured yet."
+        return NOT_YET
     adam = read_json(HERE / CONVERGENCE)
     rates = sorted({float(result["keys"]["optim.lr"]) for result in found.values()})
     rows = []
