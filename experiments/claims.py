@@ -341,6 +341,10 @@ CLAIMS = (
           faults),
     Claim("half a million parameters, 6 M characters, by cell: bits per character",
           "peers/results/mlstm_1e-2_seed_0.json", by_peer),
+    Claim("SST by the features of amazon_1024 that are best on val",
+          "features/results/amazon_1024.json", best_feature),
+    Claim("SST without any label, by the titles that amazon_1024 expects",
+          "features/results/amazon_1024.json", titles),
     Claim("texts that a judge calls positive, the unit held low and high, per cent",
           "generation/results/sentiment_1024.json", held),
 )  # fmt: skip

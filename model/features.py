@@ -124,7 +124,7 @@ class FeatureKind:
 # Choices with a name; experiments/features says what each is worth.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "papers": {"state": "cell", "pooling": ("last",)},
-    "pooled": {"state": "cell", "pooling": ("last", "mean")},
+    "pooled": {"state": "cell", "pooling": ("last", "mean", "max", "min")},
 }
 
 

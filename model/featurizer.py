@@ -80,9 +80,9 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     ) -> "SentimentFeaturizer":
         """Load a model and return a featurizer that is ready to transform.
 
-        preset: "papers", the cell state after the last byte, or "pooled", that beside its mean over
-        the text, which serves a model of 1,024 units better. parameters: those of the class; they
-        win over the preset.
+        preset: "papers", the cell state after the last byte, or "pooled", that beside its mean,
+        largest and smallest value over the text, which serves a model of 1,024 units better.
+        parameters: those of the class; they win over the preset.
         """
         return cls(name_or_dir, **named_choice(preset, **parameters)).fit()
 

@@ -42,8 +42,9 @@ def add_kind(parser: Parser) -> None:
         "--preset",
         choices=("papers", "pooled"),
         default="papers",
-        help="papers: the cell state after the last byte; pooled: that beside its mean over the "
-        "text, better for a model of 1,024 units. The options below win over it",
+        help="papers: the cell state after the last byte; pooled: that beside its mean, largest "
+        "and smallest value over the text, better for a model of 1,024 units. The options below "
+        "win",
     )
     parser.add_argument(
         "--state",

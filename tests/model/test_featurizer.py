@@ -62,7 +62,7 @@ def test_featurizer_works_in_a_grid_search(featurizer):
 
 def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
     named = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled")
-    spelt = clone(featurizer).set_params(pooling=["last", "mean"])
+    spelt = clone(featurizer).set_params(pooling=["last", "mean", "max", "min"])
     np.testing.assert_array_equal(named.transform(TEXTS), spelt.transform(TEXTS))
     given = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled", pooling="max")
     assert given.pooling == "max"
