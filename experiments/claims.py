@@ -259,7 +259,7 @@ def faults(found: Mapping[str, Any]) -> Measured:
 
 
 def by_peer(found: Mapping[str, Any]) -> Measured:
-    """Return what the cells end at, each at its better rate, and seconds of one of them."""
+    """Return what the cells end at, each at its better rate."""
     ended: dict[str, float] = {}
     for path in (HERE / "peers" / "results").glob("*.json"):
         bits = read_json(path)["valid_bits_per_character"]

@@ -4,9 +4,8 @@ python -m experiments.speeds sizes --corpus data/reviews
 """
 
 import statistics
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +13,9 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.recipe.run import Recipe, measure
-from experiments.recipe.speed import median_speed
+from experiments.recipe.run import Recipe
+from experiments.recipe.speed import speed_of
 from experiments.studies import HERE, read_runs
-from model.errors import InputError
 from model.files.storage import write_json
 
 
@@ -42,7 +40,7 @@ def main() -> None:
     shapes = dict(by_shape(options.study))
     turns: list[dict[str, float]] = []
     for turn in range(options.rounds):
-        turns.append({name: speed_of(recipe, options) for name, recipe in shapes.items()})
+        turns.append({name: of_shape(recipe, options) for name, recipe in shapes.items()})
         print(f"turn {turn + 1}: {turns[-1]}", flush=True)
     cells = {name: summary([turn[name] for turn in turns]) for name in shapes}
     path = HERE / options.study / "speed.json"
@@ -66,16 +64,10 @@ def shape(keys: Any) -> str:
     return f"{keys.get('model.cell', 'mlstm')}_{keys['model.hidden_size']}"
 
 
-def speed_of(recipe: Recipe, options: Options) -> float:
-    """Return the characters a second of a short run's median step."""
-    keys = {**recipe.keys, "log.every_steps": 1}
-    characters = options.steps * keys["data.lanes"] * keys["data.window"]
-    with tempfile.TemporaryDirectory() as folder:
-        short = replace(recipe, characters=characters, keys=keys)
-        result = measure(short, options.corpus, Path(folder) / "run", options.threads)
-    if result["failure"]:
-        raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
-    return median_speed(result["rows"])
+def of_shape(recipe: Recipe, options: Options) -> float:
+    """Return the speed of one shape in its turn."""
+    characters = options.steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
+    return speed_of(recipe, options.corpus, characters, options.threads)
 
 
 def summary(speeds: list[float]) -> dict[str, float]:

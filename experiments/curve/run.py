@@ -67,11 +67,12 @@ def main() -> None:
         characters = read_json(folder / TRAINING_FILE)["progress"]["characters"]
         if characters in done:
             continue
+        loaded = load(folder)
         point = {
             "characters": characters,
             **bits_at(options.run, characters),
-            **score(load(folder), sets, followed),
-            "words": word_jumps(load(folder), sets["sst"][0], words, followed.unit),
+            **score(loaded, sets, followed),
+            "words": word_jumps(loaded, sets["sst"][0], words, followed.unit),
         }
         found["points"].append(point)
         about = {"unit": followed.unit, "polarity": followed.polarity, "words": words}

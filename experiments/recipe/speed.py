@@ -49,7 +49,9 @@ def main() -> None:
     recipes = read_recipes()
     turns = []
     for turn in range(options.rounds):
-        turns.append({name: speed_of(recipes[name], options) for name in NAMES})
+        turns.append(
+            {name: speed_of(recipes[name], options.corpus, options.characters) for name in NAMES}
+        )
         print(f"turn {turn + 1}: {turns[-1]}", flush=True)
     ratios = ratios_to_base(turns)
     write_json(RESULT, {"turns": turns, "ratios": ratios, "origin": describe_origin()})
@@ -57,12 +59,12 @@ def main() -> None:
         print(f"{name:<16} {ratio['median']:.3f}  {ratio['least']:.3f} to {ratio['most']:.3f}")
 
 
-def speed_of(recipe: Recipe, options: Options) -> float:
+def speed_of(recipe: Recipe, corpus: Path, characters: int, threads: int = 1) -> float:
     """Return the characters per second of the median step of a short run."""
     with tempfile.TemporaryDirectory() as folder:
         keys = {**recipe.keys, "log.every_steps": 1}
-        short = replace(recipe, characters=options.characters, keys=keys)
-        result = measure(short, options.corpus, Path(folder) / "run", threads=1)
+        short = replace(recipe, characters=characters, keys=keys)
+        result = measure(short, corpus, Path(folder) / "run", threads=threads)
     if result["failure"]:
         raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
     return median_speed(result["rows"])

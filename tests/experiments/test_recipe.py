@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_speeds_are_compared_turn_by_turn(tmp_path, monkeypatch, capsys):
 def test_the_speed_of_a_run_that_fails_is_refused(monkeypatch):
     monkeypatch.setattr(speed, "measure", lambda *_, **__: {"failure": ["no memory"], "rows": []})
     with pytest.raises(InputError, match="window_64 failed: no memory"):
-        speed.speed_of(read_recipes()["window_64"], speed.Options())
+        speed.speed_of(read_recipes()["window_64"], Path("data/reviews"), 200_000)
 
 
 def test_the_table_puts_speed_beside_and_the_seeds_apart():
