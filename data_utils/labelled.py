@@ -41,6 +41,13 @@ class LabelledSet:
         """Return the examples at these indices."""
         return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
+    def drawn(self, most: int, seed: int) -> "LabelledSet":
+        """Return at most so many of the examples, drawn by the seed, in their order."""
+        if len(self.texts) <= most:
+            return self
+        rows = np.random.default_rng(seed).choice(len(self.texts), most, replace=False)
+        return self.subset(np.sort(rows))
+
 
 @dataclass(frozen=True)
 class _Rows:

@@ -109,17 +109,9 @@ def accuracy(row: dict[str, Any]) -> str:
 def read_sets(name: str, options: Options) -> list[LabelledSet]:
     """Return train, val and test of a set; of the longer texts of IMDB a part of each."""
     sets = SETS[name].read(options.data).sets
-    return [some(part, options) for part in sets] if name == "imdb" else sets
-
-
-def some(part: LabelledSet, options: Options) -> LabelledSet:
-    """Return at most so many texts of a set, drawn by the seed, in their order."""
-    if len(part.labels) <= options.most_texts:
-        return part
-    rows = np.random.default_rng(options.seed).choice(
-        len(part.labels), options.most_texts, replace=False
+    return (
+        [part.drawn(options.most_texts, options.seed) for part in sets] if name == "imdb" else sets
     )
-    return part.subset(np.sort(rows))
 
 
 def read_features(

@@ -26,7 +26,7 @@ from .classifier import (
     write_files,
 )
 from .heads import Heads, HeadsConfig, class_probabilities
-from .leaning import leading_unit, leanings_of_heads, shares_of_classes
+from .leaning import LeansOnUnits, leanings_of_heads, shares_of_classes
 
 FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
 KIND = "heads"
@@ -34,7 +34,7 @@ SMALLEST_PROBABILITY = 1e-300  # whose log-odds are still finite
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class FineTuned(LeansOnUnits):
     """Heads between C classes, on the final cell state of the model they were tuned with."""
 
     heads: Heads  # on the CPU
@@ -61,21 +61,6 @@ class FineTuned:
         """How far each unit's usual spread moves each class, of two the second: [P, H]."""
         shares = shares_of_classes(len(self.classes), exclusive=self.exclusive)
         return leanings_of_heads(self.heads, shares, exclusive=self.exclusive)
-
-    @property
-    def neuron(self) -> int:
-        """The unit that they lean on most."""
-        return leading_unit(self.leanings)[0]
-
-    @property
-    def polarity(self) -> int:
-        """1 where a high value of that unit speaks for the last class, else -1."""
-        return leading_unit(self.leanings)[1]
-
-    @property
-    def neuron_column(self) -> int:
-        """Where that unit stands among the features."""
-        return self.neuron
 
     def with_threshold(self, threshold: float) -> "FineTuned":
         """Return the same heads with another threshold of the positive one of two classes."""

@@ -46,3 +46,27 @@ def ranked_units(leanings: np.ndarray) -> list[int]:
     largest = np.abs(leanings).max(0)
     order = np.argsort(-largest, kind="stable")
     return [int(unit) for unit in order if largest[unit] > 0]
+
+
+class LeansOnUnits:
+    """A classifier that has no single unit: its neuron is the one that it leans on most."""
+
+    @property
+    def leanings(self) -> np.ndarray:
+        """How far each unit's usual spread moves each pole: float64 [P, H]."""
+        raise NotImplementedError
+
+    @property
+    def neuron(self) -> int:
+        """The unit that it leans on most."""
+        return leading_unit(self.leanings)[0]
+
+    @property
+    def polarity(self) -> int:
+        """1 where a high value of that unit speaks for the last pole (praise), else -1."""
+        return leading_unit(self.leanings)[1]
+
+    @property
+    def neuron_column(self) -> int:
+        """Where that unit's last state stands among the features: the last states come first."""
+        return self.neuron

@@ -27,7 +27,7 @@ from .classifier import (
 )
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
-from .leaning import leading_unit, leanings_of_heads
+from .leaning import LeansOnUnits, leanings_of_heads
 
 FORMAT_VERSION = 5
 KIND = "stars"
@@ -52,7 +52,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StarsClassifier:
+class StarsClassifier(LeansOnUnits):
     """A head of five classes, one star to five; four and five are positive, three half so."""
 
     heads: Heads  # linear, on the CPU
@@ -71,21 +71,6 @@ class StarsClassifier:
         """How far each unit's usual spread moves the probability of praise: float64 [1, H]."""
         shares, poolings = [POSITIVE_SHARES.tolist()], len(FEATURES.poolings)
         return leanings_of_heads(self.heads, shares, exclusive=True, poolings=poolings)
-
-    @property
-    def neuron(self) -> int:
-        """The unit that the head leans on most."""
-        return leading_unit(self.leanings)[0]
-
-    @property
-    def polarity(self) -> int:
-        """1 where a high value of that unit means praise, else -1."""
-        return leading_unit(self.leanings)[1]
-
-    @property
-    def neuron_column(self) -> int:
-        """Where that unit's last state stands among the features: the last states come first."""
-        return self.neuron
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
         """Return the same head with another threshold of the positive class."""

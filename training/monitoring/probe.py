@@ -66,7 +66,7 @@ class Probe:
             raise InputError(
                 f"{train}: has {len(parts[0].classes)} classes; a probe tells two, as 0 and 1"
             )
-        fitted_on, scored_on = (_some(part, most_texts) for part in parts)
+        fitted_on, scored_on = (part.drawn(most_texts, SEED) for part in parts)
         if len(np.unique(fitted_on.labels)) < 2 or not len(scored_on.labels):
             raise InputError(f"{train}, {val}: too few texts for a probe of two classes")
         return cls(fitted_on, scored_on, profile, tokenizer)
@@ -98,11 +98,3 @@ class Probe:
             warnings.simplefilter("ignore", ConvergenceWarning)  # of a probe it is near enough
             fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))
-
-
-def _some(part: LabelledSet, most: int) -> LabelledSet:
-    """Return a set, or so many of its texts in their order."""
-    if len(part.texts) <= most:
-        return part
-    rows = np.random.default_rng(SEED).choice(len(part.texts), most, replace=False)
-    return part.subset(np.sort(rows))
