@@ -6,8 +6,6 @@ python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/pape
 python main.py --resume runs/tour
 """
 
-import torch
-
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
@@ -40,7 +38,6 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     corpus = load_corpus(run.config.data.corpus)
     run = run.with_corpus(corpus, world)
     config = run.config
-    torch.manual_seed(config.seed)
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step

@@ -105,8 +105,9 @@ class ResolvedRun:
         return run
 
     def make_trainer(self, world: World, steps: int) -> Trainer:
-        """Build the model from the seed, and a trainer for this many steps."""
+        """Seed torch, build the model, and return a trainer for this many steps."""
         config = self.config
+        torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
             optim=config.optim,

@@ -4,12 +4,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from model.commands.command_line import COMMANDS, PROGRAM
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-sys.path.insert(0, str(ROOT))
 
 project = "The sentiment neuron"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -20,7 +25,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 # Links lead to files of the repository, whose headings are no part of the site.
 suppress_warnings = ["myst.xref_missing"]
-COMMANDS = [
+SCRIPTS = [
     "main.py",
     *(
         f"scripts/{path.name}"
@@ -30,29 +35,44 @@ COMMANDS = [
 ]
 
 
-def write_command_pages(app: Sphinx) -> None:
+def write_command_pages(app: "Sphinx") -> None:
     """Write a page of every command's --help into commands/, which git ignores."""
     folder = DOCS / "commands"
     folder.mkdir(exist_ok=True)
-    for name in COMMANDS:
-        page = f"# {name}\n\n```text\n{help_of(name)}```\n"
-        path = folder / f"{Path(name).stem}.md"
-        if not path.exists() or path.read_text(encoding="utf-8") != page:
-            path.write_text(page, encoding="utf-8")
-    rows = "\n".join(f"- [{name}](commands/{Path(name).stem}.md)" for name in COMMANDS)
-    toctree = "\n".join(f"commands/{Path(name).stem}" for name in COMMANDS)
+    write_page(folder / f"{PROGRAM}.md", installed_command())
+    for name in SCRIPTS:
+        write_page(folder / f"{Path(name).stem}.md", f"# {name}\n\n{help_of(name)}")
+    pages = {PROGRAM: PROGRAM, **{name: Path(name).stem for name in SCRIPTS}}
+    rows = "\n".join(f"- [{name}](commands/{page}.md)" for name, page in pages.items())
+    toctree = "\n".join(f"commands/{page}" for page in pages.values())
     page = f"# Commands\n\n{rows}\n\n```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
-    (DOCS / "commands.md").write_text(page, encoding="utf-8")
+    write_page(DOCS / "commands.md", page)
 
 
-def help_of(name: str) -> str:
-    """Return what a command prints with --help, 100 columns wide."""
+def write_page(path: Path, page: str) -> None:
+    """Write a page unless it is there already: Sphinx reads again what has changed."""
+    if not path.exists() or path.read_text(encoding="utf-8") != page:
+        path.write_text(page, encoding="utf-8")
+
+
+def installed_command() -> str:
+    """Return the page of the command that `pip install .` brings, with a section for each part."""
+    intro = (
+        f"# {PROGRAM}\n\n`pip install .` brings this command; `python -m mlstm_sentiment` is the "
+        f"same.\n\n{help_of('-m', 'model')}"
+    )
+    parts = (f"## {PROGRAM} {name}\n\n{help_of('-m', 'model', name)}" for name in COMMANDS)
+    return "\n".join([intro, *parts])
+
+
+def help_of(*words: str) -> str:
+    """Return what a command prints with --help, 100 columns wide, as a block of Markdown."""
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    call = [sys.executable, name, "--help"]
+    call = [sys.executable, *words, "--help"]
     done = subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, check=True)
-    return done.stdout.decode()
+    return f"```text\n{done.stdout.decode()}```\n"
 
 
-def setup(app: Sphinx) -> None:
+def setup(app: "Sphinx") -> None:
     """Register the writing of the command pages."""
     app.connect("builder-inited", write_command_pages)

@@ -8,9 +8,9 @@ python scripts/benchmark.py busy --output busy.json
 
 from typing import Annotated, Any
 
-import tyro
-
 import command
+
+import tyro
 
 from scaling.benchmark.busy import BusyOptions, measure_busy
 from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence

@@ -10,9 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import tyro
-
 import command
+
+import tyro
 
 from data_utils.options import TextKey
 from data_utils.statistics.counts import describe_corpus, describe_reviews

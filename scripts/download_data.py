@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 import command
+
+import tyro
 
 from data_utils.download.addresses import find_dataset
 from data_utils.download.downloads import download_dataset

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 import command
+
+import tyro
 
 
 @dataclass(frozen=True)

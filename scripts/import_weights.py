@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 import command
+
+import tyro
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 import command
+
+import tyro
 
 LOST = "left out: model/ (the next evaluation makes one), TensorBoard's events, other checkpoints"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import tyro
-
 import command
+
+import tyro
 
 from data_utils.options import TextKey
 from data_utils.preparation.checking import check_corpus

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.commands.command_line import COMMANDS
 from tests.checkouts import make_checkout
 from tests.runs import ROOT, run_shell
 from tests.training.test_trainer import CPU, make_trainer
@@ -24,6 +26,15 @@ def test_every_link_leads_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_the_installed_command_has_a_section_for_every_part():
+    page = runpy.run_path(str(ROOT / "docs/conf.py"))["installed_command"]()
+    sections = dict(re.findall(r"^## mlstm-sentiment (\w+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    assert list(sections) == list(COMMANDS)
+    for name, section in sections.items():
+        assert f"usage: mlstm-sentiment {name} " in section
+        assert "examples:" in section
 
 
 def described(way):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from model import save_model
+from model.files.shipped import shipped_models
 from model.text.profiles import text_profile
 from tests.runs import ROOT
 
@@ -36,7 +37,8 @@ def test_the_weights_travel_with_their_licence(installed):
     (info,) = installed.glob("*.dist-info")
     metadata = (info / "METADATA").read_text()
     assert "License-Expression: Apache-2.0 AND LicenseRef-Research-Use-Weights\n" in metadata
-    for path in ("LICENSE", "model/pretrained/LICENSE", "model/pretrained/SOURCES.md"):
+    sources = (f"model/pretrained/{name}/SOURCES.md" for name in shipped_models())
+    for path in ("LICENSE", "model/pretrained/LICENSE", *sources):
         assert f"License-File: {path}\n" in metadata
         assert (info / "licenses" / path).read_bytes() == (ROOT / path).read_bytes()
 

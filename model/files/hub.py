@@ -25,7 +25,7 @@ MODULES = [{"idx": 0, "name": "0", "path": "", "type": MODULE}]
 CLASSIFIER_FILES = "classifier/*"
 RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
 # What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
-FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE"]
+FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE", "SOURCES.md"]
 
 
 def push_to_hub(

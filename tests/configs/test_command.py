@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from configs import name_missing_package
 from configs.command import prepare_output, run
 from model.errors import InputError
 from tests.runs import ROOT, assert_refused
@@ -44,6 +45,28 @@ def shell(command):
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        ("main.py", "torch"),
+        ("main.py", "tensorboard"),
+        ("scripts/prepare_corpus.py", "tyro"),
+        ("-m experiments.curve.run", "tyro"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(tmp_path, words, package):
+    """Python imports sitecustomize before anything else; None there makes an import fail."""
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{package!r}] = None")
+    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} {words} --help")
+    assert_refused(process, package, "pip install -r requirements.txt")
+
+
+def test_another_missing_name_keeps_its_traceback(capsys):
+    error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
+    name_missing_package(ModuleNotFoundError, error, None)
+    assert "ModuleNotFoundError" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():

@@ -10,6 +10,7 @@ from data_utils.published_sets.registry import SOURCES
 from experiments import tables
 from experiments.shipped import tables as shipped
 from model.errors import InputError
+from model.files.hub import write_repository
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
 from tests.runs import ROOT
@@ -76,8 +77,17 @@ def test_a_card_names_licence_sources_and_numbers(model):
     ((entry,),) = [json.loads(index)]
     assert entry["name"] == model
     assert all(row["metrics"] and row["dataset"]["split"] == "test" for row in entry["results"])
-    assert "(../SOURCES.md)" in text
+    assert "(SOURCES.md)" in text
     assert re.search(r"-m experiments\.(shipped|default_model)\.ship", text)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_card_can_be_copied_alone(model, tmp_path):
+    """What it links to lies in the model's folder, and goes to the hub with the model."""
+    write_repository(model, tmp_path, "me/copy")
+    for page in ("README.md", "SOURCES.md"):
+        for target in re.findall(r"\]\((?!http)([^)]+)\)", (tmp_path / page).read_text()):
+            assert (tmp_path / target).is_file(), target
 
 
 @pytest.mark.parametrize("model", MODELS)
