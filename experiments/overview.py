@@ -75,14 +75,15 @@ def sentiment() -> list[Cells]:
             "SST, all units; one unit",
             "",
             f"{sst(LABELLED, 'all_units')}; {sst(LABELLED, 'one_unit')}",
-            f"`{LABELLED}`: fine-tuned on labels, SST's training set among them: another task",
+            f"`{LABELLED}`, which has learned from labels, SST's training set among them: an "
+            "easier task",
         ],
         [
-            "SST; IMDB: the model for work",
+            "SST; IMDB: our `default`",
             "",
             f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
-            f"`default`: learned from labels, both training sets among them; TF-IDF on the same "
-            f"texts {accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
+            f"learned from labels, both training sets among them; TF-IDF on the same texts "
+            f"{accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
         ],
         [
             "SST, fine-tuned from the model without labels",
@@ -135,20 +136,23 @@ def scaling() -> list[Cells]:
     parameters, points = fitted["fitted_parameters"], sum(map(len, SCALING.values()))
     return [
         [
-            "128 V100s, times the speed of one: 4,096 units over Ethernet, over InfiniBand; 8,192",
+            "speed of 128 V100s relative to one: 4,096 units over Ethernet; over InfiniBand; 8,192 "
+            "units",
             joined(curve[-1] for curve in SCALING.values()),
             joined(curve[-1] for curve in fitted["predicted"].values()),
             f"a performance model of {parameters} parameters fitted to {points} points, "
-            f"{fitted['worst_error']:.1%} off at worst, no measurement; computing by their text, "
-            f"{HOURS_BY_TEXT:g} h an epoch (their figure has {HOURS_BY_FIGURE:g})",
+            f"{fitted['worst_error']:.1%} off at worst; not a measurement. It takes the computing "
+            f"time from their text, {HOURS_BY_TEXT:g} h an epoch (their figure has "
+            f"{HOURS_BY_FIGURE:g})",
         ],
         [
             f"the same over 10 Gb/s Ethernet, {', '.join(map(str, old))} GPUs",
             joined(SCALING["ethernet_4096"][1:]),
             f"{', '.join(map(with_ends, old.values()))}; with today's exchange "
             f"{with_ends(new[LARGEST])} at {LARGEST}",
-            "a scale model: nodes in network namespaces, real exchanges, computing slept, nothing "
-            "fitted; medians of all undisturbed runs [lowest to highest; runs]",
+            "a scale model on one machine: real exchanges between network namespaces, sleep "
+            "in place of computing, nothing fitted; medians of undisturbed runs [lowest to "
+            "highest; runs]",
         ],
     ]
 
@@ -172,12 +176,11 @@ def race() -> Cells:
     adam = min(row["seconds"] for row in rows.values())
     characters = summary["published"]["characters"] / 1e6
     return [
-        f"seconds until as good as the published recipe is after {characters:.0f} M characters "
-        f"(512 units, {summary['target']:.2f} bits)",
+        f"seconds of training to the {summary['target']:.2f} bits that the published recipe "
+        f"reaches after {characters:.0f} M characters (512 units)",
         f"{summary['published']['seconds']:.0f}, its recipe here",
         f"{summary['ours']['seconds']:.0f}; Adam at the best of {len(rows)} rates {adam:.0f}",
-        "[the same two cores, one seed; what differs besides]"
-        "(experiments/time_to_target/README.md)",
+        "[the same two cores, one seed; what else differs](experiments/time_to_target/README.md)",
     ]
 
 
@@ -192,7 +195,7 @@ def precision() -> Cells:
     return [
         "fp16 against fp32, bits per character",
         f"{theirs[0]:.3f} and {theirs[1]:.3f} (4,096 units, training)",
-        f"{ended['fp16']:.3f} and {ended['fp32']:.3f}; a seed is worth {seeds:.3f}",
+        f"{ended['fp16']:.3f} and {ended['fp32']:.3f}; another seed changes it by {seeds:.3f}",
         "256 units, 2 M characters",
     ]
 

@@ -60,6 +60,12 @@ def the_python_examples_run(checkout):
     assert process.returncode == 0, process.stderr
 
 
+def test_the_example_prints_what_the_readme_says(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    exec(code.replace("from mlstm_sentiment import", "from model import"), {})
+    assert capsys.readouterr().out.strip() == re.search(r"\)  # (.*)\n", code)[1]
+
+
 def test_every_path_in_the_readme_exists():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if not target.startswith("http"):

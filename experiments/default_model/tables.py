@@ -13,14 +13,14 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 NAMES = {
     "stars_1024": "`stars_1024` (`default`)",
-    "sentiment_1024": "`sentiment_1024` (`default` before)",
-    "tfidf": "TF-IDF, same texts",
+    "sentiment_1024": "`sentiment_1024` (earlier default)",
+    "tfidf": "TF-IDF, same training texts",
     "vader": "VADER",
     "textblob": "TextBlob",
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
 VAL = ("sst", "imdb", "amazon", "titles", "grammar")  # sources, in the order shown
-SECONDS = "processor's seconds, 1,000 texts"
+SECONDS = "CPU seconds per 1,000 texts"
 SHOWN = 40  # failures that the page lists; the file has all
 
 
@@ -44,7 +44,7 @@ def comparison() -> str:
         ]
         for name, r in measured.items()
     ]
-    heads = [*SETS.values(), "everyday", "without the neutral", SECONDS, "MB"]
+    heads = [*SETS.values(), "everyday sentences", "the same without neutral ones", SECONDS, "MB"]
     counts = next(iter(measured.values()))["sets"]
     texts = ", ".join(f"{title} {counts[name]['texts']:,}" for name, title in SETS.items())
     files = {f"{name}.json": result for name, result in measured.items()}
@@ -103,6 +103,16 @@ def kinds() -> str:
         for kind, row in first.items()
     ]
     return markdown(["kind (sentences)", *(NAMES[name] for name in measured)], rows)
+
+
+def weaknesses(method: str) -> str:
+    """Say how often a method is right on the kinds of everyday sentences that fool it most."""
+    of_kind = read_json(RESULTS / f"{method}.json")["everyday"]["kinds"]
+    sarcasm, negation = (percent(of_kind[kind]["accuracy"]) for kind in ("sarcasm", "negation"))
+    return (
+        f"`{method}` is right about {sarcasm} per cent of sarcastic sentences and about "
+        f"{negation} per cent of those with a negation."
+    )
 
 
 def failures(method: str) -> str:

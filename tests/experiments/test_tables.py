@@ -34,6 +34,29 @@ def test_no_table_has_measured_numbers_by_hand(page):
     assert [row for row in rows if re.search(r"\d\.\d+(?![\de])", row)] == []
 
 
+# Sections that say what was set, not what was measured.
+SETTINGS = (
+    r"Question|Variables|Protocol|Method|Commands?|Recipe|Data and recipe|The model|Which runs"
+)
+# What else is no measurement of ours: releases and licences; levels and goals; published values.
+GIVEN = {
+    *("2.0", "3.11", "3.12", "6.12", "6.18"),
+    *("95 %", "10 %", "5 %", "1.41"),
+    *("0.81", "0.5", "1.120", "0.003", "1.875", "19.5", "0.29"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_sentence_has_measured_numbers_by_hand(page):
+    """A number that is measured stands in a table, or in a sentence that is made."""
+    text = re.sub(r"```.*?```", "", tables.MADE.sub("", PAGES[page].read_text()), flags=re.DOTALL)
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        if not re.match(SETTINGS, section):
+            prose = re.sub(r"`[^`]*`|\]\([^)]*\)|\d+\.\d+e-?\d+", "", section)
+            numbers = re.findall(r"(?<![\w.,])\d+\.\d+(?!\.?\d)|\d+ ?%", prose)
+            assert set(numbers) <= GIVEN, section.partition("\n")[0]
+
+
 def test_a_page_is_filled_where_it_asks():
     page = (
         "---\n# made: tests.experiments.test_tables.shout a\nold\n# /made\n---\n"
