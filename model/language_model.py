@@ -184,15 +184,15 @@ class LanguageModel(nn.Module):
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
     def split_leaves(self) -> list[nn.Parameter]:
-        """Return what takes gradients from now on, for whoever exchanges them as they come.
+        """Let parts of the parameters take the gradients from now on; return all that takes them.
 
-        The recurrent matrix is split into its gates; `gather_gradients` joins theirs.
+        A recurrent matrix is split into its gates; `gather_gradients` joins their gradients.
         """
         of_layers = [leaf for layer in self._stack for leaf in layer.split_leaves()]
         return [*self.embedding.parameters(), *of_layers, *self.decoder.parameters()]
 
     def gather_gradients(self) -> None:
-        """Give every parameter its gradient, after a backward pass into `split_leaves`."""
+        """Move the gradients of the parts to their parameters, after a backward pass."""
         for layer in self._stack:
             layer.gather_gradients()
 

@@ -1,11 +1,15 @@
-"""A window as the kernels take it: they read memory and check nothing."""
+"""A window as the kernels read it, and what the implementations on a CPU do first."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
+from ..state import State
 from ..window import Window
+from .crowding import watch
 
 
 class Inputs(NamedTuple):
@@ -31,11 +35,29 @@ class Inputs(NamedTuple):
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self)
 
 
+def run_window(
+    window: Window, with_gradient: type[Function], forward: Callable[..., tuple[Tensor, ...]]
+) -> tuple[Tensor, State]:
+    """Run a window on the CPU, under autograd only if something wants a gradient.
+
+    with_gradient: takes the postponed products and `Inputs`. forward: takes `Inputs` and the packed
+    weights. Both return h, the last h and the last c first.
+    """
+    watch.look()
+    inputs = as_kernels_read_them(window)
+    if inputs.want_gradient:
+        h, last_h, last_c = with_gradient.apply(window.weights.postponed, *inputs)
+    else:
+        h, last_h, last_c, *_ = forward(inputs, packed=window.weights.packed)
+    return h, State(last_h, last_c)
+
+
 def as_kernels_read_them(window: Window) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
-    Raises ValueError where the shapes do not belong together, and IndexError where a row is not in
-    the table. On a GPU rows are not looked at: that would wait for the device.
+    The kernels read memory and check nothing. So this raises ValueError if the shapes do not match,
+    and IndexError if a row is not in the table. Rows on a GPU are not checked: that would wait for
+    the device.
     """
     x, rows, state, weights = window.x_proj, window.rows, window.state, window.weights
     (B, H), dtype = state.h.shape, weights.w_mh.dtype

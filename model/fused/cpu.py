@@ -10,9 +10,8 @@ from torch.autograd.function import once_differentiable
 
 from ..state import State
 from ..window import Window
-from .arguments import Inputs, as_kernels_read_them
+from .arguments import Inputs, run_window
 from .compilation import window_library
-from .crowding import watch
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
@@ -55,17 +54,11 @@ def _multiplies(dtype: torch.dtype) -> bool:
 
 
 def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_compiled` says that it can.
+    """Compute what `reference_mlstm` computes; call it only if `runs_compiled`.
 
-    Weights that no `pack` has laid out are packed for this window.
+    Weights that are not packed yet are packed for this window.
     """
-    watch.look()
-    inputs = as_kernels_read_them(window)
-    if inputs.want_gradient:
-        h, last_h, last_c = _CompiledMlstm.apply(window.weights.postponed, *inputs)
-    else:
-        h, last_h, last_c, _ = _forward(inputs, packed=window.weights.packed)
-    return h, State(last_h, last_c)
+    return run_window(window, _CompiledMlstm, _forward)
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:

@@ -15,19 +15,21 @@ class RecurrentLayer(nn.Module):
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw every parameter anew from torch's global generator.
 
-        forget_gate_bias: added to the bias of what plays the forget gate's part.
+        forget_gate_bias: added to the bias of the forget gate, or of the gate that replaces it.
         """
         raise NotImplementedError
 
     def split_leaves(self) -> list[nn.Parameter]:
-        """Return the tensors that take gradients from now on.
+        """Let parts of the parameters take the gradients from now on; return what takes them.
 
-        They are the parameters, or parts of them that share their memory.
+        A training over several ranks asks for this once, so that it can send the gradient of one
+        part while backward computes the next. The parts share the parameters' memory. A layer that
+        has no parts returns its parameters.
         """
         return list(self.parameters())
 
     def gather_gradients(self) -> None:
-        """Give each parameter the gradients that its parts have taken."""
+        """Move the gradients of the parts to their parameters, after a backward pass."""
 
     def fold(self, dtype: torch.dtype) -> Any:
         """Return the weights as `run` reads them; dtype: of the products."""

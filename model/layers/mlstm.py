@@ -53,7 +53,7 @@ class MlstmLayer(RecurrentLayer):
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
         self.w_mh = nn.Parameter(torch.empty(H, H))
         self.b = nn.Parameter(torch.empty(4 * H))
-        self.gates: list[nn.Parameter] = []  # of w_h, where each is a leaf of its own
+        self.gate_leaves: list[nn.Parameter] = []  # parts of w_h, after `split_leaves`
         for name in ("x", "h", "mx", "mh"):
             rows = getattr(self, f"w_{name}").shape[0]
             gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
@@ -82,7 +82,7 @@ class MlstmLayer(RecurrentLayer):
         """Apply the weight norm and cast: in training for each window, in inference once in all."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
-        if self.gates and torch.is_grad_enabled():
+        if self.gate_leaves and torch.is_grad_enabled():
             return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, pack(self.backend, w_mh, w_h)))
@@ -101,27 +101,29 @@ class MlstmLayer(RecurrentLayer):
     def _normed_gates(self) -> Iterator[Tensor]:
         gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
         gains = [None] * 4 if gain is None else gain.chunk(4)
-        for gate, gain in zip(self.gates, gains, strict=True):
+        for gate, gain in zip(self.gate_leaves, gains, strict=True):
             yield _normed(gate, gain)
 
     def split_leaves(self) -> list[nn.Parameter]:
-        """Split w_h into its gates from now on, so that their gradients come one by one.
+        """Let the four gates of w_h take their gradients one by one, instead of w_h all at once.
 
-        With segments w_h stays whole: they would have to keep what its gradient is a product of.
+        They share w_h's memory. With segments w_h stays whole: each segment would have to keep the
+        factors of its gradient.
         """
         if self.segments > 1:
             return super().split_leaves()
-        self.gates = [nn.Parameter(gate) for gate in self.w_h.detach().chunk(4)]
+        self.gate_leaves = [nn.Parameter(gate) for gate in self.w_h.detach().chunk(4)]
         leaves: list[nn.Parameter] = []
         for parameter in self.parameters():
-            leaves += self.gates if parameter is self.w_h else [parameter]
+            leaves += self.gate_leaves if parameter is self.w_h else [parameter]
         return leaves
 
     def gather_gradients(self) -> None:
         """Join the gates' gradients into w_h's."""
-        if self.gates:
-            self.w_h.grad = torch.cat([gate.grad for gate in self.gates if gate.grad is not None])
-            for gate in self.gates:
+        if self.gate_leaves:
+            gradients = [gate.grad for gate in self.gate_leaves if gate.grad is not None]
+            self.w_h.grad = torch.cat(gradients)
+            for gate in self.gate_leaves:
                 gate.grad = None
 
     def implementation(self, dtype: torch.dtype) -> str:

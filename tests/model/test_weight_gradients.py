@@ -80,7 +80,8 @@ def readiness(model):
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     leaves, order = model.split_leaves(), []
     for layer in model.layers:
-        names |= {id(gate): f"gate {name}" for gate, name in zip(layer.gates, "ifuo", strict=True)}
+        gates = zip(layer.gate_leaves, "ifuo", strict=True)
+        names |= {id(gate): f"gate {name}" for gate, name in gates}
     for leaf in leaves:
         leaf.register_post_accumulate_grad_hook(lambda leaf: order.append(names[id(leaf)]))
     gradients_of(model)
@@ -132,5 +133,5 @@ def test_gates_share_the_memory_of_the_weight():
     layer = model.layers[0]
     with torch.no_grad():
         layer.w_h.fill_(3.0)
-    assert all((gate == 3.0).all() for gate in layer.gates)
+    assert all((gate == 3.0).all() for gate in layer.gate_leaves)
     assert "gates" not in "".join(model.state_dict())

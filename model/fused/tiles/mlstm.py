@@ -14,8 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ...state import State
 from ...window import Window
-from ..arguments import Inputs, as_kernels_read_them
-from ..crowding import watch
+from ..arguments import Inputs, run_window
 from ..recycling import recycled_empty
 from ..weight_gradients import PostponedProducts, weight_gradients
 from . import library, products
@@ -84,7 +83,7 @@ class Table(NamedTuple):
     x: Tensor
     R: int  # rows
     x_row: int  # from row to row
-    x_part: int  # from the share of m to that of i, and on to f u o
+    x_part: int  # from the part of m to that of i, and on to f u o
     x_block: int  # from one block of units to the next
 
 
@@ -104,17 +103,11 @@ def runs_on_tiles(w_mh: Tensor) -> bool:
 
 
 def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_on_tiles` says that it can.
+    """Compute what `reference_mlstm` computes; call it only if `runs_on_tiles`.
 
-    Weights that no `pack` has laid out are packed for this window.
+    Weights that are not packed yet are packed for this window.
     """
-    watch.look()
-    inputs = as_kernels_read_them(window)
-    if inputs.want_gradient:
-        h, last_h, last_c = _TiledMlstm.apply(window.weights.postponed, *inputs)
-    else:
-        h, last_h, last_c, _ = _forward(inputs, packed=window.weights.packed)
-    return h, State(last_h, last_c)
+    return run_window(window, _TiledMlstm, _forward)
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
@@ -147,10 +140,10 @@ def _empty_panels(H: int) -> Tensor:
     return recycled_empty(5 * blocks_of(H) ** 2 * 2 * TILE, dtype=torch.bfloat16)
 
 
-def _lay(x: Tensor, rows: Tensor | None, H: int) -> Table:
-    """Bring the rows of each block of units of a table together, if they are read often enough.
+def _in_blocks(x: Tensor, rows: Tensor | None, H: int) -> Table:
+    """Copy a table so that each block of units is contiguous, if its rows are read often enough.
 
-    As they come, they lie 10 H bytes apart: many fall on the same place of a cache.
+    In the table as given, rows are 10 H bytes apart, so many of them fall into the same cache set.
     """
     if rows is None or rows.numel() < len(x):
         return Table(x, len(x), 5 * H, H, BLOCK)
@@ -176,7 +169,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor, Table]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
     T, B, H = inputs.sizes
-    table = _lay(inputs.x, inputs.rows, H)
+    table = _in_blocks(inputs.x, inputs.rows, H)
     h = recycled_empty(T, B, H, dtype=inputs.x.dtype)
     c_last = torch.empty_like(inputs.c0)
     _call(
