@@ -1,4 +1,4 @@
-"""Which dtype the products are in, and the loss scale that fp16 needs."""
+"""The dtype of matrix products in training, and the loss scale that fp16 needs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +18,12 @@ from .parallel.exchange import ParallelConfig
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST_SCALE = 2.0**16
-HIGHEST_SCALE = 2.0**100  # far above any use; fp32, in which it is kept, ends at 2^128
+HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, where fp32 ends
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
-    """Replace `auto`: bf16 where the hardware multiplies it faster than fp32, else fp32."""
+    """Replace `auto` by bf16 if the hardware multiplies it faster than fp32, else by fp32."""
     if precision != "auto":
         return precision
     return "bf16" if has_fast_bf16(device) else "fp32"
@@ -31,11 +31,12 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
 
 @contextmanager
 def sums_in_fp32() -> Iterator[None]:
-    """Hold products in 16 bits on a GPU whose partial sums are added up in fp32.
+    """Within this context, a GPU adds up the partial sums of 16-bit products in fp32.
 
-    torch lets cuBLAS add them up in 16 bits. A weight gradient sums over T x B rows, 65,536 of them
-    at the papers' sizes: fp16 ends at 65,504, bf16 keeps 8 bits. The setting is the process's, not
-    a product's: it is put back, so that a program which trains with us keeps its own outside.
+    By default torch lets cuBLAS add them up in 16 bits. A weight gradient is a sum over T x B rows,
+    65,536 of them at the papers' sizes. fp16 would overflow (its largest number is 65,504), and
+    bf16 would keep only 8 bits. torch has this setting only for the whole process. The context
+    therefore restores it, so that a program that calls us keeps its own.
     """
     matmul = torch.backends.cuda.matmul
     names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
@@ -55,25 +56,26 @@ def make_loss_scaler(
     parallel: ParallelConfig,
     first_scale: float = FIRST_SCALE,
 ) -> torch.amp.GradScaler:
-    """Return a dynamic loss scaler; it passes everything through where nothing is fp16.
+    """Return a dynamic loss scaler; it does nothing unless something is in fp16.
 
-    Gradients that travel in fp16 need it as well: a sum over ranks may overflow, small ones vanish.
-    Raises InputError where the ranks' gradients must not be scaled.
+    Gradients that are sent in fp16 need it as well: their sum over ranks may overflow, and small
+    ones become zero. Raises InputError for settings that do not allow a scaled loss.
     """
     parallel.check_precision(precision)
-    travels = world.size > 1 and parallel.compression == "fp16"
+    sent_in_fp16 = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
         init_scale=first_scale,
         growth_interval=SCALE_GROWTH_INTERVAL,
-        enabled=precision == "fp16" or travels,
+        enabled=precision == "fp16" or sent_in_fp16,
     )
 
 
 def overflow_together(gradients: Sequence[Tensor], on_any_rank: Callable[[Tensor], Tensor]) -> None:
-    """Make all gradients NaN where one is not finite, so that the step is skipped as a whole.
+    """Make all gradients NaN if one is not finite, so that every optimiser skips the step.
 
-    A loss scaler judges each optimiser by its own gradients alone. on_any_rank: as in `Exchange`.
+    Otherwise a loss scaler would decide for each optimiser alone, from its own gradients.
+    on_any_rank: as in `Exchange`.
     """
     largest = torch.nn.utils.get_total_norm(gradients, math.inf)
     found = on_any_rank((~largest.isfinite()).float())
@@ -83,9 +85,10 @@ def overflow_together(gradients: Sequence[Tensor], on_any_rank: Callable[[Tensor
 
 
 def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
-    """Take up the scale from the state that was saved, empty where losses were not scaled.
+    """Restore the scale from a checkpoint.
 
-    Raises InputError, naming the file, where it is no such state.
+    saved: empty if losses were not scaled. Raises InputError, with the file's name, if it is not
+    the state of a loss scaler.
     """
     if saved == {}:
         return

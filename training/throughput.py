@@ -1,4 +1,4 @@
-"""Where the time of the steps goes, on every rank: computing, exchanging, waiting."""
+"""Measures what takes the time of a step on every rank: computing, exchanging, waiting."""
 
 import time
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from .feeding import Prefetcher
 from .parallel.buckets import Exchange
 from .parallel.distributed import World
 
-NOTABLE = 0.1  # of a step: what takes more than this beside computing is named
+NOTABLE = 0.1  # a cause of waiting that takes more than this part of a step is reported
 
 
 class Stopwatch:
-    """Seconds, with pauses for what is not training."""
+    """Measures seconds; used as a context it pauses, for what is not training."""
 
     def __init__(self) -> None:
         self._started = self._paused = time.perf_counter()
@@ -35,17 +35,17 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Times:
-    """One rank's part of some steps; seconds."""
+    """The seconds of one rank during some steps."""
 
     total: float
-    exposed: float  # waiting for gradients after its own were all there
-    input: float  # waiting for windows
-    characters: float  # of its own lanes
+    exposed: float  # waiting for other ranks' gradients, after its own were complete
+    input: float  # waiting for the next windows of text
+    characters: float  # read in its own lanes
     sent_bytes: float
 
     @property
     def computing(self) -> float:
-        """What is left for computing."""
+        """Seconds of computing: what remains of the total."""
         return max(self.total - self.exposed - self.input, 1e-9)
 
     @property
@@ -65,13 +65,13 @@ class ThroughputMeter:
         self.ranks: list[Times] = []  # of the last row
 
     def advance(self, characters: int, own_part: float) -> None:
-        """Count a step's characters, of which this part was this rank's."""
+        """Count a step: its characters on all ranks, and what part of them this rank read."""
         self.steps += 1
         self.characters += characters
         self.own_characters += characters * own_part
 
     def close_row(self) -> dict[str, Any]:
-        """Return what a row says of the time since the last one, and begin anew; for all ranks."""
+        """Return the speeds since the last row, and start again. All ranks call this together."""
         times = Times(
             self.stopwatch.lap(),
             self.exchange.clock.take(),
@@ -102,10 +102,11 @@ class ThroughputMeter:
 
 
 def bottleneck(ranks: Sequence[Times]) -> str:
-    """Name what else than computing takes most of a step, if it takes much: as in CM-DARE.
+    """Name what takes most of a step beside computing, if it takes much, as CM-DARE does.
 
-    Li et al. 2020 (arXiv:2004.03072). All wait for the slowest rank, which waits for none: what it
-    is exposed to is communication, what the others are exposed to beyond that is its fault.
+    CM-DARE is Li et al. 2020 (arXiv:2004.03072). The slowest rank waits for no other rank, so its
+    own wait is communication. The other ranks also wait for it: what they wait longer than it does
+    is due to a straggler.
     """
     total = sum(rank.total for rank in ranks)
     communication = min(rank.exposed for rank in ranks) * len(ranks)

@@ -33,7 +33,7 @@ FORMAT_VERSION = 5
 KIND = "stars"
 STARS = 5
 FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
-POSITIVE_SHARES = np.array([0.0, 0.0, 0.5, 1.0, 1.0])  # of one to five stars
+POSITIVE_WEIGHTS = np.array([0.0, 0.0, 0.5, 1.0, 1.0])  # of one to five stars
 SMALLEST_PROBABILITY = 1e-9  # whose log-odds are told apart from zero's by nobody
 
 
@@ -69,7 +69,7 @@ class StarsClassifier(LeansOnUnits):
     @property
     def leanings(self) -> np.ndarray:
         """How far each unit's usual spread moves the probability of praise: float64 [1, H]."""
-        shares, poolings = [POSITIVE_SHARES.tolist()], len(FEATURES.poolings)
+        shares, poolings = [POSITIVE_WEIGHTS.tolist()], len(FEATURES.poolings)
         return leanings_of_heads(self.heads, shares, exclusive=True, poolings=poolings)
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
@@ -105,7 +105,7 @@ def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
 
     Three stars count as half positive, so an undecided text has log-odds near zero.
     """
-    positive, negative = of_each_star @ POSITIVE_SHARES, of_each_star @ POSITIVE_SHARES[::-1]
+    positive, negative = of_each_star @ POSITIVE_WEIGHTS, of_each_star @ POSITIVE_WEIGHTS[::-1]
     positive, negative = (p.clip(SMALLEST_PROBABILITY) for p in (positive, negative))
     return np.log(positive) - np.log(negative)
 

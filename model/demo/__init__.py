@@ -1,4 +1,4 @@
-"""The model itself in one web page: weights, arithmetic and all, without a server or a network."""
+"""The model in a web page: one file with weights and arithmetic, without server or network."""
 
 from .page import write_demo
 

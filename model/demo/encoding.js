@@ -1,17 +1,17 @@
 "use strict";
-// A text to the bytes that the model reads, as model/text does it in Python.
+// Turns a text into the bytes that the model reads, as model/text does in Python.
 
 const ENCODER = new TextEncoder();
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-// Python's html.unescape finds these, and its str.strip takes these away.
+// What Python's html.unescape finds, and what its str.strip removes.
 const REFERENCE = /&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)/g;
 const BLANK =
   "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
 const LEADING = new RegExp("^" + BLANK), TRAILING = new RegExp(BLANK + "$");
-const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u; // from numbers
+const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u; // as numeric references
 
-// Return the bytes of a text, framed in front, and its pieces: what is shown as one character, and
-// the place of its last byte, -1 where the model does not read it.
+// Return the bytes of a text after the profile's prefix, and its pieces: each has what is shown as one
+// character, and the position of its last byte, -1 if the model does not read it.
 function encode(text, profile) {
   const pieces = profile.clean ? cleaned(text) : graphemes(text);
   const whole = pieces.map((piece) => piece.read).join("");
@@ -34,7 +34,7 @@ function graphemes(text) {
   return Array.from(GRAPHEMES.segment(text), ({ segment }) => ({ shown: segment, read: segment }));
 }
 
-// HTML's references read, line breaks as spaces.
+// Resolves HTML references and turns line breaks into spaces.
 function cleaned(text) {
   const pieces = [];
   let from = 0;
@@ -57,7 +57,7 @@ function reference(text) {
 }
 
 function utf8(text) {
-  return ENCODER.encode(text.replace(/\p{Surrogate}/gu, "?")); // halves of a pair, as in Python
+  return ENCODER.encode(text.replace(/\p{Surrogate}/gu, "?")); // lone surrogates, as in Python
 }
 
 function joined(parts, count) {

@@ -1,10 +1,10 @@
 "use strict";
-// The model in WebAssembly's memory: reads bytes, remembers states, predicts the next byte.
+// The model in WebAssembly's memory: reads bytes, keeps its state, predicts the next byte.
 
 const MULTIPLE = 16;
 
 class Engine {
-  // about: the page's description of the model; packed: its weights, as packing.py lays them out.
+  // about: the page's description of the model; packed: its weights, in the layout of packing.py.
   static async create(module, about, packed) {
     const { instance } = await WebAssembly.instantiate(module);
     return new Engine(instance.exports, about, packed);
@@ -18,7 +18,7 @@ class Engine {
     this.end = this.base;
     const weights = this.room(packed.byteLength);
     const { H } = this, V = about.symbols, L = about.layers;
-    this.table = this.room(4 * V * 5 * H); // what the first layer reads for each byte, [V, 5H]
+    this.table = this.room(4 * V * 5 * H); // the first layer's input for each byte, [V, 5H]
     this.state = this.room(4 * L * 2 * H); // h and c of each layer, [L, 2, H]
     this.xProj = this.room(4 * 5 * H);
     this.m = this.room(4 * H);
@@ -97,7 +97,7 @@ function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
 }
 
-// What the classifier says of features, as head.py describes it.
+// The classifier, in the form that head.py describes.
 class Head {
   constructor(engine) {
     const { head } = engine.about;
@@ -110,10 +110,10 @@ class Head {
     });
   }
 
-  // The log-odds of the positive pole.
+  // The log-odds of the positive class.
   odds(features) {
     const logits = this.maps.reduce(affine, features), classes = this.shares.length;
-    let positive = 0, negative = 0; // the heads' means
+    let positive = 0, negative = 0; // means over the heads
     const heads = logits.length / classes;
     for (let from = 0; from < logits.length; from += classes) {
       const each = softmax(logits.subarray(from, from + classes));
@@ -141,7 +141,7 @@ function softmax(logits) {
   return powers.map((power) => power / sum);
 }
 
-// A place in a text: the model's state there, and what the classifier pools of the states before.
+// A position in a text: the model's state there, and the pooled states of all bytes before it.
 class Place {
   constructor(engine) {
     this.engine = engine;
@@ -159,7 +159,7 @@ class Place {
     return other;
   }
 
-  // Read bytes one by one; seen is called after each.
+  // Read bytes one by one; call `seen` after each.
   read(bytes, seen) {
     const { engine } = this;
     engine.live.set(this.state);
@@ -172,7 +172,7 @@ class Place {
     this.state.set(engine.live);
   }
 
-  // Hold a unit of the last layer at a value, as the sampler's clamp does.
+  // Hold a unit of the last layer at a value, as the sampler in Python does.
   hold(unit, value) {
     this.state[this.state.length - this.engine.H + unit] = value;
   }
@@ -182,7 +182,7 @@ class Place {
     return this.engine.logits();
   }
 
-  // The log-odds of the positive pole, as if the text ended here.
+  // The log-odds of the positive class, as if the text ended here.
   odds() {
     const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
     this.pools.forEach(({ kind, values }, index) => {
@@ -202,9 +202,9 @@ function addTo({ kind, values }, cell, before) {
   }
 }
 
-const KEEP_EVERY = 64; // bytes between the places that are kept
+const KEEP_EVERY = 64; // bytes between two saved positions
 
-// A text as it is read: what the unit and the classifier say after every byte.
+// A text while it is read, with the values of unit and classifier after every byte.
 class Reading {
   constructor(engine) {
     this.engine = engine;
@@ -212,7 +212,7 @@ class Reading {
     this.restart();
   }
 
-  // Forget what was read of the bytes.
+  // Forget everything that was read.
   restart() {
     this.values = [];
     this.odds = [];
@@ -220,7 +220,7 @@ class Reading {
     this.here = this.kept[0].copy();
   }
 
-  // Read these bytes from now on, from where they differ from what was read; returns that place.
+  // Read these bytes from where they differ from those read before; return that position.
   aim(bytes) {
     let same = 0;
     while (same < this.here.count && this.bytes[same] === bytes[same]) same++;
@@ -237,7 +237,7 @@ class Reading {
     return this.here.count >= this.bytes.length;
   }
 
-  // Read on until the time is up; true when all is read.
+  // Continue reading until the time is up; return whether all is read.
   advance(deadline, unit) {
     while (!this.done && performance.now() < deadline) {
       const from = this.here.count;
@@ -253,7 +253,7 @@ class Reading {
     if (place.pools.length) this.odds.push(place.odds());
   }
 
-  // What the text comes to: the unit and the log-odds after the bytes that end every text.
+  // The result for the text: unit and log-odds after the profile's suffix.
   verdict(suffix, unit) {
     const end = this.here.copy();
     end.read(suffix);
@@ -277,7 +277,7 @@ function after(state, byte) {
 
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true }); // a BOM is a character here
 
-// Writes on from a place, byte by byte, valid UTF-8, with a unit held at a value or not.
+// Continues from a position byte by byte, in valid UTF-8; a unit may be held at a value.
 class Writer {
   // held: {unit, value} or null; random: numbers from 0 to 1, one per byte.
   constructor({ temperature, held, random = Math.random }) {
@@ -292,7 +292,7 @@ class Writer {
     if (this.held) this.place.hold(this.held.unit, this.held.value);
   }
 
-  // Draw a byte, read it, return it.
+  // Draw a byte, read it, and return it.
   next() {
     this.hold();
     const byte = draw(this.place.logits(), this.utf8, this.temperature, this.random());
@@ -301,7 +301,7 @@ class Writer {
     return byte;
   }
 
-  // Draw bytes up to the end of a character.
+  // Draw bytes to the end of a character.
   character() {
     const bytes = [];
     do bytes.push(this.next()); while (this.utf8 !== 0);

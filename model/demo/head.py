@@ -1,4 +1,4 @@
-"""A classifier of two poles as the page computes it: one shape for all kinds that there are."""
+"""A classifier between two classes as the page computes it: one form for all kinds."""
 
 from typing import NamedTuple
 
@@ -9,55 +9,56 @@ from ..classifiers.classifier import Classifier
 from ..classifiers.fine_tuned import SMALLEST_PROBABILITY
 from ..classifiers.fitted import Fitted
 from ..classifiers.heads import Heads
-from ..classifiers.stars import POSITIVE_SHARES, StarsClassifier
+from ..classifiers.stars import POSITIVE_WEIGHTS, StarsClassifier
 from ..classifiers.stars import SMALLEST_PROBABILITY as SMALLEST_OF_STARS
 from ..features import FeatureKind
 
 
 class Affine(NamedTuple):
-    """y = weight x + bias, then a PReLU where there is a slope below zero."""
+    """y = weight x + bias, then, unless `prelu` is None, a PReLU."""
 
     weight: Tensor  # fp32 [rows, columns]
     bias: Tensor  # fp32 [rows]
-    prelu: float | None
+    prelu: float | None  # its slope below zero
 
 
 class PageHead(NamedTuple):
-    """Features through affine maps to K heads of C classes, whose probabilities are averaged.
+    """Affine maps from features to the logits of K heads with C classes each.
 
-    A class counts as positive for its share of `shares`, as negative for the rest. The log-odds
-    between the two are scaled and moved by the calibration.
+    The probabilities of the heads are averaged. Each class counts as positive by its weight in
+    `positive_weights`, from 0 to 1, and as negative by the rest: three of five stars are half
+    positive. Calibration then scales the log-odds by `slope` and adds `offset`.
     """
 
     kind: FeatureKind
     poles: tuple[str, ...]  # the negative one, the positive one
     maps: list[Affine]
-    shares: tuple[float, ...]  # [C]
-    smallest: float  # probability whose logarithm is taken
+    positive_weights: tuple[float, ...]  # [C]
+    smallest: float  # a smaller probability counts as this one, so that its logarithm is finite
     slope: float
     offset: float
-    unit: int  # that it leans on most
-    polarity: int  # 1 where a high value of the unit speaks for the positive pole, else -1
+    unit: int  # the one that it relies on most
+    polarity: int  # 1 if a high value of the unit means positive, else -1
 
 
 def page_head(fitted: Fitted | None) -> PageHead | None:
-    """Return a classifier as the page computes it; None where it is not one of two poles."""
+    """Return a classifier as the page computes it; None unless it has two classes."""
     if fitted is None or not fitted.is_binary:
         return None
     if isinstance(fitted, Classifier):
         return _of_regression(fitted)
-    shares, smallest, slope, offset = (0.0, 1.0), SMALLEST_PROBABILITY, 1.0, 0.0
+    weights, smallest, slope, offset = (0.0, 1.0), SMALLEST_PROBABILITY, 1.0, 0.0
     if isinstance(fitted, StarsClassifier):
-        shares, smallest = tuple(POSITIVE_SHARES.tolist()), SMALLEST_OF_STARS
+        weights, smallest = tuple(POSITIVE_WEIGHTS.tolist()), SMALLEST_OF_STARS
         slope, offset = fitted.calibration.slope, fitted.calibration.offset
     return PageHead(
-        *(fitted.kind, fitted.classes, _maps(fitted.heads), shares, smallest, slope, offset),
+        *(fitted.kind, fitted.classes, _maps(fitted.heads), weights, smallest, slope, offset),
         *(fitted.neuron, fitted.polarity),
     )
 
 
 def _of_regression(fitted: Classifier) -> PageHead:
-    """Return a logistic regression as a softmax between zero and its score."""
+    """Return a logistic regression as a softmax over two scores: zero, and its own."""
     weight = torch.from_numpy(fitted.coefficients).float()
     bias = torch.tensor([0.0, float(fitted.intercept)])
     scores = Affine(torch.stack([torch.zeros_like(weight), weight]), bias, None)
@@ -68,7 +69,7 @@ def _of_regression(fitted: Classifier) -> PageHead:
 
 
 def _maps(heads: Heads) -> list[Affine]:
-    """Return the layers of heads, the standardisation of the features folded into the first."""
+    """Return the layers of heads; the first one also standardises the features."""
     slopes = [activation.weight.item() for activation in heads.activations]  # type: ignore[operator]
     layers = [*heads.hidden, heads.heads]
     maps = [

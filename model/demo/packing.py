@@ -33,9 +33,10 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
 def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     """Return an mLSTM's weights, int8 matrices and fp32 the rest, padded with zeros.
 
-    A name that ends in `.scale` holds a number per row of the matrix before it, in which weight
-    norm is folded: the rows are those of the model's file, or rounded as it would round them.
-    Units are padded to a multiple of 16; they stay zero, whatever is read.
+    A name that ends in `.scale` holds one number for each row of the matrix before it; weight norm
+    is part of that number. The integers are those of the model's file. If the file has full
+    weights, they are rounded as the shipped models' are. Units are padded to a multiple of 16; the
+    padding stays zero, whatever the model reads.
     """
     stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
     H = model.config.hidden_size
@@ -69,9 +70,9 @@ def pad_poolings(rows: Tensor, H: int) -> Tensor:
 def _matrix(
     name: str, stored: Mapping[str, Tensor], key: str, gain: str = "", *, unit_rows: int = 0
 ) -> dict[str, Tensor]:
-    """Return a matrix and the scale of its rows; unit_rows: H, where its rows are units."""
+    """Return a matrix and the scale of its rows; unit_rows: H if the rows are units, else 0."""
     matrix, scale = stored[key], stored[key + SCALE]
-    if gain in stored:  # weight norm: the stored rows' lengths do not matter
+    if gain in stored:  # weight norm replaces the norms of the stored rows
         lengths = matrix.double().norm(dim=1).clamp(min=1)  # integers: of zeros, or at least 1
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:

@@ -1,35 +1,35 @@
-// The page: texts that colour as they are read, and what one may do with them.
+// The page: colours texts while the model reads them, and handles the controls.
 
 const LENGTH = 300; // characters that the model writes at most at one time
-const SPEAK_AFTER = 900; // milliseconds of rest until the result is read out
-const MOST_CHARACTERS = 10000; // of a text, each an element of the page
-const REPAINT_EVERY = 120; // milliseconds, while a long text is read
+const SPEAK_AFTER = 900; // milliseconds without typing until a screen reader reads the result
+const MOST_CHARACTERS = 10000; // of a text: each is an element of the page
+const REPAINT_EVERY = 120; // milliseconds, while the model reads a long text
 
 const find = (id) => document.getElementById(id);
 const about = JSON.parse(find("data").textContent);
 const worker = new Worker(
   URL.createObjectURL(new Blob([find("worker").textContent], { type: "text/javascript" })));
 const panels = new Map(); // slot: Panel
-let hear = null; // what takes the worker's answers to the browser's console
+let hear = null; // passes the worker's answers on to the browser's console
 let unit = about.unit, shadedBy = "unit", current = null, writer = null, serial = 0;
 
 const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.charCodeAt(0)).buffer;
 const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
 const clipped = (value) => Math.max(-1, Math.min(1, value));
-const isKnown = () => unit === about.head?.unit; // what its high values mean
+const isKnown = () => unit === about.head?.unit; // do we know what its high values mean?
 const polarity = () => (isKnown() ? about.head.polarity : 1);
 const limit = () => about.limits[unit];
 
-// One text: its letters, what was said of it, its elements.
+// One text with its letters, its values and its elements of the page.
 class Panel {
   constructor(slot, name) {
     this.slot = slot;
     this.pieces = [];
     this.values = [];
     this.odds = [];
-    this.unpainted = Infinity; // the first byte whose letter shows another value than there is
-    this.verdict = null; // what the whole text comes to, once it is read
+    this.unpainted = Infinity; // the first byte whose letter shows an old value
+    this.verdict = null; // the result for the whole text, once it is read
     this.element = find("panel").content.cloneNode(true).firstElementChild;
     this.text = this.element.querySelector("textarea");
     this.mirror = this.element.querySelector(".mirror");
@@ -58,7 +58,7 @@ class Panel {
     this.changed();
   }
 
-  // Read the text as it is now; by the model, when it writes itself.
+  // Read the text as it is now, also what the model itself has written.
   changed(byModel = false) {
     if (!byModel) stop();
     if (this.text.value.length === MOST_CHARACTERS) say("a text has no room for more");
@@ -71,7 +71,7 @@ class Panel {
     remember();
   }
 
-  // Make the mirror show the pieces; elements stay where the text does.
+  // Show the pieces in the mirror; elements of unchanged text stay.
   letters() {
     const spans = this.mirror.children, { lastChild } = this.mirror;
     if (lastChild && lastChild.nodeType === Node.TEXT_NODE) lastChild.remove();
@@ -83,10 +83,10 @@ class Panel {
       }
     });
     while (spans.length > this.pieces.length) spans[spans.length - 1].remove();
-    if (this.text.value.endsWith("\n")) this.mirror.append("\u200b"); // gives the last line height
+    if (this.text.value.endsWith("\n")) this.mirror.append("\u200b"); // height for an empty last line
   }
 
-  // Take what the worker says of bytes from a place on; it is shown with the next frame.
+  // Store the worker's values of the bytes from a place on; the next frame shows them.
   take({ serial, from, values, odds, done, verdict }) {
     values.forEach((value, index) => (this.values[from + index] = value));
     odds.forEach((value, index) => (this.odds[from + index] = value));
@@ -106,7 +106,7 @@ class Panel {
     this.tell();
   }
 
-  // The share of the scale, -1 to 1, that a byte's letter shows.
+  // The position on the colour scale, -1 to 1, of a byte's letter.
   share(byte) {
     if (shadedBy === "unit") return clipped((polarity() * this.values[byte]) / limit());
     return 2 * sigmoid(this.odds[byte]) - 1;
@@ -126,7 +126,7 @@ class Panel {
     this.draw();
   }
 
-  // The line under the text: from its first letter to its last.
+  // The curve under the text, from its first letter to its last.
   draw() {
     const ends = this.pieces.map(({ end }) => end).filter((end) => end >= 0);
     const shares = ends.map((end) => this.share(end)).filter((share) => !Number.isNaN(share));
@@ -144,7 +144,7 @@ class Panel {
     return this.verdict && about.head ? sigmoid(this.verdict.odds) : null;
   }
 
-  // Show, and after a rest say, what the text comes to.
+  // Show the result for the text, and after a pause read it out.
   tell() {
     const value = polarity() * this.verdict.value, { probability } = this;
     gauge(this.element.querySelector(".unit"), signed(value), clipped(value / limit()));
@@ -163,7 +163,7 @@ class Panel {
 
   pressed(event) {
     if (event.key === "Escape") {
-      this.leaving = !writer; // the next Tab leaves
+      this.leaving = !writer; // the next Tab leaves the text field
       stop();
     } else if (event.key === "Tab" && !event.shiftKey && !this.leaving) {
       event.preventDefault();
@@ -213,7 +213,7 @@ function manner() {
   };
 }
 
-// The sliders move while it writes, too.
+// The sliders also work while the model writes.
 function steer() {
   if (writer) worker.postMessage({ order: "steer", ...manner() });
 }
@@ -227,7 +227,7 @@ function stop() {
 }
 
 function written({ number, written: text, ended }) {
-  if (number !== writer?.number) return; // of one that was stopped
+  if (number !== writer?.number) return; // from a writer that was stopped
   if (ended) return ending();
   const { panel } = writer, { text: area } = panel;
   const atEnd = area.selectionEnd === area.value.length;
@@ -240,7 +240,7 @@ function written({ number, written: text, ended }) {
 function ending() {
   const { count } = writer;
   stop();
-  say(count < LENGTH ? "the model ended the review" : `${count} characters written`);
+  say(count < LENGTH ? "the model has ended the review" : `${count} characters written`);
 }
 
 // -- two texts
@@ -299,7 +299,7 @@ function fragment() {
   return parts.toString();
 }
 
-// Show what the address asks for; true where it asks for something.
+// Show the texts that the address names; return whether it names any.
 function recall() {
   const parts = new URLSearchParams(location.hash.slice(1));
   if (!parts.has("text")) return false;
@@ -327,8 +327,8 @@ function look(wanted) {
   find("unit").value = unit;
   find("held-unit").textContent = unit;
   find("note").textContent = isKnown()
-    ? `High means ${about.head.poles[1]}: the unit's sign is turned so.`
-    : "What high means is unknown: the sign is the unit's own.";
+    ? `High values mean ${about.head.poles[1]}; if needed, the unit's sign is flipped.`
+    : "We do not know what high values of this unit mean; its sign is not flipped.";
   [find("low").textContent, find("high").textContent] = unitPoles();
   legend();
   const slider = find("value"), most = 2 * limit();
@@ -344,7 +344,7 @@ const unitPoles = () => (isKnown() ? about.head.poles : ["low", "high"]);
 function legend() {
   const poles = shadedBy === "unit" ? unitPoles() : about.head.poles;
   [find("lowest").textContent, find("highest").textContent] = poles;
-  const meansNothing = poles !== about.head?.poles; // green and red would
+  const meansNothing = poles !== about.head?.poles; // green and red would mislead
   const palette = meansNothing || find("palette").checked ? "blind" : "";
   document.documentElement.dataset.palette = palette;
 }
@@ -375,7 +375,7 @@ function controls() {
   find("unit").max = about.units - 1;
   find("unit").onchange = ({ target }) => {
     look(target.valueAsNumber);
-    target.value = unit; // also where there is no such unit
+    target.value = unit; // also if the number typed is no unit
   };
   find("palette").onchange = legend;
   find("shade").hidden = !about.head;
@@ -393,11 +393,11 @@ function controls() {
   addEventListener("hashchange", () => location.hash.slice(1) !== fragment() && recall());
 }
 
-// -- for the browser's console, and for tests: the same model without the page around it
+// -- for the browser's console and for tests: the model without the page
 
-const told = { values: [], odds: [] }; // what the last text has in common is not told again
+const told = { values: [], odds: [] }; // the worker sends only what differs from the last text
 
-// Read a text; the unit's value and the probability as Python has them, and those of every byte.
+// Read a text; return the unit's value and the probability as Python does, and those of every byte.
 function read(text) {
   const { bytes, suffix } = encode(text, about.profile);
   return asked("read", { bytes, suffix }, (answer, done) => {
@@ -410,7 +410,7 @@ function read(text) {
   });
 }
 
-// Write on from a text without hurry; held: {unit, value} or null.
+// Continue a text, without pauses for the eye; held: {unit, value} or null.
 async function write(text, { length = 100, temperature = 0, held = null } = {}) {
   await read(text);
   let all = "";

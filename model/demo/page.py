@@ -1,4 +1,4 @@
-"""The page as one file: template, style and programs filled in, and the model as base64."""
+"""Fills the page's template with style, programs and the model, as base64: one file."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ from .packing import Packed, pack, pad_poolings, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
-PROFILES = {"openai": True, "raw": False}  # those that encoding.js knows: does it clean a text?
+PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js; do they clean a text?
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",
@@ -39,12 +39,12 @@ def write_demo(
     *,
     unit: int | None = None,
 ) -> None:
-    """Write a page in which the model reads and writes; whole or not at all.
+    """Write a page in which the model reads and writes texts.
 
-    classifier: of two poles, for the probability and the sign of its unit; what cannot be said
-    without one, the page does not show. unit: the one to look at first; absent, the one that the
-    classifier leans on most, else the one that moves most. Raises InputError for a model that the
-    page cannot compute.
+    An error leaves no partial file. classifier: gives the probability and says what a high value of
+    the unit means; without one the page shows neither. unit: the one to show first; by default the
+    one that the classifier relies on most, or without a classifier the one that varies most. Raises
+    InputError for a model that the page cannot compute.
     """
     page = demo_page(loaded, classifier, title, unit=unit)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,13 +80,13 @@ def _check(loaded: LoadedModel) -> None:
     """Raise InputError unless the page can compute what the model computes."""
     cell = loaded.model.config.cell
     if cell != "mlstm":
-        raise InputError(f"{loaded.folder}: the page computes the cell mlstm; this one is {cell}")
+        raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes only mlstm")
     if loaded.tokenizer.kind != BYTES.kind:
-        raise InputError(f"{loaded.folder}: the page reads bytes, and this model has a vocabulary")
+        raise InputError(f"{loaded.folder}: has a vocabulary of subwords; the page reads bytes")
     if loaded.profile.name not in PROFILES:
         raise InputError(
-            f"{loaded.folder}: the page knows the text profiles {', '.join(PROFILES)}; this "
-            f"model's is {loaded.profile.name}"
+            f"{loaded.folder}: its text profile is {loaded.profile.name}; the page knows "
+            f"{', '.join(PROFILES)}"
         )
 
 
@@ -135,7 +135,7 @@ def _head(head: PageHead) -> dict[str, Any]:
         "state": head.kind.state,
         "pooling": head.kind.poolings,
         "maps": [{"rows": len(bias), "prelu": prelu} for _, bias, prelu in head.maps],
-        "shares": head.shares,
+        "shares": head.positive_weights,
         "smallest": head.smallest,
         "slope": head.slope,
         "offset": head.offset,
@@ -143,7 +143,7 @@ def _head(head: PageHead) -> dict[str, Any]:
 
 
 def _ranges(loaded: LoadedModel) -> np.ndarray:
-    """Return how far each unit goes from zero over the examples: float32 [H], above zero."""
+    """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
     values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in EXAMPLES]))
     return np.abs(values).max(axis=0).clip(min=1e-3)
 
@@ -153,11 +153,11 @@ def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None
     name = folder.parent.name if folder.name == "model" else folder.name
     text = f"{name}: a byte-level multiplicative LSTM of {loaded.model.config.hidden_size:,} units."
     if classifier is None:
-        text += " No classifier goes with it: the page shows its units, and no probability."
+        text += " It has no classifier, so the page shows units, and no probability."
     elif head is None:
         text += (
-            f" Its classifier ({', '.join(classifier.classes)}) is not one of two classes: the page"
-            " shows its units, and no probability."
+            f" Its classifier does not have two classes ({', '.join(classifier.classes)}), so the "
+            "page shows units, and no probability."
         )
     return text
 
@@ -167,7 +167,7 @@ def _program(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return what the page's policy allows to run or to style it: this text, and no other."""
+    """Return the hash by which the page's content policy allows this text, and no other."""
     return _base64(hashlib.sha256(text.encode()).digest())
 
 
@@ -176,5 +176,5 @@ def _base64(data: bytes) -> str:
 
 
 def _script_safe(content: Mapping[str, Any]) -> str:
-    """Return JSON that no HTML parser takes for the end of its element."""
+    """Return JSON in which no HTML parser can find the end of its element."""
     return json.dumps(content).replace("<", "\\u003c")

@@ -1,10 +1,10 @@
-// What the page asks of the model, beside the page's own thread: it never waits for a reading.
+// Runs the model in a thread of its own, so that the page never waits for it.
 
-const SLICE = 30; // milliseconds of reading between two looks at what has come in
-const PACE = 18; // milliseconds between two written characters, for the eye
+const SLICE = 30; // milliseconds of reading before it looks for new messages
+const PACE = 18; // milliseconds between two written characters, so that one can follow
 
 let engine, unit, pumping = false;
-let writer = null; // that is at work
+let writer = null; // the one at work
 const slots = new Map(); // name: {reading, serial, suffix, told}
 
 const pause = (milliseconds = 0) => new Promise((done) => setTimeout(done, milliseconds));
@@ -15,14 +15,14 @@ const ORDERS = {
     unit = about.unit;
     postMessage({ ready: true });
   },
-  // Read these bytes, in all; what of them is read already is not read again.
+  // Read this text; the beginning that was read before is not read again.
   read({ slot, serial, bytes, suffix }) {
     const found = slots.get(slot) ?? { reading: new Reading(engine) };
     const told = found.reading.aim(bytes);
     slots.set(slot, Object.assign(found, { serial, suffix, told, pending: true }));
     pump();
   },
-  // Look at another unit: what was read is read again.
+  // Show another unit: the texts are read again.
   unit(order) {
     unit = order.unit;
     for (const slot of slots.values()) {
@@ -31,7 +31,7 @@ const ORDERS = {
     }
     pump();
   },
-  // Write on from the end of what a slot reads.
+  // Continue the text of a slot.
   async write({ slot, number, length, temperature, held, pace = PACE }) {
     const { reading } = slots.get(slot);
     const mine = (writer = new Writer({ temperature, held }));
@@ -39,13 +39,13 @@ const ORDERS = {
     mine.begin(reading.here.copy());
     for (let room = length; room > 0 && mine === writer; room--) {
       const text = mine.character();
-      if (text === "\n") break; // the review is at its end
+      if (text === "\n") break; // the review has ended
       postMessage({ slot, number, written: text });
       await pause(pace);
     }
     postMessage({ slot, number, ended: true });
   },
-  // Go on writing in another manner.
+  // Change how it writes while it writes.
   steer({ temperature, held }) {
     if (writer) Object.assign(writer, { temperature, held });
   },
@@ -54,7 +54,7 @@ const ORDERS = {
   },
 };
 
-// One after the other: nothing is read before the model is there.
+// Messages wait until the model is loaded.
 let started = Promise.resolve();
 onmessage = ({ data }) => {
   if (data.order !== "start") return started.then(() => ORDERS[data.order](data));

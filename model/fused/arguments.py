@@ -1,7 +1,7 @@
 """A window as the kernels read it, and what the implementations on a CPU do first."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ class Inputs(NamedTuple):
 
 
 def run_window(
-    window: Window, with_gradient: type[Function], forward: Callable[..., tuple[Tensor, ...]]
+    window: Window, with_gradient: type[Function], forward: Callable[..., tuple[Any, ...]]
 ) -> tuple[Tensor, State]:
     """Run a window on the CPU, under autograd only if something wants a gradient.
 

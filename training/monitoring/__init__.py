@@ -1,1 +1,1 @@
-"""What a run shows of its model while it learns."""
+"""What a run shows about its model during training."""

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a model at every evaluation, beside the numbers of the rows."""
+"""Shows in TensorBoard, at every evaluation, what the model writes and knows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ COLUMNS = 40  # characters in a line of the coloured text
 
 
 class Monitor:
-    """Looks at the model on the main rank; the others go on when they need it again."""
+    """Examines the model on the main rank only; the others wait when they next need it."""
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, *, enabled: bool):
         self.enabled = enabled
@@ -40,7 +40,7 @@ class Monitor:
         return Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
 
     def look(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
-        """Show what the model writes and knows; return what a row of metrics says of it."""
+        """Show a sample and the probe's findings; return what to add to the row of metrics."""
         if not self.enabled:
             return {}
         model.eval()
@@ -59,25 +59,25 @@ class Monitor:
         return row
 
     def sample(self, model: LanguageModel) -> str:
-        """Return a review that the model writes, always from the same seed."""
+        """Return a review written by the model, with the same seed every time."""
         opening = self.profile.prefix.encode() or b"\n"
         pieces = generate(model, opening, SAMPLE, tokenizer=self.tokenizer)
         return "".join(piece for _, piece in pieces)
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
-        """Return a figure of a text, coloured by the probe's unit: green is positive."""
+        """Return a figure of a text coloured by the probe's unit; green means positive."""
         tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
         (values,) = trace(model, [tokens], [findings.unit])
         per_byte = np.repeat(values[:, 0], self.tokenizer.byte_lengths(tokens))
-        text = self.profile.clean(COLOURED)  # of ASCII: a character is a byte
+        text = self.profile.clean(COLOURED)  # ASCII, so a character is a byte
         start = len(self.profile.prefix)
         return text_figure(text, findings.sign * per_byte[start : start + len(text)])
 
 
 def text_figure(text: str, values: np.ndarray) -> Any:
-    """Draw a text of ASCII on a grid, each character on the colour of its value.
+    """Draw an ASCII text on a grid, with the colour of its value behind each character.
 
-    values: [len(text)]; green above zero, red below, as strong as the largest is.
+    values: [len(text)]. Green is above zero, red below; the largest value has the full colour.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What a model that learns knows of labels: a regression on few texts, and one unit."""
+"""A probe: how well a model, during training, separates labelled texts."""
 
 import warnings
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from model.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 
-KIND = FeatureKind(pooling="mean")  # tells more of a young model than the last state does
-PENALTY = 0.1  # C of scikit-learn; a probe chooses nothing
+KIND = FeatureKind(pooling="mean")  # early in training better than the last state
+PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a probe has found."""
+    """The result of one probe."""
 
     accuracy: float  # of all units, on val
     unit: int  # of the largest correlation with the label, on train
     unit_accuracy: float  # of that unit alone, on val
-    values: np.ndarray  # float32 [N], the unit's mean over each text of val, high for the positive
+    values: np.ndarray  # float32 [N], the unit's mean over each text of val; high means positive
     labels: np.ndarray  # int64 [N], 0 or 1
     classes: tuple[str, ...]
-    sign: int  # -1 where a low value of the unit speaks for the positive class
+    sign: int  # -1 if a low value of the unit means the positive class, else 1
 
     def row(self) -> dict[str, float]:
-        """Return what a row of metrics says of it."""
+        """Return what to add to a row of metrics."""
         return {
             "probe_accuracy": self.accuracy,
             "probe_unit": self.unit,
@@ -43,7 +43,7 @@ class Findings:
 
 
 class Probe:
-    """Labelled texts as the model reads them, measured whenever it is asked for."""
+    """Two sets of labelled texts, encoded once and measured at every evaluation."""
 
     def __init__(
         self, train: LabelledSet, val: LabelledSet, profile: TextProfile, tokenizer: Tokenizer
@@ -57,22 +57,20 @@ class Probe:
     def read(
         cls, train: Path, val: Path, most_texts: int, profile: TextProfile, tokenizer: Tokenizer
     ) -> "Probe":
-        """Read two files of labelled texts, at most so many of each, drawn by a fixed seed.
+        """Read two files of labelled texts; of each draw at most `most_texts`, by a fixed seed.
 
         Raises InputError unless there are two classes, both of them in train.
         """
         parts = read_labelled_sets([train, val], blank=False)
         if len(parts[0].classes) != 2:
-            raise InputError(
-                f"{train}: has {len(parts[0].classes)} classes; a probe tells two, as 0 and 1"
-            )
+            raise InputError(f"{train}: has {len(parts[0].classes)} classes; a probe needs two")
         fitted_on, scored_on = (part.drawn(most_texts, SEED) for part in parts)
         if len(np.unique(fitted_on.labels)) < 2 or not len(scored_on.labels):
             raise InputError(f"{train}, {val}: too few texts for a probe of two classes")
         return cls(fitted_on, scored_on, profile, tokenizer)
 
     def measure(self, model: LanguageModel) -> Findings:
-        """Fit on train and return what that is worth on val."""
+        """Fit on train; return the results on val."""
         train, val = (
             features_in_order(model, sequences, kind=KIND) for sequences in self.sequences
         )  # [N, H] each
@@ -95,6 +93,6 @@ class Probe:
 
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of a probe it is near enough
+            warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a probe
             fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))

@@ -1,4 +1,4 @@
-"""Rows of metrics to an experiment tracker that has the interface of wandb: Trackio, W&B."""
+"""Sends rows of metrics to an experiment tracker with the interface of wandb: Trackio, W&B."""
 
 import logging
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ log = logging.getLogger(__name__)
 
 
 class Tracker:
-    """A run of a tracker; a row that it does not take is lost to it, never to the training."""
+    """A run in a tracker. If the tracker fails, training continues and only it misses rows."""
 
     def __init__(self, package: str, name: str, settings: Mapping[str, object]):
-        """Begin a run. Raises InputError where the package is missing or begins none."""
+        """Start a run. Raises InputError if the package is missing or cannot start one."""
         try:
             self._package = import_module(package)
         except ImportError as error:
@@ -27,17 +27,17 @@ class Tracker:
         try:
             self._package.init(project=PROJECT, name=name, config=plain)
         except Exception as error:  # trackers have many kinds of them
-            raise InputError(f"log.tracker is {package}: it begins no run ({error})") from error
+            raise InputError(f"log.tracker is {package}: it started no run ({error})") from error
         self._failed = False
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Send the numbers of a row; the first failure is told."""
+        """Send the numbers of a row; warn of the first failure only."""
         numbers = {key: value for key, value in row.items() if isinstance(value, int | float)}
         try:
             self._package.log(numbers, step=row["step"])
         except Exception as error:
             if not self._failed:
-                log.warning("%s takes no rows: %s", self._package.__name__, error)
+                log.warning("%s does not accept rows: %s", self._package.__name__, error)
             self._failed = True
 
     def close(self) -> None:

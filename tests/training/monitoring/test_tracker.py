@@ -55,9 +55,9 @@ def test_a_failure_is_told_once_and_ends_nothing(monkeypatch, caplog):
         tracker.write({"step": step, "bottleneck": "compute"})
     tracker.close()
     assert [record.getMessage() for record in caplog.records] == [
-        "tracker takes no rows: no network",
+        "tracker does not accept rows: no network",
         "tracker could not end its run: no network",
     ]
     monkeypatch.setattr(package, "init", failing)
-    with pytest.raises(InputError, match="begins no run"):
+    with pytest.raises(InputError, match="started no run"):
         Tracker("tracker", "run", {})
