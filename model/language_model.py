@@ -19,6 +19,15 @@ from .recurrence import Backend
 from .state import State, accumulation_dtype
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
+Precision = Literal["fp32", "bf16", "fp16", "int8"]
+
+# What is read with a model; with int8, all but the products of the recurrence.
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "int8": torch.float32,
+}
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
@@ -170,6 +179,25 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
         self.layers = nn.ModuleList(_build_layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
+
+    def multiply_in(self, precision: str) -> None:
+        """Choose what products are made of from now on, whatever the model was trained in.
+
+        precision: one of DTYPES. int8 is for inference: the recurrence's products are of 8-bit
+        integers, all others in fp32. Raises InputError for what is unknown, or what the model's
+        cell cannot do.
+        """
+        if precision not in DTYPES:
+            raise InputError(f"precision is {precision!r}; known: {', '.join(DTYPES)}")
+        if precision == "int8" and self.config.cell != "mlstm":
+            raise InputError(
+                f"precision int8 is for the products of an mLSTM, the model's cell is "
+                f"{self.config.cell}; take fp32 or bf16"
+            )
+        self.compute_dtype = DTYPES[precision]
+        for layer in self._stack:
+            if isinstance(layer, MlstmLayer):
+                layer.backend = "int8" if precision == "int8" else self.config.backend
 
     def reset_parameters(self) -> None:
         """Draw every parameter anew from torch's global generator."""

@@ -14,6 +14,12 @@ from .fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from .fused.deferred import deferred_mlstm
 from .fused.tiles.mlstm import pack as pack_for_tiles
 from .fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
+from .fused.vectors.integers import (
+    compiled_integer_mlstm,
+    multiplies_integers,
+    plain_integer_mlstm,
+)
+from .fused.vectors.integers import pack as pack_for_integers
 from .state import State
 from .window import Window
 
@@ -51,16 +57,25 @@ FASTEST_FIRST = (
     Implementation("plain torch", deferred_mlstm, lambda w_mh: True),
 )
 
+# The same of products of 8-bit integers.
+IN_INTEGERS = (
+    Implementation(
+        "compiled, 8-bit products", compiled_integer_mlstm, multiplies_integers, pack_for_integers
+    ),
+    Implementation("plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
+)
+
 
 def choose(backend: str, w_mh: Tensor) -> Implementation:
     """Return what computes the recurrence for a w_mh of this device, dtype and length.
 
     backend: "reference" for the definition itself. "fused" and "auto" are the same: the fastest
-    implementation that runs here.
+    implementation that runs here. "int8": the fastest one by products of 8-bit integers.
     """
     if backend == "reference":
         return REFERENCE
-    return next(candidate for candidate in FASTEST_FIRST if candidate.takes(w_mh))
+    candidates = IN_INTEGERS if backend == "int8" else FASTEST_FIRST
+    return next(candidate for candidate in candidates if candidate.takes(w_mh))
 
 
 def recur(backend: str, window: Window) -> tuple[Tensor, State]:

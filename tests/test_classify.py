@@ -92,6 +92,15 @@ def test_several_texts(classify):
     assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
 
 
+def test_other_precisions_change_probabilities_a_little(classify):
+    exact, *others = (
+        json.loads(classify("--text", ODD[1], "--precision", name).stdout)["probability"]
+        for name in ("fp32", "bf16", "int8")
+    )
+    for other in others:
+        assert 0 < abs(other - exact) < 0.05
+
+
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
@@ -171,6 +180,7 @@ def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
         ("bare", ["--text", "x"], ["bare: no classifier in it", "scripts/transfer.py"]),
         ("full", ["--text", "x", "--classifier", "{work}/other"], ["another model", "transfer.py"]),
         ("full", ["--text", "x", "--threshold", "7"], ["threshold is 7.0", "from 0 to 1"]),
+        ("full", ["--text", "x", "--precision", "fp8"], ["--precision", "fp8", "int8"]),
         ("full", [], ["--text or --input"]),
         ("full", ["--input", "{work}/none.csv"], ["none.csv: no such file"]),
         ("full", ["--input", "{work}/empty.csv", "--output", "{work}/o.csv"], ["no records in it"]),

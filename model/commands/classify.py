@@ -21,7 +21,7 @@ from ..reading.progress import Progress
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import ArrivingLines, kind_of, read_arriving
-from .command_line import Parser, add_input, add_model, add_text_key
+from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import prepare_output
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def add_options(parser: Parser) -> None:
         help="a text is unsure if its probability of the positive class lies between these two "
         "(default: the classifier's own, or 0.4 0.6)",
     )
+    add_precision(parser)
     parser.add_argument("--batch-size", type=int, default=128, help="texts read together")
 
 
@@ -159,6 +160,7 @@ def load(options: Namespace) -> "SentimentClassifier":
         threshold=options.threshold,
         unsure=options.unsure and tuple(options.unsure),
         batch_size=options.batch_size,
+        precision=options.precision,
         device=options.device,
     )
 

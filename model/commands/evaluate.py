@@ -93,12 +93,11 @@ def score(
     """Load the model, score it on the split that is made for it, and report."""
     prepare_output(options.output)
 
-    from ..featurizer import DTYPES
     from ..files.weights import load_model
     from ..scoring import score_split
 
-    dtype = DTYPES[options.precision]
-    loaded = load_model(options.model, compute_dtype=dtype, device=options.device)
+    loaded = load_model(options.model, device=options.device)
+    loaded.model.multiply_in(options.precision)
     split = split_for(loaded)
     started = perf_counter()
     with Progress("evaluate", len(split.tokens)) as progress:

@@ -98,14 +98,13 @@ def run(options: Namespace) -> None:
     import numpy as np
 
     from ..features import FeatureKind, features_in_order, preset
-    from ..featurizer import DTYPES
     from ..files.weights import load_model
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
     kind = FeatureKind(**chosen, layers=layers, tanh=options.tanh, units=options.units)
-    dtype = DTYPES[options.precision]
-    loaded = load_model(options.model, compute_dtype=dtype, device=options.device)
+    loaded = load_model(options.model, device=options.device)
+    loaded.model.multiply_in(options.precision)
     kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     sequences = [loaded.tokens(text) for text in texts]
     with Progress("featurize", sum(map(len, sequences))) as progress:

@@ -12,10 +12,12 @@ from ..state import State
 from ..window import Window
 from .arguments import Inputs, run_window
 from .compilation import window_library
+from .crowding import watch
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
 DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+INTEGERS = torch.int8  # what packed weights are for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp
 
 
@@ -23,7 +25,7 @@ class _Window(ctypes.Structure):
     """The struct Window of window.cpp, which says what each field is."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads")),
+        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "crowded")),
         *(
             (name, ctypes.c_void_p)
             for name in (
@@ -58,7 +60,7 @@ def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
 
     Weights that are not packed yet are packed for this window.
     """
-    return run_window(window, _CompiledMlstm, _forward)
+    return run_window(window, _CompiledMlstm, forward)
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
@@ -66,22 +68,26 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     H = w_mh.shape[0]
     packed = recycled_empty(5 * H * H, dtype=w_mh.dtype)
-    _call("pack", (0, 0, H), w_mh=w_mh, w_h=w_h, packed=packed)
+    call("pack", (0, 0, H), w_mh=w_mh, w_h=w_h, packed=packed)
     return packed
 
 
-def _forward(
+def forward(
     inputs: Inputs, *, packed: Tensor | None = None, save: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
-    """Return h, the last h and c, and, if asked to save, what backward needs."""
+    """Return h, the last h and c, and, if asked to save, what backward needs.
+
+    packed: what `pack` made of the weights, here or in vectors/integers.py; absent, it is made.
+    """
     (T, B, H), dtype = inputs.sizes, inputs.x.dtype
     h = recycled_empty(T, B, H, dtype=dtype)
     c = recycled_empty(T if save else 1, B, H, dtype=torch.float32)
     recurrent = recycled_empty(T, B, H, dtype=dtype) if save else None
     gates = recycled_empty(T, B, 4 * H, dtype=dtype) if save else None
-    _call(
+    call(
         "forward",
         (T, B, H),
+        crowded=watch.crowded,
         x=inputs.x,
         rows=inputs.rows,
         b=inputs.b,
@@ -106,7 +112,7 @@ class _CompiledMlstm(torch.autograd.Function):
         ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
-        h, last_h, last_c, saved = _forward(inputs, save=True)
+        h, last_h, last_c, saved = forward(inputs, save=True)
         ctx.set_materialize_grads(False)
         ctx.postponed = postponed
         ctx.save_for_backward(*inputs[:-1], h, *saved)  # not b
@@ -124,7 +130,7 @@ class _CompiledMlstm(torch.autograd.Function):
         dh0 = torch.empty_like(h0)
         dc = torch.zeros_like(c0) if dc_last is None else _contiguous_copy(dc_last)
         db = torch.zeros(torch.get_num_threads(), 4 * H)
-        _call(
+        call(
             "backward",
             (T, B, H),
             x=x,
@@ -165,14 +171,21 @@ def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:
     return sums.to(dx.dtype)
 
 
-def _call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> None:
-    """Call a pass of window.cpp on the tensors, named as the fields of its struct Window."""
+def call(
+    name: str, sizes: tuple[int, int, int], *, crowded: bool = False, **tensors: Tensor | None
+) -> None:
+    """Call a pass of window.cpp on the tensors, named as the fields of its struct Window.
+
+    crowded: whether other programs want our cores. Backward is not told: who works on which lanes
+    decides in what order the gradient of b adds up.
+    """
     _, B, H = sizes
     packed = tensors["packed"]
     assert packed is not None
-    narrow, wide = (recycled_empty(B, n * H + PAD, dtype=packed.dtype) for n in (1, 4))
+    name = f"mlstm_{name}_{'int8' if packed.dtype == INTEGERS else DTYPES[packed.dtype]}"
+    dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
+    narrow, wide = (recycled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
     given = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
-    window = _Window(*sizes, torch.get_num_threads(), **pointers)
-    function = getattr(window_library(), f"mlstm_{name}_{DTYPES[packed.dtype]}")
-    function(ctypes.byref(window))
+    window = _Window(*sizes, torch.get_num_threads(), crowded, **pointers)
+    getattr(window_library(), name)(ctypes.byref(window))

@@ -1,7 +1,8 @@
 // One window of the mLSTM on the CPU, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. S is the compute dtype. Products
-// run in S and add up in fp32, as does everything between them.
+// run in S and add up in fp32, as does everything between them. Without a gradient, products may
+// also be of 8-bit integers (integers.py): W, what the weights are packed as, is S or int8_t.
 //
 // Lanes never meet: each group of threads takes some of them through the whole window. Within a
 // group each thread owns some units, and the group meets at a barrier where a product needs all
@@ -9,40 +10,39 @@
 // panels of kUnits units, and each product's panel is followed at once by the arithmetic on what
 // it made, while that lies in cache. Products are oneDNN's, through torch's brgemm.
 
-#include <ATen/cpu/vec/functional.h>
-#include <ATen/cpu/vec/vec.h>
 #include <ATen/native/CPUBlas.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <type_traits>
 #include <vector>
 
 #include "crowding.h"
 #include "team.h"
+#include "vectors/arithmetic.h"
+#include "vectors/integers.h"
 
 namespace {
 
 using at::native::cpublas::brgemm;
-using Vec = at::vec::Vectorized<float>;
 
 constexpr int64_t kUnits = 32;       // units per panel: two AMX tiles, two AVX-512 registers
 constexpr int64_t kLanes = 16;       // fewer lanes per group than this starve the products;
 constexpr int64_t kUnitsPerLane = 16;  // at many units, so does reading all weights for few lanes
-constexpr int64_t kDepth = 512;      // rows of a panel per product: more fall out of cache
+constexpr int64_t kDepth = 2048;     // bytes of a panel's column per product: more leave the cache
 constexpr int64_t kPad = 16;         // keeps rows of a product off each other's cache sets
 
 // Everything one call reads and writes. Arrays are dense, the last dimension fastest; `x` and `dx`
 // have rows of 5H: the input's share of m, then of the gates. The Python side mirrors this struct.
 struct Window {
   int64_t T, B, H, threads;
+  int64_t crowded;        // whether other programs want our cores
   const void* x;          // S [R, 5H]
   const int64_t* rows;    // [T, B]: the row of x for each byte; null: t * B + b
-  const void* w_mh;       // S [H, H]
-  const void* w_h;        // S [4H, H]
+  const void* w_mh;       // W [H, H]
+  const void* w_h;        // W [4H, H]
   const float* b;         // [4H]
   const void* h0;         // S [B, H]
   const float* c0;        // [B, H]
@@ -50,7 +50,8 @@ struct Window {
   float* c;               // [T, B, H]; [1, B, H], the last, where nothing is saved
   void* recurrent;        // S [T, B, H]: W_mh h, the other factor of m; null: not saved
   void* gates;            // S [T, B, 4H] after their non-linearities; null: not saved
-  void* packed;           // S [5H * H]: what mlstm_pack made of the weights; scratch backward
+  void* packed;           // W [5H * H]: what mlstm_pack made of the weights; scratch backward.
+                          // Of integers then float scales [5H] and int32_t offsets [5H]
   void* narrow;           // S [B, H + kPad] scratch: h forward, d_recurrent backward
   void* wide;             // S [B, 4H + kPad] scratch: m forward, d z backward
   void* m;                // S [T, B, H] out, backward
@@ -63,60 +64,19 @@ struct Window {
   float* db;              // [threads, 4H], zeros in: partial sums out
 };
 
-template <typename S>
-inline Vec load(const S* from, int64_t count) {
-  if (count < Vec::size()) {
-    S whole[Vec::size()] = {};
-    std::memcpy(whole, from, count * sizeof(S));
-    return load(whole, Vec::size());
-  }
-  if constexpr (std::is_same_v<S, float>) {
-    return Vec::loadu(from);
-  } else {
-    Vec value;
-    at::vec::load_to_float<S>(from, value);
-    return value;
-  }
-}
-
-template <typename S>
-inline void store(S* to, Vec value, int64_t count) {
-  if constexpr (std::is_same_v<S, float>) {
-    value.store(to, count);
-  } else {
-    at::vec::convert_from_float<S>(value, value).store(to, count);
-  }
-}
-
-// A store around the cache, for what is read next after the whole window. (In 16 bits, with two of
-// them to a line, it gained nothing.)
-template <typename S>
-inline void stream(S* to, Vec value, int64_t count) {
-#ifdef __AVX512F__
-  if constexpr (std::is_same_v<S, float>)
-    if (count == 16 && reinterpret_cast<uintptr_t>(to) % 64 == 0)
-      return _mm512_stream_ps(to, value);
-#endif
-  store(to, value, count);
-}
-
-// The exact exp, which unlike the fast one lets a NaN through.
-inline Vec sigmoid(Vec x) { return Vec(1.f) / (Vec(1.f) + x.neg().exp()); }
-
-// From exp(-2|x|), which cannot overflow; absolute error 1e-7.
-inline Vec tanh_of(Vec x) {
-  const Vec e = (x.abs() * Vec(-2.f)).exp();
-  return ((Vec(1.f) - e) / (Vec(1.f) + e)) | (x & Vec(-0.f));
-}
-
 // What one thread works on.
 struct Share {
   int64_t lane0, lanes, block0, block1;  // lanes, and blocks of kUnits units
   int64_t group_size, meeting = 0;
   Barrier* barrier;
 
-  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
-    const int64_t least = std::max(kLanes, w.H / kUnitsPerLane);
+  // bytes: of a packed weight.
+  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers,
+        int64_t bytes) {
+    // Beside other programs a thread queues for its core, and all of its group wait. Then groups of
+    // fewer lanes are faster, though every one of them reads all weights: the fewer, the smaller
+    // these are.
+    const int64_t least = w.crowded ? kLanes * bytes / 4 : std::max(kLanes, w.H / kUnitsPerLane);
     int64_t groups = 1;
     for (int64_t n = 2; n <= threads; ++n)
       if (threads % n == 0 && w.B / n >= least) groups = n;
@@ -132,21 +92,34 @@ struct Share {
   void meet() { barrier->wait(group_size, meeting); }
 };
 
-template <typename S>
+// What is multiplied by the weights, [lanes, depth].
+template <typename A>
+struct Left {
+  const A* rows;
+  int64_t stride;
+};
+
+template <typename S, typename W = S>
 class Pass {
  public:
   Pass(const Window& window, Share share) : w(window), my(share), H(window.H) {
     tile.resize(my.lanes * 4 * kUnits);
+    if constexpr (kIntegers) {
+      rounded.resize(my.lanes * (H + kPad));
+      lane_scales.resize(my.lanes);
+    }
   }
 
   void forward() {
     for (int64_t t = 0; t < w.T; ++t) {
-      for (int64_t block = my.block0; block < my.block1; ++block) multiply(t, block);
+      const auto h = t > 0 ? left(w.narrow, H + kPad) : left(w.h0, H);
+      for (int64_t block = my.block0; block < my.block1; ++block) multiply(t, block, h);
       my.meet();
-      for (int64_t block = my.block0; block < my.block1; ++block) advance(t, block);
+      const auto m = left(w.wide, 4 * H + kPad);
+      for (int64_t block = my.block0; block < my.block1; ++block) advance(t, block, m);
       my.meet();
     }
-    at::native::cpublas::brgemm_release(kPaired);
+    at::native::cpublas::brgemm_release(kInterleaved > 1);
   }
 
   void backward(float* db) {
@@ -162,7 +135,7 @@ class Pass {
         store(at(w.dh0, row, H) + unit, load(&tile[row * width(block) + j], n), n);
       });
     }
-    at::native::cpublas::brgemm_release(kPaired);
+    at::native::cpublas::brgemm_release(kInterleaved > 1);
   }
 
   // Panels of W_mh [H, units] and of W_h [H, 4 units]: what forward multiplies by.
@@ -185,18 +158,28 @@ class Pass {
   }
 
  private:
-  static constexpr bool kPaired = sizeof(S) == 2;  // two rows of a panel interleaved ("VNNI")
+  static constexpr bool kIntegers = std::is_same_v<W, int8_t>;
+  static constexpr int64_t kInterleaved = 4 / sizeof(W);  // rows of a panel side by side ("VNNI")
+  using A = std::conditional_t<kIntegers, uint8_t, S>;  // VNNI multiplies unsigned by signed
+  using Sum = std::conditional_t<kIntegers, int32_t, float>;
   const Window& w;
   Share my;
   const int64_t H;
-  std::vector<float> tile;  // what one panel made: [lanes, columns of the panel]
+  std::vector<Sum> tile;  // what one panel made: [lanes, columns of the panel]
+  std::vector<uint8_t> rounded;  // [lanes, H + kPad], what `left` made, of integers
+  std::vector<float> lane_scales;
 
   int64_t width(int64_t block) const { return std::min(kUnits, H - block * kUnits); }
-  static const S* weights(const void* matrix) { return static_cast<const S*>(matrix); }
-  S* panel_mh(int64_t block) const { return static_cast<S*>(w.packed) + block * kUnits * H; }
-  S* panel_h(int64_t block) const {
-    return static_cast<S*>(w.packed) + H * H + block * kUnits * 4 * H;
+  static const W* weights(const void* matrix) { return static_cast<const W*>(matrix); }
+  W* panel_mh(int64_t block) const { return static_cast<W*>(w.packed) + block * kUnits * H; }
+  W* panel_h(int64_t block) const {
+    return static_cast<W*>(w.packed) + H * H + block * kUnits * 4 * H;
   }
+  // Of integers, for each row of w_mh, then of w_h's.
+  const float* scales() const {
+    return reinterpret_cast<const float*>(static_cast<const W*>(w.packed) + 5 * H * H);
+  }
+  const int32_t* offsets() const { return reinterpret_cast<const int32_t*>(scales() + 5 * H); }
 
   // The row of one of my lanes in an array [B, size].
   S* at(void* array, int64_t row, int64_t size) const {
@@ -224,21 +207,44 @@ class Pass {
     return t > 0 ? c_row(t - 1, row) : w.c0 + (my.lane0 + row) * H;
   }
 
-  void pack(S* panel, int64_t columns, int64_t first, const S* from, int64_t depth, int64_t count,
+  void pack(W* panel, int64_t columns, int64_t first, const W* from, int64_t depth, int64_t count,
             int64_t depth_stride, int64_t stride) const {
     for (int64_t begin = 0; begin < depth; begin += kUnits)  // square blocks stay in cache
       for (int64_t n = 0; n < count; ++n)
         for (int64_t k = begin; k < std::min(begin + kUnits, depth); ++k) {
-          const int64_t place = kPaired ? (k / 2 * columns + first + n) * 2 + k % 2
-                                        : k * columns + first + n;
-          panel[place] = from[k * depth_stride + n * stride];
+          const int64_t row = (k / kInterleaved * columns + first + n) * kInterleaved;
+          panel[row + k % kInterleaved] = from[k * depth_stride + n * stride];
         }
   }
 
-  void product(const S* a, int64_t stride, int64_t depth, const S* panel, int64_t columns) {
-    for (int64_t k = 0; k < depth && my.lanes > 0; k += kDepth)
-      brgemm(my.lanes, columns, std::min(kDepth, depth - k), stride, columns, columns, k > 0, a + k,
-             panel + k * columns, tile.data(), kPaired);
+  // My lanes' rows of an array [B, stride], as products read them.
+  Left<A> left(const void* array, int64_t stride) {
+    if constexpr (kIntegers) {
+      for (int64_t row = 0; row < my.lanes; ++row)
+        lane_scales[row] = integers::round(at(array, row, stride), H, &rounded[row * (H + kPad)]);
+      return {rounded.data(), H + kPad};
+    } else {
+      return {at(array, 0, stride), stride};
+    }
+  }
+
+  void product(Left<A> a, int64_t depth, const W* panel, int64_t columns) {
+    constexpr int64_t deepest = kDepth / sizeof(W);
+    for (int64_t k = 0; k < depth && my.lanes > 0; k += deepest)
+      brgemm(my.lanes, columns, std::min(deepest, depth - k), a.stride, columns, columns, k > 0,
+             a.rows + k, panel + k * columns, tile.data(), kInterleaved > 1);
+  }
+
+  // n numbers of what a product made, from `column` on. unit: the row of the weights, of w_mh and
+  // then of w_h.
+  Vec made(int64_t row, int64_t column, int64_t columns, int64_t unit, int64_t n) const {
+    const Sum* from = &tile[row * columns + column];
+    if constexpr (kIntegers) {
+      return integers::widened(from, offsets() + unit, n) * load(scales() + unit, n) *
+             Vec(lane_scales[row]);
+    } else {
+      return load(from, n);
+    }
   }
 
   template <typename Body>
@@ -250,27 +256,25 @@ class Pass {
   }
 
   // m = x_m * (W_mh h)
-  void multiply(int64_t t, int64_t block) {
-    if (t > 0)
-      product(at(w.narrow, 0, H + kPad), H + kPad, H, panel_mh(block), width(block));
-    else
-      product(at(w.h0, 0, H), H, H, panel_mh(block), width(block));
+  void multiply(int64_t t, int64_t block, Left<A> h) {
+    const int64_t columns = width(block);
+    product(h, H, panel_mh(block), columns);
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
-      const Vec r = load(&tile[row * width(block) + j], n);
+      const Vec r = made(row, j, columns, unit, n);
       store(at(w.wide, row, 4 * H + kPad) + unit, load(x_row(t, row) + unit, n) * r, n);
       if (w.recurrent) stream(at(w.recurrent, t, row, H) + unit, r, n);
     });
   }
 
   // z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c)
-  void advance(int64_t t, int64_t block) {
+  void advance(int64_t t, int64_t block, Left<A> m) {
     const int64_t columns = width(block);
-    product(at(w.wide, 0, 4 * H + kPad), 4 * H + kPad, H, panel_h(block), 4 * columns);
+    product(m, H, panel_h(block), 4 * columns);
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
       const S* x = x_row(t, row) + H + unit;
-      const float* z = &tile[row * 4 * columns + j];
       const auto sum = [&](int64_t gate) {
-        return load(x + gate * H, n) + load(z + gate * columns, n) + load(w.b + gate * H + unit, n);
+        const Vec z = made(row, gate * columns + j, 4 * columns, (1 + gate) * H + unit, n);
+        return load(x + gate * H, n) + z + load(w.b + gate * H + unit, n);
       };
       const Vec i = sigmoid(sum(0)), f = sigmoid(sum(1)), u = tanh_of(sum(2)), o = sigmoid(sum(3));
       const Vec c = f * load(c_before(t, row) + unit, n) + i * u;
@@ -291,7 +295,7 @@ class Pass {
   // tile = the gradient of h after byte t that comes from byte t + 1
   void state_gradient(int64_t t, int64_t block) {
     if (t + 1 < w.T) {
-      product(at(w.narrow, 0, H + kPad), H + kPad, H, panel_mh(block), width(block));
+      product(left(w.narrow, H + kPad), H, panel_mh(block), width(block));
     } else {
       for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
         const Vec last = w.dh_last ? load(at(w.dh_last, row, H) + unit, n) : Vec(0.f);
@@ -330,7 +334,7 @@ class Pass {
 
   // From d z to d m, and on to both of its factors.
   void unmultiply(int64_t t, int64_t block) {
-    product(at(w.wide, 0, 4 * H + kPad), 4 * H + kPad, 4 * H, panel_h(block), width(block));
+    product(left(w.wide, 4 * H + kPad), 4 * H, panel_h(block), width(block));
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
       const Vec dm = load(&tile[row * width(block) + j], n);
       const Vec x_m = load(x_row(t, row) + unit, n);
@@ -343,24 +347,24 @@ class Pass {
   }
 };
 
-template <typename S, typename Work>
+template <typename S, typename W = S, typename Work>
 void in_parallel(const Window& w, Work work) {
   std::vector<Barrier> barriers(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    work(Pass<S>(w, Share(w, thread, threads, barriers)), thread, threads);
+    work(Pass<S, W>(w, Share(w, thread, threads, barriers, sizeof(W))), thread, threads);
   });
 }
 
-template <typename S>
+template <typename S, typename W = S>
 void pack_forward(const Window& w) {
-  in_parallel<S>(w, [](Pass<S> pass, int64_t thread, int64_t threads) {
+  in_parallel<S, W>(w, [](Pass<S, W> pass, int64_t thread, int64_t threads) {
     pass.pack_forward(thread, threads);
   });
 }
 
-template <typename S>
+template <typename S, typename W = S>
 void forward(const Window& w) {
-  in_parallel<S>(w, [](Pass<S> pass, int64_t, int64_t) { pass.forward(); });
+  in_parallel<S, W>(w, [](Pass<S, W> pass, int64_t, int64_t) { pass.forward(); });
 }
 
 template <typename S>
@@ -420,3 +424,9 @@ bool multiplies() {
 EXPORT(float, float32)
 EXPORT(at::BFloat16, bfloat16)
 EXPORT(at::Half, float16)
+
+#ifdef CPUBLAS_BRGEMM_U8I8I32
+extern "C" void mlstm_pack_int8(const Window* w) { pack_forward<float, int8_t>(*w); }
+extern "C" void mlstm_forward_int8(const Window* w) { forward<float, int8_t>(*w); }
+extern "C" bool mlstm_multiplies_int8() { return integers::multiplies(); }
+#endif

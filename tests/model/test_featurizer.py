@@ -101,9 +101,10 @@ def test_options_reach_the_features(featurizer, small_model):
     np.testing.assert_allclose(other.transform(TEXTS), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_precision_is_fp32_unless_asked_otherwise(featurizer):
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_precision_is_fp32_unless_asked_otherwise(featurizer, precision):
     assert featurizer.loaded_.model.dtype == torch.float32
-    rounded = SentimentFeaturizer.from_pretrained(featurizer.model, precision="bf16")
+    rounded = SentimentFeaturizer.from_pretrained(featurizer.model, precision=precision)
     exact, features = featurizer.transform(TEXTS), rounded.transform(TEXTS)
     assert features.dtype == np.float32
     assert 0 < np.abs(features - exact).max() < 0.1 * np.abs(exact).max()
@@ -133,7 +134,7 @@ def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "int8"}, "precision is 'int8'"),
+        ({"precision": "fp8"}, "precision is 'fp8'"),
         ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"layers": [1]}, "layers is"),
         ({"units": [12]}, "unit 12: the model has units 0 to 11"),

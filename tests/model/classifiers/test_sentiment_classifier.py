@@ -1,9 +1,11 @@
 """The classifier in Python: what it says of texts, and when it refuses."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
@@ -71,6 +73,27 @@ def test_the_threshold_given_goes_over_the_classifiers_own(folder, tmp_path):
     assert set(given.predict(TEXTS)) == {"good"}
     with pytest.raises(InputError, match="threshold is 2"):
         SentimentClassifier.from_pretrained(folder, threshold=2)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_precision_changes_probabilities_a_little(folder, precision):
+    """The classifier was fitted on the model in fp32, and is that model's still."""
+    exact = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)
+    rounded = SentimentClassifier.from_pretrained(folder, precision=precision, batch_size=2)
+    probabilities = rounded.predict_proba(TEXTS)
+    assert 0 < np.abs(probabilities - exact).max() < 0.05
+    again = pickle.loads(pickle.dumps(rounded))
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), probabilities)
+    alone = [rounded.predict_proba([text])[0] for text in TEXTS]
+    np.testing.assert_allclose(alone, probabilities, rtol=1e-5)
+
+
+def test_a_model_given_loaded_keeps_its_precision(folder):
+    loaded = load_model(folder)
+    SentimentClassifier(loaded, precision="bf16").fit()
+    assert loaded.model.dtype == torch.float32
+    with pytest.raises(InputError, match="precision is 'fp8'"):
+        SentimentClassifier.from_pretrained(folder, precision="fp8")
 
 
 def test_a_text_between_two_thresholds_is_unsure(folder):

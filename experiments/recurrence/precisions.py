@@ -1,0 +1,138 @@
+"""Inference with products in fp32, in bf16 and of 8-bit integers: time, and what results change.
+
+Time is measured as a window's over its bytes, by turns in one process, on one core and in its own
+time, so that other programs count for little; they share the last cache and the memory with it.
+Results are compared text by text with those in fp32.
+
+python -m experiments.recurrence.precisions --data DATA/sst/test.csv DATA/imdb/imdb_test.jsonl.gz
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs import command
+from data_utils.provenance import describe_origin
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.files.storage import write_json
+from model.language_model import LanguageModel, ModelConfig, build_model
+from model.reading.texts import read_plain_texts
+
+from .split_bf16 import Options as Turns
+from .split_bf16 import take_turns
+
+RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
+PRECISIONS = ("fp32", "bf16", "int8")
+WINDOW = 32  # bytes
+BATCH = 128  # texts that are classified in a turn
+LONGEST = 500  # characters of these
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Time windows of untrained models and a classifier, then compare what it says of texts."""
+
+    data: tuple[Path, ...]
+    """Files of texts in any format that prepare_corpus reads."""
+    characters: int = 400_000
+    """Characters of each file, in texts drawn at random; at most all."""
+    units: tuple[int, ...] = (512, 1024)
+    """H of the models that are timed."""
+    lanes: tuple[int, ...] = (1, 8, 64)
+    """Texts that they read side by side."""
+    rounds: int = 15
+    """How often everything has its turn."""
+    seed: int = 0
+    """Draws the texts."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    torch.set_num_threads(1)
+    drawn = {path.name.split(".")[0]: draw(path, options) for path in options.data}
+    classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
+    result = {
+        "microseconds": time_windows(options),
+        "classify": time_classifying(classifiers, drawn, options),
+        "agreement": {name: compare(classifiers, texts) for name, texts in drawn.items()},
+        "options": {"units": options.units, "lanes": options.lanes, "rounds": options.rounds},
+        "threads": 1,
+        "origin": describe_origin(),
+    }
+    write_json(RESULT, result)
+    for name, found in result["agreement"].items():
+        for precision, changes in found.items():
+            print(f"{name}, {precision}: {changes}")
+
+
+def draw(path: Path, options: Options) -> list[str]:
+    """Return texts of a file, drawn at random."""
+    texts = read_plain_texts(path, None)
+    drawn = np.random.default_rng(options.seed).permutation(len(texts))
+    sizes = np.cumsum([len(texts[index]) for index in drawn])
+    return [texts[index] for index in drawn[: int((sizes <= options.characters).sum())]]
+
+
+@torch.inference_mode()
+def time_windows(options: Options) -> dict[str, dict[str, dict[str, float]]]:
+    """Return microseconds for a byte of all lanes, by units, lanes and precision."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for H in options.units:
+        models = {precision: untrained(H, precision) for precision in PRECISIONS}
+        for lanes in options.lanes:
+            work = {name: window(model, lanes) for name, model in models.items()}
+            seconds = take_turns(work, Turns(rounds=options.rounds, repeats=1))
+            found.setdefault(f"{H}", {})[f"{lanes}"] = {
+                name: value / WINDOW for name, value in seconds.items()
+            }
+    return found
+
+
+def untrained(H: int, precision: str) -> LanguageModel:
+    """Return a model of one layer that multiplies in a precision."""
+    model = build_model(ModelConfig(hidden_size=H), seed=0).eval()
+    model.multiply_in(precision)
+    return model
+
+
+def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
+    """Return what reads the same window again and again."""
+    tokens = torch.randint(0, 256, (lanes, WINDOW), generator=torch.Generator().manual_seed(0))
+    return partial(model.hidden, tokens, model.initial_state(lanes), model.fold())
+
+
+def time_classifying(
+    classifiers: dict[str, SentimentClassifier], drawn: dict[str, list[str]], options: Options
+) -> dict[str, float]:
+    """Return microseconds for a character, from texts to labels, by precision."""
+    texts = [text[:LONGEST] for text in next(iter(drawn.values()))[:BATCH]]
+    work = {name: partial(each.read, texts) for name, each in classifiers.items()}
+    seconds = take_turns(work, Turns(rounds=max(1, options.rounds // 5), repeats=1))
+    return {name: value / sum(map(len, texts)) for name, value in seconds.items()}
+
+
+def compare(
+    classifiers: dict[str, SentimentClassifier], texts: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return how far each precision is from fp32: of probabilities, and in labels."""
+    exact, *others = (classifiers[name].read(texts) for name in PRECISIONS)
+    found = {}
+    for name, verdicts in zip(PRECISIONS[1:], others, strict=True):
+        differences = np.abs(verdicts.probabilities - exact.probabilities).max(1)
+        found[name] = {
+            "texts": len(texts),
+            "characters": sum(map(len, texts)),
+            "largest": float(differences.max()),
+            "median": float(np.median(differences)),
+            "changed": int((verdicts.choices != exact.choices).sum()),
+        }
+    return found
+
+
+if __name__ == "__main__":
+    command.run(main)

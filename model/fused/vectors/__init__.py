@@ -1,0 +1,1 @@
+"""What only the recurrence on vector units has."""

@@ -1,0 +1,123 @@
+"""The recurrence with products of 8-bit integers, for inference.
+
+Each row of the weights becomes integers from -127 to 127 times a scale of its own. Shipped models
+are kept so on disk, and lose nothing more. Every lane's h, and then its m, is rounded in the same
+way before it is multiplied. Sums of integers are exact, whatever their order: a lane depends
+neither on the other lanes nor on the threads. Everything between the products is in fp32.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+
+from ...cell import mlstm_step
+from ...state import State
+from ...window import Window
+from ..arguments import Inputs, run_window
+from ..compilation import window_library
+from ..cpu import INTEGERS, call, forward
+from ..recycling import recycled_empty
+
+LARGEST = 127
+SMALLEST = 1e-30  # kSmallest of integers.h: what the largest number of a row counts as, at least
+ZERO = 128  # how much too large integers.h keeps the left factor
+INTERLEAVED = 4  # units that one instruction multiplies
+EXACT = 1 << 24  # up to here fp32 has every integer
+NO_GRADIENT = "products of 8-bit integers have no gradient; they are for inference"
+
+
+class Rounded(NamedTuple):
+    """Rows of integers, each with a scale."""
+
+    integers: Tensor  # [..., n], whole numbers, of any dtype
+    scales: Tensor  # [..., 1], fp32
+
+
+def round_rows(rows: Tensor) -> Rounded:
+    """Round each row [..., n] to integers times a scale, 127 for its largest number.
+
+    A row with a number that is not finite gets a scale that is not finite either.
+    """
+    most = rows.abs().amax(-1, keepdim=True).clamp(min=SMALLEST)
+    return Rounded((rows * (LARGEST / most)).round(), most / LARGEST)
+
+
+def multiplies_integers(w_mh: Tensor) -> bool:
+    """Return whether the compiled recurrence takes a w_mh of this device, dtype and length."""
+    on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.float32
+    return on_cpu and len(w_mh) % INTERLEAVED == 0 and _has_instructions()
+
+
+@cache
+def _has_instructions() -> bool:
+    """Return whether the processor multiplies 8-bit integers, and torch offers it."""
+    probe = getattr(window_library(), "mlstm_multiplies_int8", None)
+    if probe is None:
+        return False
+    probe.restype = ctypes.c_bool
+    return bool(probe())
+
+
+def compiled_integer_mlstm(window: Window) -> tuple[Tensor, State]:
+    """Compute what `plain_integer_mlstm` computes, where `multiplies_integers` says that it can."""
+    return run_window(window, _WithoutGradient, _forward)
+
+
+def _forward(inputs: Inputs, *, packed: Tensor | None) -> tuple[Any, ...]:
+    return forward(inputs, packed=pack(inputs.w_mh, inputs.w_h) if packed is None else packed)
+
+
+class _WithoutGradient(Function):
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        raise RuntimeError(NO_GRADIENT)
+
+
+def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
+    """Lay the weights out as the compiled recurrence multiplies by them.
+
+    Returns int8 [5H * H] of panels, then the bytes of the rows' scales, fp32 [5H], and of their
+    offsets, int32 [5H]; integers.h says what these are for.
+    """
+    H = len(w_mh)
+    rows = round_rows(torch.cat([w_mh, w_h]).detach())  # [5H, H]
+    integers = rows.integers.to(INTEGERS)
+    packed = recycled_empty(5 * H * (H + 8), dtype=INTEGERS)
+    call("pack", (0, 0, H), w_mh=integers[:H], w_h=integers[H:], packed=packed)
+    scales, offsets = packed[5 * H * H :].view(torch.int32).chunk(2)
+    scales.view(torch.float32).copy_(rows.scales.squeeze(1))
+    offsets.copy_(integers.sum(1, dtype=torch.int32) * ZERO)
+    return packed
+
+
+def plain_integer_mlstm(window: Window) -> tuple[Tensor, State]:
+    """Apply `mlstm_step` T times with products of integers, in plain torch: on any device."""
+    window, weights = window.looked_up(), window.weights
+    tensors = (window.x_proj, window.state.h, window.state.c, weights.w_mh, weights.w_h, weights.b)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise RuntimeError(NO_GRADIENT)
+    w_mh, w_h = (_as_factor(round_rows(w)) for w in (weights.w_mh, weights.w_h))
+    state, outputs = window.state, []
+    for x_proj_t in window.x_proj:
+        state = mlstm_step(x_proj_t, state, w_mh, w_h, weights.b, linear=_linear)
+        outputs.append(state.h)
+    return torch.stack(outputs), state
+
+
+def _as_factor(rows: Rounded) -> Rounded:
+    """Keep the integers in a dtype in which all sums of their products are exact."""
+    largest_sum = rows.integers.shape[-1] * LARGEST**2
+    dtype = torch.float32 if largest_sum < EXACT else torch.float64
+    return Rounded(rows.integers.to(dtype), rows.scales)
+
+
+def _linear(x: Tensor, w: Rounded) -> Tensor:
+    """Return [B, N] from x [B, K] and w [N, K]."""
+    rows = round_rows(x)
+    sums = F.linear(rows.integers.to(w.integers.dtype), w.integers)
+    return sums.to(x.dtype) * w.scales.squeeze(-1) * rows.scales
