@@ -80,7 +80,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
                 row = trainer.close_row()
                 if evaluating:
                     with meter.stopwatch:
-                        row |= best_model.evaluate(trainer) | monitor.look(trainer.model, log, step)
+                        row |= best_model.evaluate(trainer) | monitor.show(trainer.model, log, step)
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.stopwatch:

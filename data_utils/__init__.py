@@ -1,1 +1,1 @@
-"""Reviews to bytes on disk to contiguous streams. Knows nothing of models or training."""
+"""From reviews to bytes on disk to contiguous streams; independent of models and training."""

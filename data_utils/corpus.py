@@ -1,6 +1,6 @@
-"""A corpus on disk: per split one file of symbols and one of review offsets, and `meta.json`.
+"""A corpus on disk: `meta.json` and, for each split, a file of symbols and one of offsets.
 
-Symbols are bytes, or those of a vocabulary that lies beside them."""
+Symbols are bytes, or those of the vocabulary in the same folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Train, valid and test, and what they were made from."""
+    """The splits train, valid and test, with their description."""
 
     splits: dict[str, Split]
     meta: dict[str, Any]
@@ -31,7 +31,7 @@ class Corpus:
 
     @property
     def text_profile(self) -> str:
-        """The name of the profile that made the bytes."""
+        """The name of the text profile that the corpus was prepared with."""
         return str(self.meta["text_profile"])
 
     @property
@@ -55,8 +55,8 @@ def is_unfinished_corpus(folder: Path) -> bool:
 def open_corpus(folder: Path) -> Corpus:
     """Map a prepared corpus into memory.
 
-    Raises InputError if a part is missing or has another size than when it was prepared, or if
-    the vocabulary is another one.
+    Raises InputError if a file is missing, if its size has changed since the preparation, or if the
+    vocabulary has.
     """
     path = folder / META_FILE
     if not path.is_file():

@@ -8,7 +8,7 @@ from model.text.split import Split, encode_split
 from .corpus import BYTES_VERSION, SPLITS, Corpus
 from .synthetic import synthetic_reviews
 
-# Reviews per split. The labelled sets for the transfer use other seeds: nothing is seen twice.
+# Reviews per split. The labelled sets for transfer use other seeds, so no review is in both.
 REVIEWS = {"train": 16_000, "valid": 400, "test": 400}
 SEEDS = {"train": 1, "valid": 2, "test": 3}
 LABELLED_SEEDS = {"train": 11, "val": 12, "test": 13}
@@ -16,7 +16,7 @@ LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 
 def embedded_corpus() -> Corpus:
-    """Make the corpus that a run without `data.corpus` reads; always the same bytes."""
+    """Make the corpus that a run without `data.corpus` reads; its bytes are always the same."""
     splits = {name: _split(name) for name in SPLITS}
     sizes = {
         name: {

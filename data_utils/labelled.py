@@ -1,4 +1,4 @@
-"""Labelled sets: texts, each of which has one of two or more classes."""
+"""Labelled sets: texts that each have one of two or more classes."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-MOST_CLASSES = 100  # more are likely identifiers or measurements, not labels
+MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LabelledSet:
         return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
     def drawn(self, most: int, seed: int) -> "LabelledSet":
-        """Return at most so many of the examples, drawn by the seed, in their order."""
+        """Return a random sample of at most this many examples, in their original order."""
         if len(self.texts) <= most:
             return self
         rows = np.random.default_rng(seed).choice(len(self.texts), most, replace=False)
@@ -98,7 +98,7 @@ def _label(record: Record, key: KeyChooser) -> str:
 
 
 def _written(number: float) -> str:
-    """Write a number one way, so that 1, 1.0 and 1e0 are one class."""
+    """Write equal numbers alike, so that 1, 1.0 and 1e0 are one class."""
     return str(int(number)) if number.is_integer() else repr(number)
 
 
@@ -112,7 +112,7 @@ def _number(label: str) -> float | None:
 def held_out_rows(
     count: int, fraction: float, seed: int, *, shuffled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to learn from and the rows held out, int64, in order unless `shuffled`."""
+    """Return the rows to learn from and those held out, int64; in order unless `shuffled`."""
     if not 0 < fraction < 1:
         raise InputError(f"the fraction held out is {fraction}; it must be between 0 and 1")
     held = max(round(count * fraction), 1)
@@ -122,7 +122,7 @@ def held_out_rows(
 
 
 def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:
-    """Return the sets with two classes: the class `positive`, and all others together.
+    """Return the sets with two classes: `positive`, and all other classes as one.
 
     Raises InputError if the sets do not have this class.
     """

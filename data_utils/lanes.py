@@ -1,10 +1,12 @@
-"""A split as lanes: contiguous streams whose state is carried from window to window.
+"""A split as lanes: contiguous streams of text whose state is carried from window to window.
 
-The split is cut into equal spans, the shards, which begin where a review begins. A lane reads
-whole shards, one after the other. In a turn every lane reads one shard; the turn lasts as long as
-its longest shard, so that all lanes begin the next one together, and shorter shards end in padding.
-What a lane reads depends on the corpus, the lanes, the window and the seed, never on the number
-of ranks, and follows from the window's index alone, so the cursor of a run is one integer.
+The split is cut into shards of nearly equal length; each begins where a review begins. A lane reads
+whole shards, one after the other. In a turn every lane reads one shard. All lanes start the next
+turn together, so lanes with shorter shards read padding until the longest shard ends.
+
+What a lane reads in a window follows from the corpus, the number of lanes, the window's length, the
+seed and the index of the window. It does not depend on the number of ranks. So one integer is all
+that a checkpoint needs to continue in the data.
 """
 
 from bisect import bisect_right
@@ -25,7 +27,7 @@ Persist = Literal["shard", "review", "never"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """What is read, and in how many lanes."""
+    """Which corpus is read, and in how many lanes."""
 
     corpus: Path | None = None
     """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
@@ -60,26 +62,26 @@ class DataConfig:
 
 
 class Window(NamedTuple):
-    """T transitions for each of B lanes."""
+    """T predictions for each of B lanes."""
 
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
-    lengths: np.ndarray  # int64 [B], transitions that count; the rest of a row is padding
+    lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
     reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
-    transitions: int  # that count, over the lanes of all ranks
-    characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # of all lanes: those that still read, the others have ended
+    transitions: int  # predictions that count, over the lanes of all ranks
+    characters: int  # bytes of text that these predictions are about
+    active_fraction: float = 1.0  # of all lanes, those that still have text in this epoch
 
 
 class _Epoch(NamedTuple):
-    """The schedule of one pass over the shards; windows are counted from the run's first."""
+    """The schedule of one pass over the shards; windows are counted from the start of the run."""
 
     begin: int
-    order: np.ndarray  # shards as they are read, `lanes` of them to a turn
+    order: np.ndarray  # shards in the order of reading, `lanes` of them in each turn
     turn_ends: np.ndarray  # window at which each turn ends
 
 
 class Lanes:
-    """The windows of a split, of which this process reads the lanes `own`."""
+    """The windows of a split; this process reads only the lanes `own`."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Lanes:
                 "is nothing to predict; give longer reviews, or data.persist shard"
             )
         self._review_windows: dict[int, np.ndarray] = {}
-        self._epochs = [self._plan(0, 0)]  # planned as far as windows were asked for
+        self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
     def assign(self, own: slice) -> None:
         """Read these lanes from now on."""
@@ -151,10 +153,10 @@ class Lanes:
         return Window(tokens, lengths[own], reset[own], transitions, characters, active_fraction)
 
     def _text_bytes(self, spans: np.ndarray) -> int:
-        """Count the bytes of text that are predicted in spans [lanes, 2], of all ranks.
+        """Count the bytes of text that all ranks predict, in spans [lanes, 2].
 
-        The count is exact and the same on every rank without communication, so that it does not
-        depend on their number. Each rank reads the text of all lanes for it.
+        Every rank counts the bytes of all lanes itself. So all ranks have the same number without
+        communication, and it does not depend on how many they are.
         """
         return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 
@@ -200,7 +202,7 @@ class Lanes:
 
     @property
     def windows_per_epoch(self) -> int:
-        """Windows of the first epoch; later ones, in another order, differ by a few."""
+        """The windows of the first epoch; later ones have another order and may have a few more."""
         return int(self._epochs[0].turn_ends[-1])
 
     def locate(self, index: int) -> tuple[np.ndarray, int]:

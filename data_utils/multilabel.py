@@ -55,7 +55,7 @@ def read_label_lists(
     not occur in train.
     """
     if not delimiter:
-        raise InputError("the label delimiter is empty; name what stands between two labels")
+        raise InputError("the label delimiter is empty; name what separates two labels")
     key = KeyChooser(label_key, LABEL_KEYS, "--label-key")
 
     def row_of(record: Record) -> list[str]:
@@ -66,7 +66,7 @@ def read_label_lists(
     if not 2 <= len(classes) <= MOST_CLASSES:
         raise InputError(
             f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "
-            f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} what stands between two labels?"
+            f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} what separates two labels?"
         )
     return [
         LabelledSet(texts, _indicators(rows, classes, path), classes)

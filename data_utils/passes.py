@@ -1,7 +1,7 @@
-"""Lanes that read the reviews in a new order in every pass over the split except the first.
+"""Lanes that read the reviews in a new order in every pass over the split after the first.
 
-A later pass is a first pass over the reviews in another order, drawn from the seed and the pass's
-number. So what a window holds follows from its index alone, whatever the number of ranks.
+A later pass reads a shuffled copy of the split; its order depends on the seed and the number of the
+pass. So a window's content follows from its index alone, not from the number of ranks.
 """
 
 from dataclasses import replace
@@ -38,11 +38,11 @@ class Passes:
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the pass, and its first window
-        dealt = deal(self.split, self.seed, number) if number else self.split
-        self.lanes = Lanes.configured(dealt, self.config, self.total, self.seed, self.own)
+        split = shuffled(self.split, self.seed, number) if number else self.split
+        self.lanes = Lanes.configured(split, self.config, self.total, self.seed, self.own)
 
 
-def deal(split: Split, seed: int, number: int) -> Split:
+def shuffled(split: Split, seed: int, number: int) -> Split:
     """Return the split with its reviews in the order of pass `number`, in memory."""
     order = np.random.default_rng([seed, number]).permutation(split.reviews)
     tokens, offsets = np.asarray(split.tokens), np.asarray(split.offsets)

@@ -1,4 +1,4 @@
-"""Figures of results: any label can be drawn, and a figure that fails costs no result."""
+"""Figures of results: any label can be drawn, and a figure that fails ends no command."""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def drawing(path: Path) -> Iterator[None]:
-    """Turn an error in drawing a file into one line of warning: the results are already written."""
+    """Turn an error in drawing a file into a warning, since the results are already written."""
     try:
         yield
     except Exception as error:  # matplotlib raises many kinds, with no base class of its own

@@ -18,7 +18,7 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
 def describe_origin() -> dict[str, Any]:
-    """Return what another person needs to judge or to repeat a result."""
+    """Return what another person needs to know to judge or to repeat a result."""
     return {
         "git_revision": git_revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -30,13 +30,13 @@ def describe_origin() -> dict[str, Any]:
 
 
 def _program() -> str:
-    """Return what was started: a module as `python -m` takes it, or a script's name."""
+    """Return the name of the program: of a module as for `python -m`, or of a script."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return f"-m {spec.name}" if spec else _without_folders(sys.argv[0])
 
 
 def _without_folders(word: str) -> str:
-    """Drop the folders of a path, also after an option's =: results do not publish them."""
+    """Keep only the name of a path, also after an option's =, so that results show no folders."""
     if word.startswith(("/", "../")):
         return Path(word).name
     option, sign, value = word.partition("=")

@@ -1,9 +1,9 @@
 """Product reviews from a seeded grammar: a corpus and labelled sets that need no download.
 
-A review is three to seven sentences about one product. Its label decides most sentences, not all:
-there are neutral ones, negations ("not exactly reliable"), contrasts ("the strap is lovely, but
-the zipper broke") and typing errors, so that counting words is not enough and a model of the next
-byte gains by remembering the sentiment so far.
+A review is three to seven sentences about one product. Most sentences agree with its label, but
+there are also neutral ones, negations ("not exactly reliable"), contrasts ("the strap is lovely,
+but the zipper broke") and typing errors. So it is not enough to count words, and a model predicts
+the next byte better if it remembers the sentiment so far.
 """
 
 import random
@@ -102,7 +102,7 @@ def _opinion(rng: random.Random, product: str, label: int) -> str:
 
 
 def _contrast(rng: random.Random, product: str, label: int) -> str:
-    """Say the opposite first; what comes after the contrast is meant."""
+    """Return a contrast: the opposite first, then what the label says."""
     first, second = rng.sample(PRODUCTS[product], 2)
     concession = _claim(rng, f"the {first}", 1 - label)
     claim = _claim(rng, f"the {second}", label)
@@ -110,7 +110,7 @@ def _contrast(rng: random.Random, product: str, label: int) -> str:
 
 
 def _claim(rng: random.Random, subject: str, label: int) -> str:
-    """Attribute one to three qualities, or every sixth time negate the opposite of one."""
+    """Name one to three qualities or, one time in six, negate the opposite of one."""
     verb = "are" if subject.removeprefix("the ") in PLURALS else "is"
     if rng.random() < 1 / 6:
         quality = rng.choice(BAD if label else GOOD)

@@ -29,7 +29,7 @@ class RecurrentWeights:
 class Window:
     """T bytes of B lanes, the state before them and the weights."""
 
-    x_proj: Tensor  # [T, B, 5H], the input's share of m and of the gates i f u o; or a table
+    x_proj: Tensor  # [T, B, 5H], the input's part of m and of the gates i f u o; or a table
     state: State  # h [B, H] in the compute dtype, c [B, H] in the accumulation dtype
     weights: RecurrentWeights
     rows: Tensor | None = None

@@ -1,4 +1,4 @@
-"""A plan as a result: numbers for JSON, and lines for people."""
+"""The planner's answers, as numbers for JSON and as lines for people."""
 
 import math
 from typing import Any
@@ -41,7 +41,7 @@ def answers(
         "most_gpus_with_this_batch": plan.most_gpus(bound, whole_batch=True),
         "tokens_per_gpu": job.tokens_per_gpu,
         "tokens_per_gpu_for_90_percent": plan.tokens_for(NINETY),
-        "lemma_tokens_for_90_percent": lemma(plan),
+        "lemma_tokens_for_90_percent": tokens_for_90_percent(plan),
         "on_demand": offer_answers(plan.offer(spot=False)),
         "spot": offer_answers(plan.offer(spot=True, node_hours=node_hours)),
         "prices_as_of": plan.cluster.prices_as_of,
@@ -64,8 +64,11 @@ def group_answers(plan: Plan, group: Group, headroom: float) -> dict[str, Any]:
     }
 
 
-def lemma(plan: Plan) -> float | None:
-    """Return n = b F e / (3 B (1 - e)): many GPUs, no overlap, no overhead; None in one node."""
+def tokens_for_90_percent(plan: Plan) -> float | None:
+    """Return n = b F e / (3 B (1 - e)), for many GPUs without overlap and overhead.
+
+    None if the job has only one node.
+    """
     fabric = plan.cluster.fabric(plan.groups)
     if fabric.nodes(plan.job.gpus) == 1:
         return None
@@ -96,7 +99,7 @@ def offer_answers(offer: Offer | None) -> dict[str, Any] | None:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """Return the answers for people."""
+    """Return the answers as lines for people."""
     window, bound = result["window"], result["efficiency_bound"]
     said = [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
@@ -119,12 +122,12 @@ def lines(result: dict[str, Any]) -> list[str]:
 
 
 def row(name: str, text: str) -> str:
-    """Return a line with its name in front."""
+    """Return a line that begins with its name."""
     return f"  {name:<18}{text}"
 
 
 def parts(window: dict[str, float]) -> str:
-    """Return what a window's seconds go into."""
+    """Return the seconds of a window by what they are spent on."""
     named = (f"{name} {window[name]:.3f}" for name in window if name != "seconds")
     return ", ".join(named)
 
@@ -139,7 +142,7 @@ def group_line(group: dict[str, Any]) -> str:
 
 
 def tokens_line(result: dict[str, Any]) -> str:
-    """Return the tokens that 90 % efficiency takes, beside those of the job."""
+    """Return the tokens that an efficiency of 90 % needs, beside those of the job."""
     needed, given = result["tokens_per_gpu_for_90_percent"], result["tokens_per_gpu"]
     if needed is None:
         return "no number is enough"
@@ -177,6 +180,6 @@ def regression_lines(regression: dict[str, Any] | None) -> list[str]:
 
 
 def count(result: dict[str, Any], what: str) -> str:
-    """Return a number of GPUs, or the number at which the search stopped without finding it."""
+    """Return a number of GPUs; if none was found, the number at which the search stopped."""
     gpus = result[f"most_gpus_with_{what}"]
     return f"at least {result['most_gpus_looked_at']}" if gpus is None else str(gpus)

@@ -23,17 +23,17 @@ from training.parallel.exchange import ParallelConfig
 from training.precision import DTYPES, resolve_precision
 from training.trainer import TrainConfig, Trainer
 
-STEPS = 2  # the second has the optimiser's state as well
+STEPS = 2  # only in the second step is the optimiser's state in memory
 FIRST = 8  # lanes
-GRANULE = 8  # lanes: what is answered is a multiple
-TRIES = 4  # of an answer that turns out not to fit
+GRANULE = 8  # the answer is a multiple of this
+TRIES = 4  # how often a smaller answer is tried if one does not fit
 SHRINK = 0.95  # of the lanes, from try to try
 STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is trained, except for the number of lanes."""
+    """The training whose largest number of lanes is sought."""
 
     model: ModelConfig
     optim: OptimConfig
@@ -44,7 +44,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Fit:
-    """The answer, and what was measured on the way."""
+    """The answer, with the measurements that led to it."""
 
     lanes: int
     peak_bytes: int
@@ -60,16 +60,16 @@ class Fit:
 def largest_batch(
     peak_of: Callable[[int], int | None], available: int, headroom: float, limit: int
 ) -> Fit:
-    """Return the most lanes, up to `limit`, whose peak leaves `headroom` of `available` bytes.
+    """Return the most lanes, up to `limit`, that leave the fraction `headroom` of memory free.
 
-    peak_of: lanes to the peak in bytes, None if they do not fit at all. Memory grows linearly with
-    lanes: they are doubled until a line through two measurements predicts the answer, which is
-    then tried. Raises InputError if not even the first few fit.
+    peak_of: returns the peak in bytes for a number of lanes, None if they do not fit. Memory grows
+    linearly with the lanes. So the lanes are doubled until a line through two measurements predicts
+    the answer, and the answer is then tried. Raises InputError if not even the first few fit.
     """
     budget = int(available * (1 - headroom))
     measured: dict[int, int] = {}
     lanes = FIRST
-    while len(measured) < 2 or lanes <= _foretold(measured, budget) // 4:
+    while len(measured) < 2 or lanes <= _predicted_lanes(measured, budget) // 4:
         peak = peak_of(lanes) if lanes <= limit else None
         if peak is None or peak > budget:
             break
@@ -80,7 +80,7 @@ def largest_batch(
             f"not even {FIRST} lanes fit into {budget:,} bytes; give a shorter data.window, more "
             "parallel.lane_groups, or model.segments"
         )
-    most = min(_foretold(measured, budget) if len(measured) > 1 else FIRST, limit)
+    most = min(_predicted_lanes(measured, budget) if len(measured) > 1 else FIRST, limit)
     for _ in range(TRIES):
         most = max(most // GRANULE * GRANULE, max(measured))
         peak = measured.get(most) or peak_of(most)
@@ -91,20 +91,20 @@ def largest_batch(
     return Fit(best, measured[best], available, measured)
 
 
-def _foretold(measured: dict[int, int], budget: int) -> int:
-    """Return the lanes at which a line through the last two measurements meets the budget."""
+def _predicted_lanes(measured: dict[int, int], budget: int) -> int:
+    """Return the lanes at which the line through the last two measurements reaches the budget."""
     (few, low), (many, high) = sorted(measured.items())[-2:]
     slope = max(high - low, 1) / (many - few)
     return int(many + (budget - high) / slope)
 
 
 def measured_peak(job: Job, lanes: int) -> int | None:
-    """Train some steps in a process of its own; return its peak, None if memory ran out."""
+    """Train some steps in a separate process; return its peak, None if memory ran out."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
         try:
             return pool.submit(_peak, job, lanes).result()
-        except BrokenProcessPool:  # killed for its memory
+        except BrokenProcessPool:  # the system killed it for lack of memory
             return None
 
 
@@ -115,7 +115,7 @@ def _peak(job: Job, lanes: int) -> int | None:
     except (torch.OutOfMemoryError, MemoryError):
         return None
     except RuntimeError as error:
-        if "memory" not in str(error):  # torch's allocator for CPUs has no class of its own
+        if "memory" not in str(error):  # torch's CPU allocator raises no class of its own
             raise
         return None
     if device.type == "cuda":
@@ -125,7 +125,7 @@ def _peak(job: Job, lanes: int) -> int | None:
 
 def _peak_of_process() -> int:
     """Return the largest resident memory so far, in bytes."""
-    if STATUS.exists():  # getrusage also counts the peak of the process that started this one
+    if STATUS.exists():  # getrusage would include the peak of the parent process
         (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -161,7 +161,7 @@ def available_bytes(device: torch.device) -> int:
 
 
 def describe(fit: Fit, optim: OptimConfig, ranks: int) -> dict[str, Any]:
-    """Return the answer, with the published rule's rate for the batch of this many ranks."""
+    """Return the answer, with the learning rate of the published rule for this many ranks."""
     return {
         "lanes_per_rank": fit.lanes,
         "peak_gigabytes": fit.peak_bytes / 1e9,

@@ -1,4 +1,4 @@
-"""Clusters as TOML files describe them: nodes, network, prices, how often they fail."""
+"""Clusters, described in TOML files: nodes, network, prices, and how often they fail."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from .bandwidth import Bandwidth, slowest
 from .nccl_tests import read_bandwidths
 from .step_time import RINGS, Fabric, Ring
 
-Rate = PositiveFloat | Path  # bytes per second; or the file in which nccl-tests says so by size
+Rate = PositiveFloat | Path  # bytes per second, or a file of nccl-tests with them by size
 
 
 def bandwidth_of(rate: Rate) -> Bandwidth:
@@ -24,21 +24,21 @@ class NodeConfig:
     """Nodes of one kind."""
 
     device: str
-    """Name of its GPUs."""
+    """Name of the GPUs."""
     count: PositiveInt = 1
     gpus: PositiveInt
-    """GPUs of a node."""
+    """Number of GPUs in a node."""
     memory_bytes: PositiveFloat
-    """Of a GPU."""
+    """Memory of one GPU."""
     operations_per_second: PositiveFloat
     """Multiplications and additions that a GPU sustains in training."""
     link_bytes_per_second: Rate
-    """Of an all-reduce between the GPUs of a node; or a file with the output of nccl-tests'
-    all_reduce_perf there."""
+    """Bandwidth of an all-reduce between the GPUs of a node; or a file with the output of
+    nccl-tests' all_reduce_perf on one node."""
     dollars_per_gpu_hour: PositiveFloat | None = None
-    """On demand. Default: no price."""
+    """Price on demand. Default: no price."""
     spot_dollars_per_gpu_hour: PositiveFloat | None = None
-    """For GPUs that may be taken away at any moment."""
+    """Price of GPUs that may be taken away at any moment."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "nodes.")
@@ -55,12 +55,12 @@ class NetworkConfig:
 
     name: str
     bytes_per_second: Rate
-    """Sustained by a node in each direction; or a file with the output of all_reduce_perf over
-    several nodes."""
+    """Bandwidth that a node sustains in each direction; or a file with the output of
+    all_reduce_perf on several nodes."""
     latency_seconds: NonNegativeFloat = 0.0
-    """Added to an all-reduce with every doubling of the nodes."""
+    """Time added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
-    """gpus: one ring through all GPUs. nodes: within each node first."""
+    """gpus: one ring through all GPUs. nodes: first within each node, then between nodes."""
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -70,16 +70,16 @@ class NetworkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ReliabilityConfig:
-    """How often training is interrupted, and what that costs."""
+    """How often training is interrupted, and what an interruption costs."""
 
     hours_between_failures: PositiveFloat = 2000.0
-    """Of a node on demand, on average."""
+    """Mean time between failures of a node on demand."""
     spot_hours_between_preemptions: PositiveFloat = 24.0
-    """Of a node at the spot price, on average."""
+    """Mean time until a node at the spot price is taken away."""
     restart_seconds: PositiveFloat = 120.0
-    """From an interruption until training continues, not counting lost steps."""
+    """Time from an interruption until training continues, without the lost steps."""
     checkpoint_bytes_per_second: PositiveFloat = 1e9
-    """At which rank 0 writes."""
+    """Speed at which rank 0 writes checkpoints."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "reliability.")
@@ -96,7 +96,7 @@ class ClusterConfig:
     reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
     prices_as_of: str = "unknown"
     overhead_seconds: NonNegativeFloat = 0.0
-    """Cost of every window on several GPUs, whatever they send."""
+    """Time that every window costs on several GPUs, however much they send."""
     jitter: NonNegativeFloat = 0.0
     """Relative standard deviation of a GPU's computing from window to window."""
 
@@ -117,8 +117,8 @@ class ClusterConfig:
         """Whether a job may have more nodes than the cluster: only if there is a network."""
         return self.network is not None
 
-    def take(self, gpus: int) -> list["Group"]:
-        """Return the first `gpus` GPUs by kind; beyond the last node, more of its kind."""
+    def first_gpus(self, gpus: int) -> list["Group"]:
+        """Return the first `gpus` GPUs by kind; beyond the last node, more nodes of its kind."""
         if gpus < 1:
             raise InputError(f"{gpus} GPUs: at least 1")
         groups, left = [], gpus
@@ -133,7 +133,7 @@ class ClusterConfig:
         return groups
 
     def fabric(self, groups: list["Group"]) -> Fabric:
-        """Return the links and network between these groups, as fast as their slowest part."""
+        """Return the links and network between these groups, each as fast as its slowest part."""
         nodes, gpus = (sum(getattr(g, key) for g in groups) for key in ("nodes", "gpus"))
         network = self.network
         return Fabric(

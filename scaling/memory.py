@@ -30,7 +30,7 @@ class Memory:
     weights: float  # fp32, and as the products read them
     gradients: float
     optimizer: float
-    passing: float  # of the weights' gradients on their way to fp32, or of the optimiser
+    passing: float  # temporary: weight gradients before they are fp32, or the optimiser's copies
     exchange: float
     activations: float
     runtime: float
@@ -43,20 +43,20 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryModel:
-    """The memory of a model in training."""
+    """Computes the memory that training a model needs."""
 
     model: ModelConfig
     window: int
     precision: str = "fp16"
     lane_groups: int = 1
     gradient_bytes: float = 2.0
-    """Of a parameter as it travels; without an exchange, 0."""
+    """Bytes of a parameter's gradient as it is sent; 0 without an exchange."""
     graphs: bool = True
     runtime: float = RUNTIME_BYTES
 
     def __post_init__(self) -> None:
         if self.model.cell != "mlstm" or self.model.layers != 1 or self.model.segments != 1:
-            raise InputError("memory is modelled for one mLSTM layer in one segment")
+            raise InputError("the memory model knows only one mLSTM layer in one segment")
         if self.precision not in PRECISION_BYTES:
             raise InputError(
                 f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"

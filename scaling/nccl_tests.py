@@ -31,7 +31,7 @@ class Row(NamedTuple):
     seconds: float
     algorithm: float  # bytes per second: size over seconds
     bus: float  # bytes per second: 2 (p - 1) / p of that
-    wrong: float  # values that did not come out as they should
+    wrong: float  # number of values that were wrong
 
 
 @cache
@@ -58,7 +58,7 @@ def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
     for row in rows:
         place = f"{path}: {row.size:,.0f} bytes"
         if row.wrong:
-            raise InputError(f"{place}: {row.wrong:g} values came out wrong")
+            raise InputError(f"{place}: {row.wrong:g} values were wrong")
         if not row.seconds > 0:
             raise InputError(f"{place} in {row.seconds:g} s; it must be above zero")
     largest = max(rows)

@@ -85,8 +85,8 @@ def make_plan(options: Options) -> dict[str, Any]:
 
 
 def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
-    """Return predictions from measured runs; directories are of the cluster's first kind of GPU."""
-    from .fitting.comparison import regression_answers  # with scikit-learn: a second
+    """Return predictions from measured runs; run folders belong to the first kind of GPU."""
+    from .fitting.comparison import regression_answers  # importing scikit-learn takes a second
     from .fitting.regression import read_runs, regress
 
     rate = plan.cluster.nodes[0].operations_per_second

@@ -1,4 +1,4 @@
-"""A training job on a cluster: seconds of a step, and the questions that follow from them."""
+"""A training job on a cluster: the seconds of a step, and the answers that follow from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .reliability import Interruptions, job_hours_between
 from .step_time import StepTime, Synchronisation, step_time
 from .workload import Workload
 
-MOST_GPUS = 4096  # that a search for an efficiency's end looks at
+MOST_GPUS = 4096  # where the search for the end of efficiency stops
 MOST_TOKENS = 1e12  # per GPU and step
 HOUR = 3600.0
 
@@ -52,7 +52,7 @@ class Timing:
 
     @property
     def efficiency(self) -> float:
-        """The fraction of all GPUs' speed that is used."""
+        """The fraction of the speed of all GPUs that is used."""
         return self.ideal_seconds / self.step.seconds
 
     @property
@@ -63,10 +63,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Offer:
-    """A whole job at one price, interruptions and checkpoints included."""
+    """A whole job at one price, including interruptions and checkpoints."""
 
     hours: float
-    dollars: float | None  # None where nobody asks any
+    dollars: float | None  # None if the cluster names no price
     interruptions: Interruptions
     expected_interruptions: float
 
@@ -77,12 +77,12 @@ class Plan:
     def __init__(self, cluster: ClusterConfig, job: Job):
         self.cluster, self.job = cluster, job
         self.workload = Workload.of(job.model)
-        self.groups = cluster.take(job.gpus)
+        self.groups = cluster.first_gpus(job.gpus)
         self.timing = self.timing_of(job.gpus, job.tokens_per_gpu)
 
     def timing_of(self, gpus: int, tokens_per_gpu: float) -> Timing:
         """Return a window's seconds on the first `gpus` GPUs."""
-        groups = self.cluster.take(gpus)
+        groups = self.cluster.first_gpus(gpus)
         tokens, rates = tokens_per_gpu * gpus, [g.node.operations_per_second for g in groups]
         together = sum(rate * group.gpus for rate, group in zip(rates, groups, strict=True))
         ideal = self.workload.computing_seconds(tokens, together)
@@ -110,9 +110,9 @@ class Plan:
 
     def lanes_of(self, group: Group) -> int:
         """Return the lanes of each GPU of a group."""
-        return round(self.job.lanes_per_gpu * self.job.gpus * self._share(group))
+        return round(self.job.lanes_per_gpu * self.job.gpus * self._fraction(group))
 
-    def _share(self, group: Group) -> float:
+    def _fraction(self, group: Group) -> float:
         """Return the fraction of all lanes that a GPU of a group gets."""
         if not self.job.by_speed:
             return 1 / self.job.gpus
@@ -133,7 +133,7 @@ class Plan:
     def largest_lanes(self, headroom: float) -> int:
         """Return the most lanes that fit into all GPUs, divided as the job divides them."""
         fitting = (
-            self.memory.largest_lanes(group.node.memory_bytes, headroom) / self._share(group)
+            self.memory.largest_lanes(group.node.memory_bytes, headroom) / self._fraction(group)
             for group in self.groups
         )
         return int(min(fitting))
@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def most_looked_at(self) -> int:
-        """The number of GPUs at which a search ends: without a network, all of the cluster."""
+        """The number of GPUs at which a search stops; without a network, all of the cluster."""
         return MOST_GPUS if self.cluster.extensible else self.cluster.total_gpus
 
     def _counts(self) -> list[int]:
@@ -220,7 +220,7 @@ def price_of(group: Group, *, spot: bool) -> float | None:
 
 
 def smallest(holds: Callable[[float], bool], most: float) -> float | None:
-    """Return the smallest number from 1 from which on `holds` is true; None if not up to `most`."""
+    """Return the smallest number from 1 to `most` from which on `holds` is true, or None."""
     if not holds(most):
         return None
     if holds(1.0):

@@ -1,4 +1,4 @@
-"""What interruptions cost, and how often to save against them."""
+"""What interruptions cost, and how often to save because of them."""
 
 import math
 from dataclasses import dataclass

@@ -78,7 +78,7 @@ class StepTime:
 
     @property
     def seconds(self) -> float:
-        """The whole."""
+        """The sum."""
         return self.computing + self.straggling + self.overhead + self.exposed
 
     @property

@@ -10,7 +10,7 @@ FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4
 
 @dataclass(frozen=True)
 class Workload:
-    """A model as the exchange and the processor see it."""
+    """What matters of a model for time: its parameters and products."""
 
     parameters: int
     product_weights: int  # of the matrices that every token is multiplied by
@@ -19,7 +19,7 @@ class Workload:
     def of(cls, config: ModelConfig) -> "Workload":
         """Count a model of mLSTM layers; InputError for another cell."""
         if config.cell != "mlstm":
-            raise InputError(f"model.cell is {config.cell}; the performance model knows mlstm")
+            raise InputError(f"model.cell is {config.cell}; the performance model knows only mlstm")
         H, E, V, L = config.hidden_size, config.embedding_size, config.symbols, config.layers
         products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
         gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, help="JSON of the counts and the survivors")
     options = parser.parse_args()
-    lay(options.folder, options.files, options.tests, options.deselect)
+    prepare(options.folder, options.files, options.tests, options.deselect)
     mutate(options.folder, options.processes, options.minutes)
     result = outcome(options.folder)
     print("  ".join(f"{name} {count}" for name, count in result["counts"].items()))
@@ -57,7 +57,7 @@ def main() -> None:
         options.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
-def lay(folder: Path, files: list[str], tests: list[str], deselected: list[str]) -> None:
+def prepare(folder: Path, files: list[str], tests: list[str], deselected: list[str]) -> None:
     """Copy the checkout and write what mutmut is to do into the copy's pyproject.toml."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True).stdout

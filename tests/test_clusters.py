@@ -71,7 +71,7 @@ def test_a_job_near_its_time_limit_saves_and_requeues_itself(cluster, number, re
 
 
 @pytest.mark.slow
-def test_a_requeued_job_goes_on_where_it_stopped(cluster):
+def test_a_requeued_job_resumes_where_it_stopped(cluster):
     folder, submit = cluster
     command = small_run(folder / "run", 400, **{"checkpoint.every_steps": 1000})[1:]
     command[command.index("tests/fixtures/v1/corpus")] = ROOT / "tests/fixtures/v1/corpus"

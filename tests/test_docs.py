@@ -61,7 +61,7 @@ def taken(work):
     return list(files)
 
 
-def test_a_step_takes_the_described_way(small_split):
+def test_a_step_runs_through_the_described_files(small_split):
     trainer, lanes = make_trainer(), Lanes(small_split, lanes=3, window=16)
     files = taken(lambda: trainer.train(as_batch(lanes[0], CPU)))
     way = described("training")
@@ -69,7 +69,7 @@ def test_a_step_takes_the_described_way(small_split):
     assert [name for name in files if name in way] == way
 
 
-def test_a_text_takes_the_described_way():
+def test_a_text_runs_through_the_described_files():
     classifier = SentimentClassifier.from_pretrained("amazon_1024")
     files = taken(lambda: classifier.predict_proba(["so good"]))
     way = described("classifying")

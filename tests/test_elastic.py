@@ -65,7 +65,7 @@ def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
             assert together[row["step"]][key] == pytest.approx(row[key], rel=2e-5)
 
 
-def test_sigterm_to_one_rank_stops_both_at_one_step_and_the_same_command_goes_on(whole, tmp_path):
+def test_sigterm_to_one_rank_stops_both_at_one_step_and_the_same_command_resumes(whole, tmp_path):
     command = small_run(tmp_path / "run", LONG, **AGAIN, **{"checkpoint.every_steps": 1000})
     ranks = start_ranks(2, *command)
     begun(tmp_path / "run", lines=2)
@@ -81,7 +81,7 @@ def test_sigterm_to_one_rank_stops_both_at_one_step_and_the_same_command_goes_on
 
 
 @pytest.mark.slow
-def test_a_peer_that_stands_still_ends_the_others_in_time(tmp_path):
+def test_a_hanging_peer_ends_the_others_in_time(tmp_path):
     timeout = {"train.timeout_seconds": 5}
     ranks = start_ranks(2, *small_run(tmp_path / "run", 100_000, **timeout))
     begun(tmp_path / "run", lines=2)
@@ -101,7 +101,7 @@ def workers_of(launcher):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc")
 @pytest.mark.parametrize("victim", [0, 1])  # the first one holds the run's folder
-def test_a_launcher_restarts_after_kill_9_and_goes_on(victim, tmp_path):
+def test_a_launcher_restarts_and_resumes_after_kill_9(victim, tmp_path):
     """With plain torch.distributed.run, without the environment of scripts/elastic.sh."""
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     slowly = {"log.every_steps": 1}

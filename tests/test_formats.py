@@ -37,7 +37,7 @@ def test_model_of_version_1_scores_what_it_scored():
     assert score.bits_per_character == pytest.approx(frozen, rel=1e-5)
 
 
-def test_run_of_version_1_goes_on(tmp_path):
+def test_a_run_of_version_1_resumes(tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(V1 / "run", folder)
     before = rows_of(folder)
@@ -74,7 +74,7 @@ def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
     assert "format_version 4 is newer" in process.stderr
 
 
-def test_fine_tuning_of_version_1_goes_on(tmp_path):
+def test_a_fine_tuning_of_version_1_resumes(tmp_path):
     """It was stopped at step 5 of 6, in its second epoch."""
     shutil.copytree(V1 / "finetuning" / "run", tmp_path / "run")
     before = json.loads((tmp_path / "run/checkpoint/step-00000005/progress.json").read_text())
@@ -92,7 +92,7 @@ def test_fine_tuning_of_version_1_goes_on(tmp_path):
     assert [path.name for path in (tmp_path / "run/checkpoint").iterdir()] == ["step-00000006"]
 
 
-def test_heads_of_version_3_tell_what_they_told():
+def test_heads_of_version_3_give_the_same_answers():
     told = json.loads((V1 / "finetuned/told.json").read_text())
     classifier = SentimentClassifier.from_pretrained(V1 / "finetuned")
     found = classifier.read(told["texts"])

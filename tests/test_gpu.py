@@ -169,7 +169,7 @@ def test_the_recurrence_runs_in_triton():
     assert runs_in_triton(torch.zeros(2, 2, device="cuda"))
 
 
-def test_segments_change_memory_alone():
+def test_segments_change_only_memory():
     tokens = torch.randint(0, 256, (64, 128), device="cuda")
     made = []
     for segments in (1, 4):

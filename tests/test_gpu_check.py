@@ -53,7 +53,7 @@ def test_results_are_there_though_time_ran_out(check):
     assert "1 failed" in (folder / "gpu_check.log").read_text()
 
 
-def test_nothing_begins_where_something_is_missing(check):
+def test_nothing_starts_if_a_requirement_is_missing(check):
     process, folder = check(seconds=3, begins=1)
     assert process.returncode == 2
     assert not (folder / "gpu_check.json").exists()

@@ -83,7 +83,7 @@ def test_no_script_is_forgotten():
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])
-def test_help_says_it_in_words_and_ends_with_examples(script):
+def test_help_describes_defaults_and_ends_with_examples(script):
     process = run(script, "--help", env={"COLUMNS": "100"})
     assert process.returncode == 0, process.stderr
     assert "(default: None)" not in process.stdout

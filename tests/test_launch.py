@@ -102,7 +102,7 @@ def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(tmp_path):
     assert 'precision = "fp32"' in (tmp_path / "run/config.toml").read_text()
 
 
-def test_every_rank_is_told_why_the_main_one_was_refused(tmp_path):
+def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     for rank, process in enumerate(run_ranks(2, *small_run(tmp_path, 4))):
         assert process.returncode == 2, process.stderr

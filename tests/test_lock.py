@@ -45,6 +45,6 @@ def test_linux_gets_the_build_for_the_cpu_and_nothing_of_cuda():
     assert "apex" not in names  # an unrelated package has that name
 
 
-def test_it_names_public_registries_alone():
+def test_it_names_only_public_registries():
     found = re.findall(r'\w+://[^"]+', LOCK)
     assert {urlsplit(address).hostname for address in found} == HOSTS

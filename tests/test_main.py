@@ -55,7 +55,7 @@ def test_a_run_writes_what_it_promises(whole):
     assert len(list((folder / "checkpoint").iterdir())) == 2
 
 
-def test_provenance_tells_where_the_model_comes_from(whole):
+def test_provenance_records_how_the_model_was_made(whole):
     description = json.loads((whole[0] / "model" / "config.json").read_text())
     provenance = description["provenance"]
     assert {"step", "characters", "corpus", "git_revision", "versions", "hardware"} <= set(
@@ -64,7 +64,7 @@ def test_provenance_tells_where_the_model_comes_from(whole):
     assert description["text_profile"] == "openai"
 
 
-def test_sigterm_saves_and_a_resume_goes_on_bit_for_bit(whole, tmp_path):
+def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
     folder = tmp_path / "run"
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
@@ -77,7 +77,7 @@ def test_sigterm_saves_and_a_resume_goes_on_bit_for_bit(whole, tmp_path):
     assert_same_run(folder, whole[0])
 
 
-def test_ctrl_c_saves_and_tells_the_calling_script(tmp_path):
+def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
     folder = tmp_path / "run"
     process = start(*small_run(folder, 100_000))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
@@ -136,7 +136,7 @@ def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
     assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
 
 
-def test_a_cooldown_ends_the_run_and_the_state_before_it_goes_on_exactly(tmp_path):
+def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_path):
     """The version-1 run is at step 10; the rate falls from there, then the plan is gone on with."""
     whole, cooled = tmp_path / "whole", tmp_path / "cooled"
     for folder in (whole, cooled):
@@ -174,7 +174,7 @@ def test_an_existing_run_is_refused(whole):
     assert rows_of(whole[0]) == before
 
 
-def test_a_second_process_on_a_run_is_told_who_holds_it_until_that_is_killed(whole, tmp_path):
+def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, tmp_path):
     folder = tmp_path / "run"
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)

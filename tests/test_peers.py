@@ -17,7 +17,7 @@ def done(process):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", ["gru", "transformer"])
-def test_a_peer_goes_the_way_of_the_mlstm(cell, tmp_path, write_reviews):
+def test_every_command_works_with_another_cell(cell, tmp_path, write_reviews):
     whole, cut, ranks = (tmp_path / name for name in ("whole", "cut", "ranks"))
     changes = {"model.cell": cell, "optim.name": "muon", "train.precision": "fp32"}
     assert "recurrence: torch" in done(run(*small_run(whole, 12, **changes))).stdout

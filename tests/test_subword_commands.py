@@ -63,7 +63,7 @@ def test_evaluate_counts_the_bytes_of_text(work):
     assert all(0 < each["bits_per_character"] < 8 for each in found)
 
 
-def test_a_killed_run_goes_on_bit_for_bit(work, tmp_path):
+def test_a_killed_run_resumes_exactly(work, tmp_path):
     process = start(*run_on(work, tmp_path / "cut", **{"checkpoint.every_steps": 1}))
     wait_for(tmp_path / "cut" / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGKILL)

@@ -20,7 +20,7 @@ class Dataset:
 
     name: str  # a folder
     files: tuple[RemoteFile, ...]  # none if a person has to fetch them
-    page: str  # for people: about the set, and where to look if an address is dead
+    page: str  # about the set, and where to look if an address no longer works
     terms: str  # of use, in a sentence or two
     # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
     convert: Callable[[Path, Path], dict[Path, int]] | None = None

@@ -23,7 +23,7 @@ from model.files.storage import flush_to_disk, write_json
 from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing
 
-# Errors of a server that may pass in a minute; every other status from 400 on is final.
+# Errors that may be over in a minute; any other status from 400 on is final.
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 class Patience:
     """How long to wait for a server, and how often to try again."""
 
-    timeout_seconds: float = 30.0  # without a byte
-    attempts: int = 5  # in a row that bring nothing new
-    pause_seconds: float = 1.0  # after the first of them; doubled after each
+    timeout_seconds: float = 30.0  # how long to wait for the next byte
+    attempts: int = 5  # give up after so many in a row without a new byte
+    pause_seconds: float = 1.0  # after the first of these attempts; doubled after each
 
 
 def download_dataset(
@@ -81,7 +81,7 @@ def _check_present(file: RemoteFile, path: Path) -> None:
 
 
 def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience: Patience) -> None:
-    """Complete the part, with further attempts as long as they bring new bytes."""
+    """Download the rest, with further attempts as long as they bring new bytes."""
     failures, furthest = 0, part.size
     while True:
         try:

@@ -29,7 +29,7 @@ PARTS = {
     ("test", "neg"): 12_500,
     ("train", "unsup"): 50_000,
 }
-VALIDATION_SHARE = 10  # one review in ten of train
+VALIDATION_EVERY = 10  # one review in ten of train
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def convert_movie_reviews(
     if found != parts:
         raise InputError(f"{archive}: not the published archive, it holds {_counts(found)} reviews")
     train = [review for review in reviews if review.part in (("train", "pos"), ("train", "neg"))]
-    cut = len(train) - len(train) // VALIDATION_SHARE
+    cut = len(train) - len(train) // VALIDATION_EVERY
     files = {
         "train": train,
         "fit": train[:cut],
@@ -84,7 +84,7 @@ def _read_archive(path: Path) -> Iterator[_Review]:
             for member in tqdm(archive, desc=path.name, unit=" files", disable=None):
                 match = MEMBER.fullmatch(member.name)
                 if match is None or not member.isfile():
-                    continue  # folders, word counts, a list of addresses
+                    continue  # folders, word counts, lists of addresses
                 if member.size > MAX_REVIEW_BYTES:
                     raise InputError(f"{path}: {member.name} has {member.size:,} bytes, no review")
                 split, kind, number, rating = match.groups()

@@ -1,4 +1,4 @@
-"""A file that is being downloaded: the bytes that are here, and one attempt to get the rest."""
+"""A file that is being downloaded: the bytes so far, and one attempt to get the rest."""
 
 import http
 import http.client
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class NotTheFile(OSError):
-    """The server sends something else than the file; another attempt would not help."""
+    """The server sends something other than the file; another attempt would not help."""
 
 
 @dataclass(frozen=True)
 class PartialFile:
-    """The bytes of a file that are here already."""
+    """The bytes of a file that have been downloaded so far."""
 
     path: Path
 
@@ -54,16 +54,16 @@ class PartialFile:
         return read_json(self.notes) if self.notes.exists() else {}
 
     def drop(self) -> None:
-        """Forget the bytes and their version."""
+        """Delete the bytes and their version."""
         self.path.unlink(missing_ok=True)
         self.notes.unlink(missing_ok=True)
 
 
 def append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) -> None:
-    """Ask once for what is missing, and append what comes.
+    """Request the missing bytes once, and append what arrives.
 
-    Raises OSError or HTTPException where the network or the server fails, InputError where the
-    disk does. The bytes that came stay.
+    Raises OSError or HTTPException if the network or the server fails, and InputError if the disk
+    does. The bytes that arrived are kept.
     """
     request = urllib.request.Request(file.url, headers=_headers(file, part))
     try:
@@ -96,7 +96,7 @@ def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
     # A weak ETag promises the same meaning, not the same bytes (RFC 9110, 13.1.5).
     etag = version.get("etag")
     validator = etag if etag and not etag.startswith("W/") else version.get("last_modified")
-    # Without either, only a digest can show that the rest belongs to the bytes that are here.
+    # Without either, only a digest can show that the rest belongs to the same file.
     if part.size and (validator or file.sha256):
         headers["Range"] = f"bytes={part.size}-"
         if validator:
@@ -112,7 +112,7 @@ def _check_nothing_missing(headers: Message, part: PartialFile) -> None:
 
 
 def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int | None:
-    """Make the part end where the response begins; return the size of the whole file, if said."""
+    """Cut the part to where the response begins; return the whole file's size, if it is given."""
     headers = response.headers
     if headers.get_content_type() == "text/html":
         raise NotTheFile("the server sends a web page, not the file")
@@ -168,7 +168,7 @@ def _check_room(part: PartialFile, total: int | None) -> None:
     missing = 0 if total is None else total - part.size
     if missing > free:
         raise InputError(
-            f"{part.path}: {missing:,} bytes are to come and {free:,} are free on the disk; make "
+            f"{part.path}: {missing:,} bytes are missing, and the disk has {free:,} free; make "
             "room or choose another --output"
         )
 
@@ -180,5 +180,5 @@ def _on_disk(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"{path}: {error.strerror}; mend that and run the command again: it goes on from there"
+            f"{path}: {error.strerror}; fix that and run the command again; it continues from there"
         ) from error

@@ -1,7 +1,7 @@
 """Inputs cut into blocks: pieces of a fixed size that processes encode in parallel.
 
-A block's bounds follow from its input alone, and so does the place of each of its reviews. So the
-corpus is the same for any number of processes.
+The limits of a block, and the place of each review in it, depend on the input alone. So the corpus
+is the same for any number of processes.
 """
 
 import gc
@@ -29,21 +29,21 @@ from model.reading.records import (
 from model.reading.texts import TEXT_KEYS, ReadingReport, accept, text_of
 from model.text.profiles import TextProfile, text_profile
 
-BLOCK_BYTES = 8 << 20  # of an input, decompressed; a block takes about six times as much memory
+BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 READ_BYTES = 1 << 20
 PLACE = "\x00place\x00"  # stands for a line's place until an error needs it
 
 
 @dataclass(frozen=True)
 class Request:
-    """How texts become reviews."""
+    """How to turn texts into reviews."""
 
     text_key: str | None
     profile: str
     strict: bool
     documents: bool  # a text file is one review, not a review a line
-    digests: bool  # compute them, to find duplicates
-    block_bytes: int = BLOCK_BYTES  # an input is cut by it, so it decides a review's place
+    digests: bool  # whether to compute digests, which find duplicates
+    block_bytes: int = BLOCK_BYTES  # size of a block; a review's place depends on it
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _read_fully(file: IO[bytes], size: int) -> bytes:
 
 
 def read_block(block: Block, request: Request) -> Iterator[Reviews]:
-    """Encode a block; an input that is not cut by lines comes in parts of about a block's size."""
+    """Encode a block, in parts of about a block's size if it is a whole input."""
     if block.lines is None and block.span is None:
         yield from _encode_records(block, request)
     else:
@@ -140,7 +140,7 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Switch the garbage collector off: searching a block's records takes a seventh of the time."""
+    """Switch the garbage collector off: it would search a block's records again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -245,7 +245,7 @@ def _profile(name: str) -> TextProfile:
 
 
 def _never(raw: Any) -> None:
-    """Replace a quick parser if there is none."""
+    """Fail always; used in place of a quick parser that is not installed."""
 
 
 def _json_loads() -> Any:

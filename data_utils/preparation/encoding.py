@@ -13,7 +13,7 @@ from model.files.storage import read_json, write_json
 from model.reading.inputs import Input
 
 from .blocks import BLOCK_BYTES, Block, Request, block_file, blocks_of, cut, read_block, row_ids
-from .processes import spread
+from .processes import map_in_order
 from .sorted_runs import SortedRun, write_run
 
 
@@ -22,8 +22,8 @@ def encode(
 ) -> list[SortedRun]:
     """Encode every block of every input; return the runs in the order of the input.
 
-    seed: of the order of the corpus; None keeps the input's order. A block that was written before
-    is not encoded again, unless its input has changed or is now read in another way.
+    seed: decides the order of the corpus; None keeps that of the input. A block that was written
+    before is encoded again only if its input or the way of reading it has changed.
     """
     folder.mkdir(exist_ok=True)
     for number, given in enumerate(inputs):
@@ -36,7 +36,7 @@ def encode(
     # disable=None: a bar on a terminal, nothing in a log
     with tqdm(desc="reading", unit=" blocks", disable=None) as bar:
         work = partial(encode_block, folder=folder, request=request, seed=seed)
-        for done in spread(work, blocks, workers if stored > 0 else 1):
+        for done in map_in_order(work, blocks, workers if stored > 0 else 1):
             runs += done
             bar.update(len(done))
     return runs
@@ -47,7 +47,7 @@ def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> 
     notes = folder / f"source-{source:05d}.json"
     # Earlier versions had one size of blocks, and did not write it down.
     known = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
-    # Text that was read strictly holds nothing that a lenient reading would have replaced.
+    # Text that passed strict reading is the same when it is read leniently.
     if known not in (wanted, {**wanted, "strict": True}):
         for path in blocks_of(folder, source):
             path.unlink()

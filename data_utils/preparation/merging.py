@@ -13,7 +13,7 @@ from tqdm import tqdm
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
 
-SORTED_BYTES = 24 << 20  # aimed at; gathering one takes about three times as much memory
+SORTED_BYTES = 24 << 20  # of a stretch, about; sorting it takes some times as much memory
 
 
 def merge(
@@ -96,7 +96,7 @@ def _placed(index: np.ndarray, run: SortedRun, first: int, start: int) -> np.nda
     placed["key"] = index["key"]
     placed["end"] = start + np.cumsum(index["length"], dtype=np.int64)
     placed["start"] = placed["end"] - index["length"]
-    kept = run.kept()
+    kept = run.distinct()
     return placed if kept is None else placed[kept[first : first + len(index)]]
 
 

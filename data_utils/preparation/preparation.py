@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class PieceSizes:
-    """How much is worked on at a time, which bounds the memory in use.
+    """How much is processed at a time, which limits the memory in use.
 
-    Only block_bytes shows in the result: a shuffled corpus has another order.
+    Only block_bytes changes the result: the order of a shuffled corpus depends on it.
     """
 
     block_bytes: int = BLOCK_BYTES
@@ -106,7 +106,7 @@ def prepare_corpus(
 ) -> dict[str, Any]:
     """Write the corpus folder `output` and return its `meta.json`.
 
-    Nothing that looks finished exists before the end: the work happens in `output` + ".partial".
+    The work happens in `output` + ".partial", so `output` exists only when it is complete.
     After an interruption, the next call for the same output reuses the blocks that it finds there,
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
     `output` exists.
@@ -115,7 +115,7 @@ def prepare_corpus(
     if output.exists():
         raise InputError(f"{output}: exists already; remove it or name another folder")
     partial = output.with_name(output.name + PARTIAL)
-    _go_on(partial, _request(found, preparation), keep=BLOCK_FOLDER)
+    _open_work_folder(partial, _request(found, preparation), keep=BLOCK_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)
     except InputError:
@@ -156,7 +156,7 @@ def _encode(
     if vocabulary.is_bytes:
         return BYTES, sizes
     text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
-    _go_on(parts, asdict(vocabulary))
+    _open_work_folder(parts, asdict(vocabulary))
     described = parts / DESCRIPTION_FILE
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
@@ -203,17 +203,17 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
     return {"inputs": given, **wanted, "split": list(preparation.split)}
 
 
-def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
-    """Make a folder to work in, and empty it unless the same work was begun there.
+def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> None:
+    """Make a folder to work in. If it holds the beginning of other work, empty it.
 
-    keep: a folder in it that stays for other work too.
+    keep: a folder in it that is never deleted.
     """
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
         log.info("continuing with %s", folder)
         return
     if folder.exists() and not _is_ours(folder):
-        raise InputError(f"{folder}: is to be worked in, but holds something else; move it away")
+        raise InputError(f"{folder}: is needed for this, but holds something else; move it away")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, {})  # no request, until everything of the old one is gone
     for left in folder.iterdir():
@@ -225,7 +225,7 @@ def _go_on(folder: Path, request: dict[str, Any], keep: str = "") -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder holds only what preparing a corpus, in any version, leaves there."""
+    """Return whether a folder holds only files that some version of this code leaves there."""
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}

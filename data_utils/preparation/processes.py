@@ -1,4 +1,4 @@
-"""Work divided among processes, with its results in the order of the work."""
+"""Work divided among processes; the results come in the order of the work."""
 
 import multiprocessing
 import signal
@@ -11,8 +11,8 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-AHEAD = 2  # pieces that wait for each process beyond the one it works on
-# Spawned: in the fork of a process with threads, their locks may stay taken for ever.
+AHEAD = 2  # pieces in the queue for each process, beside the one that it works on
+# Spawned, not forked: in a fork of a process with threads, a lock may stay locked for ever.
 CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -21,10 +21,10 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def spread(
+def map_in_order(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int
 ) -> Iterator[Result]:
-    """Yield the result of each piece in turn, with a few of them under way in each process.
+    """Yield the result of each piece in order; every process has a few pieces in its queue.
 
     With one worker, this process does everything. Raises ChildProcessError if one was killed.
     """

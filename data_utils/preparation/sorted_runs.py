@@ -1,7 +1,7 @@
 """Encoded blocks on disk, each sorted by the keys that order the corpus.
 
-A run is a folder's worth of small arrays in three files: the reviews end to end, an index (key,
-length, place in the input, and where asked for a digest), and last the block's report: a run
+A run has three files: the reviews end to end; an index with each review's key, length, place in the
+input and, if asked for, digest; and the block's report. The report is written last, so a run
 without one was not finished.
 """
 
@@ -51,8 +51,8 @@ class SortedRun:
         """Return the digests, DIGESTS [reviews]."""
         return _mapped(self.path(DIGEST), DIGESTS)
 
-    def kept(self) -> np.ndarray | None:
-        """Return which reviews are no duplicates, bool [reviews]; None if all are kept."""
+    def distinct(self) -> np.ndarray | None:
+        """Return which reviews are no duplicates, bool [reviews]; None if there are none."""
         path = self.path(DROPPED)
         return ~_mapped(path, np.dtype(bool)) if path.is_file() else None
 

@@ -1,4 +1,4 @@
-"""Encoding a corpus's text with the symbols of a vocabulary: in parallel, resumable.
+"""Encodes the text of a corpus with the symbols of a vocabulary: in parallel, resumable.
 
 Each stretch of whole reviews is encoded into a part, and the parts are joined. Every review is
 encoded by itself, so neither the stretches nor the number of processes changes the result.
@@ -20,10 +20,10 @@ from model.text.tokenizer import Tokenizer, load_tokenizer
 
 from ..corpus import SPLITS, map_split
 from .merging import SplitWriter
-from .processes import spread
+from .processes import map_in_order
 
 DESCRIPTION_FILE = "tokenizer.json"  # of the vocabulary in the folder of the parts
-TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time; it takes about thirty times as much memory
+TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time; that takes many times as much memory
 
 
 class Stretch(NamedTuple):
@@ -60,7 +60,7 @@ def tokenize(
             tqdm(total=total, desc="encoding", unit="B", unit_scale=True, disable=None)
         )
         encode = partial(encode_stretch, text=text, sizes=sizes, parts=parts)
-        for stretch, part in zip(stretches, spread(encode, stretches, workers), strict=True):
+        for stretch, part in zip(stretches, map_in_order(encode, stretches, workers), strict=True):
             lengths = np.fromfile(_lengths_file(part), "<i8")
             writers[stretch.split].append(part.read_bytes(), lengths)
             offsets = splits[stretch.split].offsets

@@ -33,7 +33,7 @@ class VocabularyConfig:
     size: int = 8192
     """V of a trained vocabulary."""
     sample_bytes: int = 50_000_000
-    """Most bytes of the train split to train on; unigram takes about 25 times as much memory."""
+    """Most bytes of the train split to train on; unigram needs many times as much memory."""
 
     def __post_init__(self) -> None:
         if self.is_bytes:
@@ -44,8 +44,8 @@ class VocabularyConfig:
         sentencepiece()
         if not FEWEST_SYMBOLS <= self.size <= MOST_SYMBOLS:
             raise InputError(
-                f"--vocabulary-size {self.size}: it must be between {FEWEST_SYMBOLS}, since every "
-                f"byte has a symbol, and {MOST_SYMBOLS}"
+                f"--vocabulary-size {self.size}: it must be between {FEWEST_SYMBOLS} (every "
+                f"byte has a symbol) and {MOST_SYMBOLS}"
             )
         if not 0 < self.sample_bytes <= LARGEST_SAMPLE:
             raise InputError(
@@ -99,7 +99,7 @@ def borrowed_tokenizer(folder: Path) -> Tokenizer:
         if path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
             if tokenizer.kind == BYTES.kind:
-                raise InputError(f"--tokenizer {folder}: it reads bytes; say --tokenizer bytes")
+                raise InputError(f"--tokenizer {folder}: it reads bytes; use --tokenizer bytes")
             return tokenizer
     raise InputError(
         f"--tokenizer {folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder of a "

@@ -1,4 +1,4 @@
-"""The files that published sets come in, read to parts: LabelledSets, one after the other."""
+"""The file layouts of published sets; each reads its files into parts, a LabelledSet each."""
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
@@ -38,14 +38,14 @@ def joined(parts: Sequence[LabelledSet]) -> LabelledSet:
 
 
 class Layout(Protocol):
-    """How a set lies in its folder."""
+    """How the files of a set are arranged."""
 
     @property
     def files(self) -> tuple[str, ...]:
         """The names of the files, in the order of the parts."""
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts from the files, all of which are there."""
+        """Read the parts; all files must be there."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ClassFiles:
 
     files: tuple[str, ...]
     classes: tuple[str, ...] = ("neg", "pos")
-    encoding: str = "cp1252"  # where a file is not UTF-8
+    encoding: str = "cp1252"  # of a file that is not UTF-8
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
         """Read the classes, one after the other."""
@@ -168,14 +168,14 @@ class PairTables:
 
 
 def zero_or_one(word: str) -> float:
-    """Return the class that a word is."""
+    """Return the class, 0 or 1, that a word stands for."""
     if word not in ("0", "1"):
         raise ValueError("it is 0 or 1")
     return int(word)
 
 
 def relatedness(word: str) -> float:
-    """Return the score that a word is."""
+    """Return the score that a word stands for."""
     score = float(word)
     if not 1 <= score <= 5:
         raise ValueError("it is between 1 and 5")

@@ -1,4 +1,4 @@
-"""The published sets. A new one is one entry here: no other file names it."""
+"""The published sets. To add one, add an entry here; no other file needs to change."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,12 +73,12 @@ class Published:
     source: str  # in SOURCES
     units: int
     value: float
-    unchecked: bool = False  # not compared with the paper itself
+    unchecked: bool = False  # taken from elsewhere, not compared with the paper itself
 
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What was published of a model fine-tuned on a set, or frozen beside such ones."""
+    """A published result of a model fine-tuned on a set, or of a frozen one in the same table."""
 
     name: str
     size: str
@@ -104,7 +104,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSet:
-    """All there is to know of a set."""
+    """A published set: files, split, measures and published values."""
 
     name: str  # of its folder, and of its results
     title: str
@@ -125,7 +125,7 @@ class PublishedSet:
     def read(self, data: Path) -> Task:
         """Read the set from its folder in `data`.
 
-        Raises InputError where a file is missing, with how to get it, or is not in the layout.
+        Raises InputError if a file is missing, and says how to get it, or if it has another layout.
         """
         folder = data / self.name
         paths = self._paths(folder)
@@ -140,7 +140,7 @@ class PublishedSet:
         return all(path.is_file() for path in self._paths(data / self.name))
 
     def how_to_get(self) -> str:
-        """Say how a user comes to have the files."""
+        """Say how to get the files."""
         if self.source.files:
             return f"python scripts/download_data.py {self.name} gets {self.title}"
         files = ", ".join(f"{self.name}/{name}" for name in self.layout.files)

@@ -20,7 +20,7 @@ class Fold:
     test: np.ndarray
 
 
-Split = Callable[[Sequence[int]], list[Fold]]  # of the number of texts in each of a set's parts
+Split = Callable[[Sequence[int]], list[Fold]]  # from the number of texts in each part
 
 
 def given_split(counts: Sequence[int]) -> list[Fold]:

@@ -41,7 +41,7 @@ def _draw_lengths(axes: plt.Axes, parts: dict[str, Any]) -> None:
         if counts.sum():  # empty reviews have no place on a logarithmic axis
             upper = [*edges[1:], edges[-1] * 2**0.5]
             axes.stairs(counts / part["reviews"], upper, label=literal(name), alpha=0.8)
-    axes.set(xscale="log", xlabel="bytes in a review", ylabel="share of reviews", title="Length")
+    axes.set(xscale="log", xlabel="bytes in a review", ylabel="fraction of reviews", title="Length")
     if 1 < len(parts) <= 4:
         axes.legend(fontsize=8)
 
@@ -51,7 +51,7 @@ def _draw_bytes(axes: plt.Axes, part: dict[str, Any]) -> None:
     for start, (label, color) in zip((0, 128), COLORS.items(), strict=True):
         fractions = counts[start : start + 128]
         axes.bar(start + np.arange(128), fractions, width=1, color=color, label=label)
-    axes.set(xlabel="byte", ylabel="share of bytes", title="Bytes")
+    axes.set(xlabel="byte", ylabel="fraction of bytes", title="Bytes")
     if counts.any():
         axes.set_yscale("log")
     axes.legend(fontsize=8)

@@ -80,7 +80,7 @@ class Classifier:
         return FeatureKind(pooling=self.pooling)
 
     @property
-    def leanings(self) -> np.ndarray:
+    def influence(self) -> np.ndarray:
         """Each unit's weight for each class, of two the second: [P, H]; its poolings add up.
 
         The usual spread of the units, by which heads weigh them, is not known here.

@@ -26,7 +26,7 @@ from .classifier import (
     write_files,
 )
 from .heads import Heads, HeadsConfig, class_probabilities
-from .leaning import LeansOnUnits, leanings_of_heads, shares_of_classes
+from .influence import SeveralUnits, influence_of_heads, positive_weights_of
 
 FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
 KIND = "heads"
@@ -34,7 +34,7 @@ SMALLEST_PROBABILITY = 1e-300  # whose log-odds are still finite
 
 
 @dataclass(frozen=True)
-class FineTuned(LeansOnUnits):
+class FineTuned(SeveralUnits):
     """Heads between C classes, on the final cell state of the model they were tuned with."""
 
     heads: Heads  # on the CPU
@@ -57,10 +57,10 @@ class FineTuned(LeansOnUnits):
         return not self.exclusive
 
     @property
-    def leanings(self) -> np.ndarray:
+    def influence(self) -> np.ndarray:
         """How far each unit's usual spread moves each class, of two the second: [P, H]."""
-        shares = shares_of_classes(len(self.classes), exclusive=self.exclusive)
-        return leanings_of_heads(self.heads, shares, exclusive=self.exclusive)
+        weights = positive_weights_of(len(self.classes), exclusive=self.exclusive)
+        return influence_of_heads(self.heads, weights, exclusive=self.exclusive)
 
     def with_threshold(self, threshold: float) -> "FineTuned":
         """Return the same heads with another threshold of the positive one of two classes."""

@@ -27,7 +27,7 @@ from .classifier import (
 )
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
-from .leaning import LeansOnUnits, leanings_of_heads
+from .influence import SeveralUnits, influence_of_heads
 
 FORMAT_VERSION = 5
 KIND = "stars"
@@ -52,7 +52,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StarsClassifier(LeansOnUnits):
+class StarsClassifier(SeveralUnits):
     """A head of five classes, one star to five; four and five are positive, three half so."""
 
     heads: Heads  # linear, on the CPU
@@ -67,10 +67,10 @@ class StarsClassifier(LeansOnUnits):
     is_binary, is_multilabel = True, False
 
     @property
-    def leanings(self) -> np.ndarray:
+    def influence(self) -> np.ndarray:
         """How far each unit's usual spread moves the probability of praise: float64 [1, H]."""
-        shares, poolings = [POSITIVE_WEIGHTS.tolist()], len(FEATURES.poolings)
-        return leanings_of_heads(self.heads, shares, exclusive=True, poolings=poolings)
+        weights, poolings = [POSITIVE_WEIGHTS.tolist()], len(FEATURES.poolings)
+        return influence_of_heads(self.heads, weights, exclusive=True, poolings=poolings)
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
         """Return the same head with another threshold of the positive class."""

@@ -191,6 +191,6 @@ def counted(
     symbols = 0
     for batch in batches:
         symbols += symbols_in(batch, text_key, classifier)
-        if position.share:
-            progress.expect(symbols / position.share)
+        if position.fraction:
+            progress.expect(symbols / position.fraction)
         yield batch

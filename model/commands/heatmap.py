@@ -86,7 +86,7 @@ def run(options: Namespace) -> None:
         raise InputError("give a --text or an --input")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
 
-    from ..classifiers.leaning import ranked_units
+    from ..classifiers.influence import ranked_units
     from ..pages.heatmap import as_ansi, check_outputs, write
     from ..units.unit_traces import poles_of, read_texts
 
@@ -106,7 +106,7 @@ def run(options: Namespace) -> None:
         texts,
         units,
         top=options.top,
-        ranking=[] if own is None else [own.neuron, *ranked_units(own.leanings)],
+        ranking=[] if own is None else [own.neuron, *ranked_units(own.influence)],
         state=options.state,
         layer=options.layer,
         poles=None if first is None else poles_of(first),

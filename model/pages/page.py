@@ -20,9 +20,9 @@ PALETTES: dict[Palette, tuple[Color, Color]] = {
 def background(value: float, limit: float, palette: Palette = "green-red") -> Color:
     """Return the colour of a value on a scale from -limit to limit; values beyond are cut."""
     pole = PALETTES[palette][value > 0]
-    share = min(abs(value) / limit, 1.0)
+    strength = min(abs(value) / limit, 1.0)
     red, green, blue = (
-        round(middle + (end - middle) * share) for middle, end in zip(MIDDLE, pole, strict=True)
+        round(middle + (end - middle) * strength) for middle, end in zip(MIDDLE, pole, strict=True)
     )
     return red, green, blue
 
@@ -44,8 +44,9 @@ def fill(template: str, content: Mapping[str, str]) -> str:
 
 def shade(value: float, limit: float) -> str:
     """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
-    share = max(-1.0, min(value / limit, 1.0))
-    return f'class="{"high" if share > 0 else "low"}" style="--share:{abs(share):.3f}"'
+    strength = max(-1.0, min(value / limit, 1.0))
+    side = "high" if strength > 0 else "low"
+    return f'class="{side}" style="--share:{abs(strength):.3f}"'
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -38,7 +38,7 @@ class Position:
     size: int = 0  # bytes of it
 
     @property
-    def share(self) -> float | None:
+    def fraction(self) -> float | None:
         """The fraction that has been read, above 0 and at most 1; None if unknown."""
         if self.stored is None:
             return None

@@ -1,4 +1,4 @@
-"""The speed of our work beside busy processes, relative to a fair share of the cores."""
+"""Measures our work beside busy processes, relative to what a fair scheduler would give."""
 
 import multiprocessing
 import statistics
@@ -38,7 +38,7 @@ Piece = Callable[[], int]  # does some work, returns its characters
 
 
 class Worker(Protocol):
-    """Works for the seconds that it is sent, then says how many characters it made in each."""
+    """Works for as many seconds as it is told, and reports its characters per second."""
 
     def send(self, seconds: float, /) -> None: ...
 
@@ -49,7 +49,7 @@ class Worker(Protocol):
 class BusyOptions:
     """Train, classify and featurize, alone and beside busy processes, in turns.
 
-    1 is the share of the cores that a fair scheduler gives as many threads as there are cores. Each
+    A speed of 1 is what a fair scheduler would give to as many threads as there are cores. Each
     kind of work is measured with and without our adaptation to other programs.
     """
 

@@ -55,7 +55,7 @@ def reference(problem: Problem) -> Forward:
 
 
 def loop_2018(problem: Problem) -> Forward:
-    """The per-byte loop of 2018, frozen here so that no later change to the reference moves it.
+    """The per-byte loop of 2018; a copy, so that changes to the reference do not change it.
 
     Four products per byte, each with its own autograd node and full weight gradient, everything in
     the compute dtype, as in the code that accompanies Puri et al. 2018.

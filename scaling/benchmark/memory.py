@@ -1,4 +1,4 @@
-"""What a window keeps for its backward pass, counted."""
+"""Counts the bytes that a window keeps for its backward pass."""
 
 import torch
 from torch import Tensor

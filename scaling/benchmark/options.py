@@ -1,4 +1,4 @@
-"""What every measurement of this experiment is told."""
+"""The options that all benchmarks have."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

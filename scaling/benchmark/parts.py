@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: milliseconds of its parts, read off torch's profiler."""
+"""Measures the parts of a training step, in milliseconds, with torch's profiler."""
 
 import re
 import statistics

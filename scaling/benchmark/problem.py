@@ -1,4 +1,4 @@
-"""What every contender computes: embedded bytes through one mLSTM layer, and all gradients."""
+"""The task of every contender: embedded bytes through one mLSTM layer, and all gradients."""
 
 from dataclasses import dataclass
 
@@ -75,5 +75,5 @@ class Problem:
         return cls(shape, tokens, *parameters, shape.draw(T, B, H))
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """Everything that a contender returns a gradient for."""
+        """The tensors whose gradients a contender returns."""
         return self.embedding, self.w_x, self.w_mh, self.w_h, self.b

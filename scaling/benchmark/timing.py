@@ -14,8 +14,8 @@ Seconds = dict[str, list[float]]
 def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> Seconds:
     """Return each piece's seconds in each round; one more round before them is not counted.
 
-    A round runs every piece once, beginning with another one each time: what else the machine does
-    then falls on all of them alike, and a ratio is taken between neighbours in time.
+    A round runs every piece once and starts with a different one each time. So other work on the
+    machine affects all pieces alike, and a ratio compares pieces that ran shortly after each other.
     """
     names = list(work)
     seconds: Seconds = {name: [] for name in names}
@@ -47,7 +47,7 @@ def _synchronize() -> None:
 
 
 def fastest(candidates: list[Callable[[], object]], trials: int = 3) -> Callable[[], object]:
-    """Return the candidate with the lowest time; one that does not run here is passed over."""
+    """Return the candidate with the lowest time; candidates that do not run here are skipped."""
     best, least = None, float("inf")
     for candidate in candidates:
         try:

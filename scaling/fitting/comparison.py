@@ -1,4 +1,4 @@
-"""What measured runs alone say of a planned step, beside the model."""
+"""Predicts a planned step from measured runs alone, beside the performance model."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .regression import MeasuredRun, Regression
 def regression_answers(
     plan: Plan, runs: list[MeasuredRun], fitted: list[Regression]
 ) -> dict[str, Any]:
-    """Return what measured runs say of the step, and how wrong they are about each other."""
+    """Return predictions of the step from measured runs, with their errors on each other."""
     group = plan.groups[0]
     sent = plan.job.how.bytes_per_parameter * plan.workload.parameters
     wanted = MeasuredRun(

@@ -1,4 +1,4 @@
-"""Least squares on relative errors, and how well the data determine what is fitted."""
+"""Least squares on relative errors, and how well the data determine the fitted values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Step times from measured runs alone: regression on CM-DARE's features.
 
 Li et al. 2020 (arXiv:2004.03072) predict the seconds of a step from the model's operations and the
-GPU's speed; here the bytes that a rank sends and the number of ranks come with them. What such a
-model is worth is its error on runs that it has not seen: each is left out once.
+GPU's speed; we add the bytes that a rank sends and the number of ranks. The error of such a model
+is measured on runs that it has not seen: each run is left out once.
 """
 
 import json
@@ -32,7 +32,7 @@ RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run as the regression sees it."""
+    """A measured run: the features for the regression, and its result."""
 
     operations: float
     """Of a step, on one GPU."""
@@ -42,7 +42,7 @@ class MeasuredRun:
     """That a rank sends in a step."""
     gpus: int
     seconds: float
-    """Of a step: what is to be foretold."""
+    """Seconds of a step: what the regression predicts."""
 
     @property
     def features(self) -> list[float]:
@@ -66,7 +66,7 @@ class Regression:
     estimator: Any
 
     def seconds(self, run: MeasuredRun) -> float:
-        """Foretell a step's seconds; those of `run` are not looked at."""
+        """Predict the seconds of a step; `run.seconds` is not used."""
         number = float(self.estimator.predict(inputs(self.kind, [run]))[0])
         return number if self.kind == LINEAR else math.exp(number)
 
@@ -146,7 +146,7 @@ def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
     config = load_config(path / "config.toml")
     rows = read_rows(path / "metrics.jsonl")[1:]
     if not rows or config.data.lanes is None:
-        raise InputError(f"{path}: too few rows of metrics to tell a step's seconds; train longer")
+        raise InputError(f"{path}: too few rows of metrics to measure a step; train longer")
     gpus = len(rows[-1].get("rank_characters_per_second", [None]))
     symbols = config.data.lanes * config.data.window * config.parallel.windows_per_step
     speed = statistics.median(row["characters_per_second"] for row in rows)

@@ -48,7 +48,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_an_existing_run_is_refused_unless_told_otherwise(folder):
+def test_an_existing_run_is_refused_by_default(folder):
     with pytest.raises(InputError, match="exists already"):
         resolved(folder)
     with pytest.raises(InputError, match="exists already"):
@@ -86,7 +86,7 @@ def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_a_damaged_config_is_refused_or_gone_on_with(folder, data):
+def test_a_damaged_config_is_refused_or_resumed_from(folder, data):
     path = folder / "config.toml"
     whole = path.read_bytes()
     path.write_bytes(data.draw(damaged_bytes(whole)))
@@ -97,7 +97,7 @@ def test_a_damaged_config_is_refused_or_gone_on_with(folder, data):
     path.write_bytes(whole)
 
 
-def test_a_run_goes_on_shuffling_as_it_began(folder):
+def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     path, resume = folder / "config.toml", (*AGAIN, "--data.lanes", "5")
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
     path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
@@ -122,7 +122,7 @@ def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
             run.create_directory(ALONE)
 
 
-def test_a_start_cut_short_is_begun_anew_a_foreign_folder_is_left_alone(tmp_path):
+def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_path):
     (tmp_path / ".config.toml.partial").write_text("[da")
     assert not resolved(tmp_path, *AGAIN).resumed
     (tmp_path / "thesis.tex").write_text("")
@@ -130,7 +130,7 @@ def test_a_start_cut_short_is_begun_anew_a_foreign_folder_is_left_alone(tmp_path
         resolved(tmp_path, *AGAIN)
 
 
-def test_a_rank_that_does_not_see_the_run_says_so(tmp_path, monkeypatch):
+def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "VISIBLE_SECONDS", 0.0)
     run = resolved(tmp_path / "run", *AGAIN)
     monkeypatch.setattr(World, "from_main", lambda self, number: 1)
@@ -187,7 +187,7 @@ def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp
     assert len(list(Path("runs").iterdir())) == count
 
 
-def test_what_a_kill_left_half_written_goes_with_the_next_start(folder):
+def test_the_next_start_removes_what_a_kill_left_half_written(folder):
     (folder / "checkpoint/.step-00000012.partial").mkdir(parents=True)
     (folder / "model").mkdir()
     (folder / "model/.config.json.partial").write_text("{")

@@ -134,7 +134,7 @@ def test_shares_read_back_the_same(tmp_path, shares):
     assert load_config(tmp_path / "config.toml") == config
 
 
-def test_the_command_line_goes_over_the_file(tmp_path):
+def test_the_command_line_overrides_the_file(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n")
     options = RunOptions.from_command_line(

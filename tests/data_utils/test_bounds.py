@@ -73,7 +73,9 @@ PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard().compress}
 
 
 @pytest.mark.parametrize("compression", PACK)
-def test_a_file_unpacks_to_so_many_times_its_size_and_no_more(tmp_path, monkeypatch, compression):
+def test_a_file_that_unpacks_to_too_many_times_its_size_is_refused(
+    tmp_path, monkeypatch, compression
+):
     """A megabyte may hold a gigabyte of short lines, each of which is fine."""
     monkeypatch.setattr("model.reading.inputs.SURE_UNPACKED", 1 << 17)
     path = tmp_path / f"a.txt.{compression}"
@@ -137,7 +139,7 @@ def in_blocks_of_a_stream(path):
 
 @pytest.mark.parametrize("read", [by_pipe, by_lines, in_blocks, in_blocks_of_a_stream])
 @pytest.mark.parametrize("last", [False, True])
-def test_a_line_may_have_so_many_bytes_and_no_more(tmp_path, read, last):
+def test_a_line_of_too_many_bytes_is_refused(tmp_path, read, last):
     lines = [b"fine", b"a" * LONGEST_RECORD] + ([] if last else [b"fine"])
     (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
     assert read(tmp_path / "a.txt") == lines

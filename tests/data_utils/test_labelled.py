@@ -86,7 +86,7 @@ def test_the_first_records_may_lack_the_text(tmp_path):
         read_plain_texts(path)
 
 
-def test_a_key_is_said_once_for_all_parts(tmp_path, caplog):
+def test_a_key_is_reported_once_for_all_parts(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     paths = [tmp_path / f"{name}.csv" for name in ("train", "val", "test")]
     for path in paths:

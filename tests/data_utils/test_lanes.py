@@ -196,7 +196,7 @@ def test_a_run_has_the_lanes_of_its_config(persist):
         assert stream[index].tokens.shape == (2, 8)
 
 
-def test_what_is_not_said_of_lanes_is_by_shard_from_seed_0():
+def test_the_defaults_of_lanes():
     split = make_split([50, 20, 30] * 6)
     said = Lanes(split, lanes=3, window=7, shards=3, persist="shard", seed=0)
     stream = Lanes(split, lanes=3, window=7)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_utils.lanes import DataConfig, Lanes
-from data_utils.passes import MOST_BYTES, Passes, deal, lanes_of, settle_shuffle
+from data_utils.passes import MOST_BYTES, Passes, lanes_of, settle_shuffle, shuffled
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
@@ -72,7 +72,7 @@ def test_what_a_window_holds_follows_from_its_index(persist):
 
 def test_reviews_stay_whole_and_the_seed_decides():
     split = make_split()
-    orders = [deal(split, seed, number) for seed, number in ((0, 1), (0, 1), (0, 2), (1, 1))]
+    orders = [shuffled(split, seed, number) for seed, number in ((0, 1), (0, 1), (0, 2), (1, 1))]
     for dealt in orders:
         texts = [dealt.tokens[a:b].tobytes() for a, b in itertools.pairwise(dealt.offsets)]
         assert sorted(map(len, texts)) == sorted(SIZES)
@@ -82,7 +82,7 @@ def test_reviews_stay_whole_and_the_seed_decides():
     assert len(set(contents)) == 3
 
 
-def test_auto_goes_by_the_size_of_the_split():
+def test_auto_depends_on_the_size_of_the_split():
     class Huge:
         """As many bytes as no test has."""
 

@@ -30,13 +30,13 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch, set_command_li
     assert origin["git_revision"]
 
 
-def test_a_module_is_named_as_python_takes_it(monkeypatch, set_command_line):
+def test_a_module_is_named_as_for_python_m(monkeypatch, set_command_line):
     started(monkeypatch, "experiments.neuron.run")
     set_command_line("/home/me/run.py", "--data", "/home/me/data")
     assert describe_origin()["command"] == "-m experiments.neuron.run --data data"
 
 
-def test_kept_results_may_differ_but_no_code(tmp_path):
+def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
     kept, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
     kept.parent.mkdir(parents=True)
     for path in (kept, code):

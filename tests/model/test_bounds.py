@@ -35,7 +35,7 @@ class Settings:
         {"rate": 2},
     ],
 )
-def test_what_lies_inside_passes(inside):
+def test_values_within_the_bounds_pass(inside):
     check_bounds(Settings(**inside))
 
 
@@ -57,7 +57,7 @@ def test_what_lies_inside_passes(inside):
         ({"rate": float("inf")}, "rate is inf; it must be finite"),
     ],
 )
-def test_what_lies_outside_is_refused_by_name(outside, line):
+def test_values_outside_the_bounds_are_refused_by_name(outside, line):
     with pytest.raises(InputError) as error:
         check_bounds(Settings(**outside))
     assert str(error.value) == line

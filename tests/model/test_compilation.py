@@ -72,7 +72,7 @@ def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
     assert use(tmp_path, CXX=compiler) == (True, "")
 
 
-def test_without_a_compiler_it_says_so_once_and_goes_on(tmp_path):
+def test_without_a_compiler_it_warns_once_and_continues(tmp_path):
     compiled, stderr = use(tmp_path, CXX="", PATH=str(tmp_path))
     assert not compiled
     assert stderr.count("the recurrence was not compiled (no C++ compiler)") == 1
@@ -89,7 +89,7 @@ def test_a_compiler_that_fails_is_quoted(tmp_path):
     assert not libraries(tmp_path)
 
 
-def test_a_damaged_library_is_made_anew(tmp_path):
+def test_a_damaged_library_is_compiled_again(tmp_path):
     use(tmp_path)
     (library,) = libraries(tmp_path)
     library.write_bytes(b"")  # as after a crash of the machine
@@ -145,7 +145,7 @@ def pool(monkeypatch):
     return recycling._pool
 
 
-def test_memory_is_taken_up_again_only_when_nothing_refers_to_it(pool):
+def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
     size = recycling.SMALLEST
     first = recycled_empty(size, dtype=torch.uint8)
     address, view = first.data_ptr(), first[10:20]
@@ -168,7 +168,7 @@ def test_little_more_is_idle_than_was_in_use_at_once(pool):
     assert pool.used == 0
 
 
-def test_memory_much_too_large_is_left_alone(pool):
+def test_memory_that_is_much_too_large_is_not_reused(pool):
     pool.idle = [torch.empty(5 * recycling.SMALLEST, dtype=torch.uint8)]
     taken = recycled_empty(2 * recycling.SMALLEST, dtype=torch.uint8)
     assert taken.untyped_storage().nbytes() == 2 * recycling.SMALLEST

@@ -150,7 +150,7 @@ def test_inference_gives_what_training_gives(kernel):
 
 
 @pytest.mark.parametrize("used", [0, 1, 2])
-def test_gradient_of_one_output_alone(kernel, used):
+def test_the_gradient_of_only_one_output(kernel, used):
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
 
     def gradients(recurrence, given):

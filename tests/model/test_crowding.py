@@ -80,7 +80,7 @@ def watch(monkeypatch):
     return passes, done
 
 
-def test_a_crowd_comes_stays_and_goes(watch):
+def test_crowding_is_noticed_and_forgotten(watch):
     passes, done = watch
     assert not passes(1.0, 0.01)
     assert not passes(0.1, 0.1)  # too soon after the last look
@@ -90,7 +90,7 @@ def test_a_crowd_comes_stays_and_goes(watch):
     assert done == [True, "short", "short", False]
 
 
-def test_a_thread_alone_waits_for_nobody(watch):
+def test_a_single_thread_never_waits(watch):
     passes, done = watch
     torch.set_num_threads(1)
     assert not passes(1.0, 0.9)

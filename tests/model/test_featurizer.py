@@ -70,7 +70,7 @@ def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
         SentimentFeaturizer.from_pretrained(featurizer.model, preset="best")
 
 
-def test_featurizer_stands_beside_another(featurizer):
+def test_two_featurizers_can_be_joined(featurizer):
     union = make_union(clone(featurizer), clone(featurizer).set_params(pooling="max"))
     union.set_output(transform="pandas")
     series = pd.Series(TEXTS, index=list("abcdef"))
@@ -117,7 +117,7 @@ def test_featurizer_works_without_a_compiler(featurizer, monkeypatch):
     np.testing.assert_allclose(plain, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_featurizer_says_what_it_is(featurizer):
+def test_the_featurizer_has_a_useful_repr(featurizer):
     assert get_tags(featurizer).input_tags.string
     check_is_fitted(featurizer)
     assert list(clone(featurizer).get_feature_names_out()[:2]) == ["unit0", "unit1"]

@@ -95,7 +95,7 @@ def test_the_seed_decides_the_weights():
     assert not torch.equal(one.layers[0].w_h, other.layers[0].w_h)
 
 
-def test_building_leaves_the_global_generator_alone():
+def test_building_does_not_change_the_global_generator():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -103,7 +103,7 @@ def test_building_leaves_the_global_generator_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_forget_gate_bias_goes_to_the_forget_gate():
+def test_the_forget_gate_bias_is_added_to_the_forget_gate():
     plain = build_model(ModelConfig(hidden_size=4), seed=1)
     biased = build_model(ModelConfig(hidden_size=4, forget_gate_bias=1.0), seed=1)
     difference = biased.layers[0].b - plain.layers[0].b
@@ -123,14 +123,14 @@ def test_sizes_must_be_positive_whole_numbers(wrong):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
 @pytest.mark.parametrize("key", [{"segments": 2}, {"orthogonal": True}])
-def test_a_peer_refuses_what_an_mlstm_alone_can_do(cell, key):
+def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):
     (name,) = key
     with pytest.raises(InputError, match=rf"model\.{name} is .*model\.cell {cell} does not"):
         ModelConfig(cell=cell, **key)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_segments_change_memory_alone(layers):
+def test_segments_change_only_memory(layers):
     tokens = torch.randint(0, 256, (64, 64), generator=torch.Generator().manual_seed(1))
     made = []
     for segments in (1, 4, 5):

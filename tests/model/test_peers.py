@@ -103,7 +103,7 @@ def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype):
 
 
 @pytest.mark.parametrize("cell", PEERS)
-def test_a_reset_lane_starts_anew_even_after_nan(cell):
+def test_a_reset_lane_forgets_even_nan(cell):
     model = peer(cell).double()
     tokens = random_tokens(3, 6)
     _, state = model(tokens, model.initial_state(3))

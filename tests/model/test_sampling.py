@@ -41,7 +41,7 @@ def follow(model, text, clamp=None):
     return reader
 
 
-def test_bytes_come_as_often_as_the_softmax_says(small_model):
+def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
     """First bytes of many samples from one state, against the model's own distribution."""
     state = small_model.initial_state(1)
     for byte in OPENING:
@@ -64,7 +64,7 @@ def test_temperature_divides_the_logits(temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-300, 5e-324])
-def test_a_temperature_of_nothing_takes_the_likeliest(temperature):
+def test_temperature_zero_takes_the_most_likely_symbol(temperature):
     logits = logits_of(2)
     chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
     assert np.flatnonzero(chances).tolist() == [logits.argmax()]
@@ -282,7 +282,7 @@ def test_clamps_that_cannot_be_are_refused(small_model, clamp, words):
         generate(small_model, OPENING, SamplingConfig(), clamp=Clamp(**clamp))
 
 
-def test_a_transformers_unit_is_held_in_its_last_layer_alone():
+def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
     config = ModelConfig(cell="transformer", hidden_size=8, heads=2, context=4, layers=2)
     model = build_model(config, seed=1).eval()
     for layer in (0, -2):

@@ -45,7 +45,7 @@ def test_they_are_small_enough_for_a_repository():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_says_where_it_comes_from(name):
+def test_it_records_how_it_was_made(name):
     card = (SHIPPED_MODELS / name / "README.md").read_text()
     for word in ("research use", "Sources", "Limits", "bits per character"):
         assert word in card, word
@@ -78,7 +78,7 @@ def default():
     return SentimentClassifier.from_pretrained()
 
 
-def test_the_default_tells_praise_from_blame_in_a_few_words(default):
+def test_the_default_separates_praise_from_blame_in_a_few_words(default):
     """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
     found = default.read(PRAISE + BLAME)
     assert found.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
@@ -87,7 +87,7 @@ def test_the_default_tells_praise_from_blame_in_a_few_words(default):
     assert not found.unfamiliar.any()
 
 
-def test_the_default_says_where_it_should_not_be_believed(default):
+def test_the_default_flags_texts_that_it_should_not_be_trusted_on(default):
     found = default.read([*FACTS, *STRANGE])
     assert found.unsure[: len(FACTS)].all()
     assert found.unfamiliar[len(FACTS) :].all()

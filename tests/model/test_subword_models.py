@@ -73,7 +73,7 @@ def test_a_vocabulary_of_another_size_is_refused(folder):
         load_model(folder)
 
 
-def test_without_sentencepiece_the_way_to_it_is_said(folder, monkeypatch):
+def test_without_sentencepiece_the_error_says_how_to_install_it(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(InputError, match="pip install sentencepiece"):
         load_model(folder)

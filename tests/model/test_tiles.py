@@ -82,7 +82,7 @@ def test_half_of_a_symmetric_product_is_all_of_it(emulated, M, K, N, dtype):
     assert torch.equal(made, made.t())
 
 
-def test_a_product_may_be_called_again_after_its_factors_are_gone(emulated):
+def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
     a, b = (torch.randn(40, 40).bfloat16() for _ in range(2))
     product = SummedProduct(a, b)
     once = product().clone()
@@ -132,7 +132,7 @@ def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
     assert not runs_on_tiles(weights[0].half())
 
 
-def test_a_model_says_what_computes_it(emulated):
+def test_a_model_names_its_implementation(emulated):
     def implementation(dtype, **config):
         config = ModelConfig(hidden_size=5, embedding_size=2, **config)
         return build_model(config, seed=0, compute_dtype=dtype).implementation
@@ -144,7 +144,7 @@ def test_a_model_says_what_computes_it(emulated):
     assert implementation(torch.float32, cell="lstm") == "torch.nn.LSTM"
 
 
-def test_without_matrix_units_all_is_as_it_was(monkeypatch):
+def test_without_matrix_units_nothing_changes(monkeypatch):
     monkeypatch.setattr(library, "tile_library", lambda: None)
     inputs = scaled_inputs(torch.float32, 3, 5, 34)
     for a, b in zip(

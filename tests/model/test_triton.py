@@ -173,7 +173,7 @@ def test_a_window_given_up_gives_its_graph_back(graphs, capture):
     assert capture.captured == 2
 
 
-def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(graphs, capture):
+def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
     made = triton_mlstm(window_of(x_proj, h, c, *weights))
     capture.current = 7
@@ -182,7 +182,7 @@ def test_a_window_comes_back_where_it_belongs_whatever_stream_it_is_given_up_on(
     assert (len(idle), sizes[1]) == (1, 0)
 
 
-def test_sizes_kept_captured_are_few(graphs):
+def test_only_a_few_sizes_stay_captured(graphs):
     for T in range(1, MOST_SIZES + 3):
         inputs = scaled_inputs(torch.float32, T, 2, 8)
         expected = results(reference_mlstm, exact(inputs))
@@ -207,7 +207,7 @@ def test_a_size_that_comes_no_more_makes_room(graphs):
 
 
 @pytest.mark.parametrize("limits", [{"most_sizes": 1, "stale": 0}])
-def test_a_window_of_a_size_not_kept_any_more_is_dropped(graphs):
+def test_a_window_of_a_dropped_size_is_freed(graphs):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 2, 2, 8)
     held = triton_mlstm(window_of(x_proj, h, c, *weights))
     assert run_lengths(graphs, [3]) == [3]

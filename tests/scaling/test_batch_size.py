@@ -36,7 +36,7 @@ def test_the_most_lanes_that_leave_the_headroom(per_lane):
     assert fit.measured[fit.lanes] == fit.peak_bytes
 
 
-def test_memory_that_grows_faster_than_foretold_is_not_exceeded():
+def test_memory_that_grows_faster_than_predicted_is_not_exceeded():
     def peak_of(lanes):
         return 1000 + lanes**2
 
@@ -49,7 +49,7 @@ def test_nothing_fits():
         largest_batch(lambda lanes: None, 1000, headroom=0.1, limit=64)
 
 
-def test_the_published_rule_goes_with_all_ranks():
+def test_the_published_rule_uses_the_lanes_of_all_ranks():
     peak_of, _ = device(0, 1, 10**6)
     fit = largest_batch(peak_of, 10**6, headroom=0.0, limit=256)
     assert describe(fit, OptimConfig(), ranks=1)["learning_rate"] == 1e-3

@@ -80,7 +80,7 @@ def test_bandwidths_are_bytes_of_the_ring_over_seconds_in_place(written, content
     assert table.bytes_per_second == pytest.approx(expected, rel=1e-4)
 
 
-def test_an_all_reduce_takes_what_was_measured(written):
+def test_an_all_reduce_takes_the_measured_time(written):
     table = read_bandwidths(written(printed()))
     fabric = Fabric(gpus_per_node=4, link_bytes_per_second=table, network_bytes_per_second=math.inf)
     for size, (_, inside) in TIMES.items():
@@ -134,7 +134,7 @@ def test_the_columns_of_2019_are_read_too(written):
     assert speed == pytest.approx(FACTOR * 67108864 / 1e-3, rel=1e-4)
 
 
-def test_sizes_measured_several_times_are_taken_by_the_median(written):
+def test_a_size_measured_several_times_has_the_median(written):
     rows = [printed({67108864: (1.0, t)}).splitlines()[-4] for t in (1000.0, 3000.0, 1100.0)]
     (speed,) = read_bandwidths(written(HEAD + "\n".join(rows))).bytes_per_second
     assert speed == pytest.approx(FACTOR * 67108864 / 1.1e-3, rel=1e-3)
@@ -148,7 +148,7 @@ BAD = [
     ("\n".join([*TORN, "  67108864  16777216   float"]), r"line 12: 3 of 13 columns; is it cut"),
     (printed().replace("1000.00", "soon"), "not a line of all_reduce_perf's table"),
     (printed().replace("1000.00", "0"), "67,108,864 bytes in 0 s"),
-    (printed(wrong="7"), "1,024 bytes: 7 values came out wrong"),
+    (printed(wrong="7"), "1,024 bytes: 7 values were wrong"),
     (printed({8: (20.0, 20.0)}), "8 bytes, the most of it, are too few"),
     (printed(factor=0.0), "at least 1"),
     (printed(factor=0.75), r"is 0.75; of an all-reduce"),

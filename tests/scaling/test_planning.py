@@ -69,7 +69,7 @@ def test_the_largest_batch_fits_and_one_group_more_does_not(size, groups):
     assert memory.needed(lanes).total <= 0.9 * 16.9e9 < memory.needed(lanes + groups).total
 
 
-def test_nothing_fits_where_the_weights_do_not():
+def test_nothing_fits_if_the_weights_do_not():
     memory = MemoryModel(model=ModelConfig(hidden_size=8192), window=256)
     assert memory.largest_lanes(8e9, headroom=0.1) == 0
 

@@ -51,7 +51,7 @@ def train(trainer, split, steps):
         *product(["gru", "transformer"], ["muon"], ["fp32", "bf16", "fp16"]),
     ],
 )
-def test_a_restored_trainer_goes_on_bit_for_bit(checkpoints, small_split, cell, name, precision):
+def test_a_restored_trainer_continues_exactly(checkpoints, small_split, cell, name, precision):
     trainer = make_trainer(precision, name=name, clip_norm=1.0, cell=cell)
     train(trainer, small_split, 4)
     checkpoints.save(trainer, PROFILE, {})
@@ -198,7 +198,7 @@ def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
     assert not list(checkpoints.folder.glob(".*"))
 
 
-def test_a_checkpoint_left_aside_by_a_kill_is_gone_on_with(checkpoints, small_split):
+def test_a_checkpoint_renamed_by_a_killed_save_is_used(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
@@ -273,7 +273,7 @@ def go_on(saved, checkpoints, name, content):
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes", "training"])
 @FUZZED
 @given(data=st.data())
-def test_a_damaged_file_is_refused_or_gone_on_from(saved, checkpoints, name, data):
+def test_a_damaged_file_is_refused_or_resumed_from(saved, checkpoints, name, data):
     file = f"{name}.json" if name == "training" else f"{name}.safetensors"
     content = (saved[1] / file).read_bytes()
     kinds = [damaged_bytes(content)] + [damaged_json(content)] * (name == "training")
@@ -321,7 +321,7 @@ def test_a_file_without_tensors_is_refused(saved, checkpoints, name):
         go_on(saved, checkpoints, f"{name}.safetensors", save({}))
 
 
-def test_what_is_no_checkpoint_is_left_alone(checkpoints, small_split):
+def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split):
     others = [checkpoints.folder / name for name in ("step-backup", "step-7", "step-00000009.old")]
     for other in others:
         other.mkdir(parents=True)
@@ -347,7 +347,7 @@ def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_spl
         assert torch.equal(value, restored.model.state_dict()[name]), name
 
 
-def test_what_powersgd_forgets_is_said(checkpoints, small_split, caplog):
+def test_what_powersgd_forgets_is_reported(checkpoints, small_split, caplog):
     trainer = make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
@@ -359,7 +359,7 @@ def test_what_powersgd_forgets_is_said(checkpoints, small_split, caplog):
         assert ("PowerSGD" in caplog.text) is compressing
 
 
-def test_a_run_without_a_checkpoint_starts_anew(checkpoints):
+def test_a_run_without_a_checkpoint_starts_again(checkpoints):
     trainer = make_trainer()
     checkpoints.restore(trainer)
     assert trainer.progress.step == 0

@@ -113,7 +113,7 @@ def test_the_error_of_symbols_is_that_of_reviews_in_bytes(
     assert score.standard_error == pytest.approx(error, rel=1e-4)
 
 
-def test_short_strips_begin_with_the_state_after_what_stands_before_them(small_model, small_split):
+def test_short_strips_start_with_the_state_after_the_text_before_them(small_model, small_split):
     whole = score_split(small_model, small_split, lanes=1)
     cold = score_split(small_model, small_split, lanes=9)
     chosen = score_split(small_model, small_split)

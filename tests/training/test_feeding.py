@@ -77,7 +77,7 @@ def test_the_next_batch_is_made_while_this_step_runs(small_split):
     assert lanes.made[:5] == [0, 1, 2, 3, 4]
 
 
-def test_what_goes_wrong_in_the_thread_is_raised_by_the_step(small_split):
+def test_an_error_in_the_thread_is_raised_by_the_step(small_split):
     class Broken:
         def __getitem__(self, index):
             raise OSError(5, "Input/output error")

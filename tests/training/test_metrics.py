@@ -67,7 +67,7 @@ def test_no_file_is_no_rows(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_each_rank_says_is_in_the_one_event_file(tmp_path):
+def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
     row = {
         "step": 5,
         "train_bits_per_character": 2.0,

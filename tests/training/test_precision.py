@@ -17,14 +17,14 @@ CPU = torch.device("cpu")
     ("instructions", "expected"),
     [({"amx_bf16"}, "bf16"), ({"avx512_bf16"}, "bf16"), ({"avx512_f"}, "fp32")],
 )
-def test_auto_is_bf16_where_the_processor_multiplies_it_fast(monkeypatch, instructions, expected):
+def test_auto_is_bf16_if_the_processor_multiplies_it_fast(monkeypatch, instructions, expected):
     capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
     capabilities |= dict.fromkeys(instructions, True)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     assert resolve_precision("auto", CPU) == expected
 
 
-def test_auto_is_fp32_where_torch_cannot_tell(monkeypatch):
+def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert resolve_precision("auto", CPU) == "fp32"
 
@@ -35,7 +35,7 @@ def test_auto_on_a_gpu_depends_on_its_generation(monkeypatch, capability, expect
     assert resolve_precision("auto", torch.device("cuda")) == expected
 
 
-def test_what_is_asked_for_is_taken():
+def test_a_given_precision_is_used():
     for name in ("fp32", "bf16", "fp16"):
         assert resolve_precision(name, CPU) == name
 
@@ -47,7 +47,7 @@ def test_only_fp16_scales_the_loss(precision, scaled):
 
 
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
-def test_sums_in_16_bits_are_off_in_a_step_and_as_they_were_after_it(before):
+def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
     matmul = torch.backends.cuda.matmul
     names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
 

@@ -115,7 +115,7 @@ def test_padding_does_not_matter():
         assert torch.equal(gradient, gradients(other)[name]), name
 
 
-def test_state_is_carried_over_and_reset_where_a_window_says_so():
+def test_state_is_carried_over_and_reset_as_the_window_says():
     trainer = make_trainer()
     trainer.train(as_batch(make_window(), CPU))
     carried, model = trainer.state, copy.deepcopy(trainer.model)
@@ -260,7 +260,7 @@ def test_ranks_together_draw_the_mask_of_one_process():
     assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._dropout_factors())
 
 
-def test_a_rank_draws_the_mask_of_its_own_lanes_alone(monkeypatch):
+def test_a_rank_draws_only_the_mask_of_its_own_lanes(monkeypatch):
     drawn = []
 
     class Counted(np.random.Generator):

@@ -139,7 +139,7 @@ def test_baselines(sets):
     assert tfidf_accuracy(train, val, test) > majority
 
 
-def test_without_a_word_to_learn_from_the_commoner_class_is_told(sets):
+def test_without_any_word_the_more_common_class_is_predicted(sets):
     _, val, test = sets
     blank = LabelledSet([" ", "\t", ""], np.array([1, 0, 1]), test.classes)
     assert tfidf_accuracy(blank, val, test) == test.labels.mean()

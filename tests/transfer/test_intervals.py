@@ -50,7 +50,7 @@ def test_an_interval_of_draws_stays_between_zero_and_one():
 
 
 @pytest.mark.parametrize(("draws", "spread"), [(1, 0.05), (2, 0.05), (10, 0.01)])
-def test_another_draw_is_worth_what_the_interval_says_as_often_as_it_says(draws, spread):
+def test_the_interval_covers_another_draw_as_often_as_it_says(draws, spread):
     """Draws of known spread on common texts: a text is right where the draw's worth exceeds it."""
     rng = np.random.default_rng(7)
     tested, repetitions, held = 400, 400, 0

@@ -78,7 +78,7 @@ def test_sums_are_the_same_however_many_draws_are_made_at_once():
     np.testing.assert_array_equal(resampled_sums(values, 3, counts_at_once=7 * 6), expected)
 
 
-def test_a_class_that_is_neither_there_nor_told_is_zero_not_a_warning():
+def test_an_absent_class_has_a_score_of_zero_and_no_warning():
     found = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
     assert found["per_class"]["c"]["f1"] == 0
     assert found["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)

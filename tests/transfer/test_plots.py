@@ -12,7 +12,7 @@ from transfer.regression import Examples
 CLASSES = ("$x^{$", "_left out", r"\$ 5", "a$b$c")
 
 
-def test_a_label_is_shown_as_it_stands(tmp_path):
+def test_a_label_is_shown_literally(tmp_path):
     examples = Examples(np.arange(8.0)[:, None], np.arange(8) % 4)
     figure = draw_histogram(unit_histogram(0, examples, legend(CLASSES)), 0)
     shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

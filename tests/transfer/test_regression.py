@@ -166,7 +166,7 @@ def make_classes(count, seed):
     return Examples(features, labels)
 
 
-def test_three_classes_are_told_one_against_the_rest():
+def test_three_classes_are_fitted_one_against_the_rest():
     train, val, test = (make_classes(400, seed) for seed in range(3))
     regression = fit_regression(train, val)
     assert regression.coefficients.shape == (3, 8)

@@ -10,7 +10,7 @@ from transfer.intervals import check_seeds
 
 
 @pytest.mark.parametrize(("seed", "draws"), [(0, 1), (2**32 - 1, 1), (2**32 - 3, 3)])
-def test_the_last_seed_is_one_that_a_regression_takes(seed, draws):
+def test_the_largest_seed_is_valid_for_a_regression(seed, draws):
     check_seeds(seed, draws)
     features, labels = np.array([[0.0], [1.0]]), [0, 1]
     last = LogisticRegression(solver="liblinear", random_state=seed + draws - 1)

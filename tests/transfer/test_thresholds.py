@@ -41,7 +41,7 @@ def test_each_class_has_its_own():
     assert len(set(each)) > 1
 
 
-def test_a_half_where_nothing_speaks_for_another():
+def test_the_threshold_is_a_half_unless_another_is_better():
     perfect = np.array([0.1, 0.2, 0.8, 0.9])
     assert choose_threshold(perfect, np.array([0, 0, 1, 1]), "f1") == 0.5
     for labels in (np.zeros(4, dtype=int), np.ones(4, dtype=int)):

@@ -39,7 +39,7 @@ class Monitor:
 
         return Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
 
-    def look(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
+    def show(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics."""
         if not self.enabled:
             return {}

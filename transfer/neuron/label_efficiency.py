@@ -61,7 +61,7 @@ def label_efficiency(
 
 
 def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Return a random order of all examples in which every beginning has the classes' shares.
+    """Return a random order of all examples in which every beginning has the classes in proportion.
 
     labels [N], 0 to C - 1. The first C examples are one of each class.
     """

@@ -27,11 +27,11 @@ class Cuts:
     def accuracies(self, examples: Examples) -> np.ndarray:
         """Return float64 [F], the fraction of examples on the right side of each unit's cut."""
         positive = examples.labels[:, None] == 1
-        shares = [
+        fractions = [
             ((block > self.values[units]) == positive).mean(0)
             for units, block in _blocks(examples.features)
         ]
-        above = np.concatenate(shares)
+        above = np.concatenate(fractions)
         return np.where(self.polarity > 0, above, 1 - above)
 
 
@@ -101,15 +101,15 @@ def areas_under_curve(examples: Examples) -> np.ndarray:
 
 def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
     """Return the 95 % interval of one unit's area (DeLong et al. 1988); values, labels [N]."""
-    shares, variance = [], 0.0
+    fractions, variance = [], 0.0
     everyone = rankdata(values)
     for label in (1, 0):
         own = labels == label
-        # The share of the other class below each example of this one.
-        share = (everyone[own] - rankdata(values[own])) / (~own).sum()
-        variance += share.var(ddof=1) / own.sum() if own.sum() > 1 else 0.25
-        shares.append(share)
-    area = float(shares[0].mean())
+        # The fraction of the other class below each example of this one.
+        below = (everyone[own] - rankdata(values[own])) / (~own).sum()
+        variance += below.var(ddof=1) / own.sum() if own.sum() > 1 else 0.25
+        fractions.append(below)
+    area = float(fractions[0].mean())
     margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(variance))
     return [max(area - margin, 0.0), min(area + margin, 1.0)]
 

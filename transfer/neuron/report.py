@@ -181,7 +181,7 @@ def _without(results: Results) -> str:
 def _draws(results: Results) -> str:
     draws, val = results["by_labels"]["draws"], results["examples"]["val"]
     text = (
-        f"Means over {draws} random draws of the training texts, both classes in their shares; of "
+        f"Means over {draws} random draws of the training texts, both classes in proportion; of "
         "all the texts there is one draw. Shaded, and beside the means: 95 % intervals of what one "
         "more draw is worth on other test texts, draws taken as normally distributed. C is chosen "
         f"on all of val, whose {val:,} labels are used in addition and not counted. The unit known "

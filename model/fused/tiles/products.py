@@ -155,18 +155,18 @@ def multiply_summed(
 def _lay_left(a: Tensor, *, summed: bool) -> Tensor:
     """Lay a [M, K] out, 32 rows after the other."""
     a = a.contiguous()
-    return _lay(a, _LEFT, len(a), a.shape[1], summed=summed)
+    return _arranged(a, _LEFT, len(a), a.shape[1], summed=summed)
 
 
 def _lay_right(b: Tensor, *, summed: bool) -> Tensor:
     """Lay b [K, N] out, 32 columns after the other."""
     K, N = b.shape
     if b.t().is_contiguous():
-        return _lay(b.t(), _RIGHT_BY_COLUMNS, N, K, summed=summed)
-    return _lay(b.contiguous(), _RIGHT_BY_ROWS, N, K, summed=summed)
+        return _arranged(b.t(), _RIGHT_BY_COLUMNS, N, K, summed=summed)
+    return _arranged(b.contiguous(), _RIGHT_BY_ROWS, N, K, summed=summed)
 
 
-def _lay(matrix: Tensor, kind: int, count: int, depth: int, *, summed: bool) -> Tensor:
+def _arranged(matrix: Tensor, kind: int, count: int, depth: int, *, summed: bool) -> Tensor:
     if matrix.dtype != torch.bfloat16 or matrix.device.type != "cpu":
         raise TypeError(f"factors are in bf16 on the CPU, not {matrix.dtype} on {matrix.device}")
     tiles = blocks_of(depth)

@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_checked_and_not_asked_for(tmp_path):
     assert site.asked == []
 
 
-def test_a_file_cut_off_goes_on_where_it_ended(tmp_path):
+def test_a_download_that_was_cut_off_continues(tmp_path):
     with served(CONTENT, cuts=[100_000, 50_000]) as site:
         (path,) = download(site, tmp_path)
     assert site.sent == [(0, 100_000), (100_000, 150_000), (150_000, 300_000)]
@@ -80,7 +80,7 @@ def test_a_file_cut_off_goes_on_where_it_ended(tmp_path):
     assert path.read_bytes() == CONTENT
 
 
-def test_the_next_call_goes_on_where_the_last_one_ended(tmp_path):
+def test_the_next_call_continues_the_download(tmp_path):
     with served(CONTENT, cuts=[100_000]) as site:
         with pytest.raises(InputError, match=r"100,000 bytes are kept.*--mirror"):
             download(site, tmp_path, patience=ONCE)
@@ -165,7 +165,7 @@ def test_a_wrong_file_is_refused_and_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize("status", [403, 404, 410])
-def test_a_dead_address_is_said_at_once(tmp_path, status):
+def test_a_dead_address_is_reported_at_once(tmp_path, status):
     with (
         served(CONTENT, statuses=[status] * 9) as site,
         pytest.raises(InputError, match=f"answers {status}.*https://example.org/page.*--mirror"),
@@ -192,7 +192,7 @@ def test_a_server_that_is_busy_is_asked_again(tmp_path):
     assert len(site.asked) == 3
 
 
-def test_a_server_that_falls_silent_is_left_and_what_came_is_kept(tmp_path):
+def test_a_silent_server_is_given_up_and_its_bytes_are_kept(tmp_path):
     silent = Patience(timeout_seconds=0.2, attempts=1, pause_seconds=0.01)
     with (
         served(CONTENT, cuts=[100_000], stalls=True) as site,
@@ -209,17 +209,17 @@ def test_no_server_at_all(tmp_path):
         download(site, tmp_path)
 
 
-def test_too_little_room_is_said_before_it_is_used(tmp_path):
+def test_too_little_disk_space_is_reported_before_the_download(tmp_path):
     with (
         served(CONTENT, claims=10**17) as site,
-        pytest.raises(InputError, match="100,000,000,000,000,000 bytes are to come"),
+        pytest.raises(InputError, match="100,000,000,000,000,000 bytes are missing"),
     ):
         download(site, tmp_path)
 
 
 @pytest.mark.parametrize("largest_file", [200_000], indirect=True)
 def test_a_full_disk_is_one_line_and_no_second_attempt(tmp_path, largest_file):
-    with served(CONTENT) as site, pytest.raises(InputError, match="File too large; mend that"):
+    with served(CONTENT) as site, pytest.raises(InputError, match="File too large; fix that"):
         download(site, tmp_path)
     assert len(site.asked) == 1
     assert (tmp_path / "reviews.gz.part").read_bytes() == CONTENT[:largest_file]

@@ -127,7 +127,7 @@ def unfinish(folder, blocks):
         report.with_suffix(".bin").write_bytes(b"torn")
 
 
-def test_an_interrupted_preparation_leaves_no_corpus_and_goes_on(tmp_path, source):
+def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, source):
     prepare_corpus([source], tmp_path / "whole", pieces=MANY_BLOCKS)
     interrupt_while_sorting(source, tmp_path / "out", pieces=MANY_BLOCKS)
     assert not (tmp_path / "out").exists()
@@ -168,7 +168,7 @@ def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, sour
     assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
 
 
-def test_a_changed_input_is_read_anew(tmp_path, source):
+def test_a_changed_input_is_read_again(tmp_path, source):
     interrupt_while_sorting(source, tmp_path / "out")
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
@@ -202,7 +202,7 @@ def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
     assert f"\n &lt; {UNREADABLE} ".encode() in found
 
 
-def test_what_strictness_refused_goes_on_without_it(tmp_path):
+def test_what_strict_reading_refused_continues_without_it(tmp_path):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
     settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
     with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
@@ -217,7 +217,7 @@ def test_what_strictness_refused_goes_on_without_it(tmp_path):
     assert not any(kept[-2:])
 
 
-def test_a_mended_input_leaves_the_blocks_of_the_others(tmp_path, source):
+def test_a_repaired_input_keeps_the_blocks_of_the_others(tmp_path, source):
     other = tmp_path / "other.jsonl"
     other.write_text("not JSON\n")
     with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
@@ -248,7 +248,7 @@ def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
 def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"out\.partial: is to be worked in, but holds something"):
+    with pytest.raises(InputError, match=r"out\.partial: is needed for this, but holds something"):
         prepare_corpus([source], tmp_path / "out")
     assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
 
@@ -265,7 +265,7 @@ def test_duplicates_leave_the_first_of_each(tmp_path):
     assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
 
 
-def test_of_duplicates_the_first_stays_where_it_is(tmp_path):
+def test_the_first_of_duplicates_keeps_its_place(tmp_path):
     """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
     sources = [
         write_texts(tmp_path / "in1.jsonl", ["a", "b", "a", "c", "b", "d", "c"]),

@@ -56,4 +56,4 @@ def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(run, par
     ):
         run.path(".digests").write_bytes(np.array(pairs, DIGESTS).tobytes())
         assert mark_duplicates([run], partitions) == sum(dropped)
-        assert run.kept().tolist() == [not drop for drop in dropped]
+        assert run.distinct().tolist() == [not drop for drop in dropped]

@@ -69,7 +69,7 @@ def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     assert check_corpus(tmp_path / "out") == meta["splits"]
 
 
-def test_a_corpus_of_bytes_says_nothing_of_vocabularies(tmp_path, source):
+def test_a_corpus_of_bytes_has_no_entries_about_vocabularies(tmp_path, source):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer="bytes")
     assert (meta["format_version"], meta["tokenizer"]) == (1, "bytes")
     assert "tokenizer_sha256" not in meta
@@ -142,7 +142,7 @@ def test_another_seed_is_another_text(tmp_path, source, whole):
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_killed_trainer_is_told_and_the_text_stays(tmp_path, source):
+def test_a_killed_trainer_is_reported_and_the_text_is_kept(tmp_path, source):
     def kill_the_trainer():
         while not (children := multiprocessing.active_children()):
             time.sleep(0.01)

@@ -123,7 +123,7 @@ STARS = np.clip(np.round(FEATURES[:, 1] + 3), 2, 4).astype(int)  # 2, 3 and 4
 
 
 @pytest.mark.parametrize("link", ["one_vs_rest", "softmax"])
-def test_more_than_two_classes_are_told_as_scikit_learn_tells_them(tmp_path, link):
+def test_more_than_two_classes_are_predicted_as_by_scikit_learn(tmp_path, link):
     if link == "softmax":
         fitted = LogisticRegression().fit(FEATURES, STARS)
         coefficients, intercept = fitted.coef_, fitted.intercept_

@@ -42,7 +42,7 @@ def by_hand(tuned, features):
     return logits.reshape(len(features), tuned.heads.config.heads_per_class, -1)
 
 
-def test_classes_that_are_told_one_by_one():
+def test_classes_that_do_not_exclude_each_other():
     tuned = make()
     expected = (1 / (1 + np.exp(-by_hand(tuned, FEATURES)))).mean(1)
     probabilities = tuned.probabilities(FEATURES)
@@ -173,7 +173,7 @@ def test_texts_may_have_several_labels(folder):
         SentimentClassifier.from_pretrained(folder, threshold=0.3)
 
 
-def test_the_neuron_of_heads_is_the_unit_that_they_lean_on_most(folder):
+def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
     """Of several classes the one that moves any of them most; the sign is that of the last."""
     own = own_classifier(load_model(folder))
     features = own.heads.center.repeat(12, 1) + 1e-3 * torch.diag(own.heads.scale)

@@ -32,7 +32,7 @@ def classified(classifier, rows, text_key=None):
     return list(itertools.chain(*classify_batches(classifier, batches, text_key)))
 
 
-def test_rows_come_out_as_they_went_in(classifier):
+def test_rows_keep_their_columns(classifier):
     rows = [
         {"id": 7, "text": "good"},
         {"id": 8, "text": ""},
@@ -60,7 +60,7 @@ def test_rows_come_out_as_they_went_in(classifier):
         assert {found[place][name] for name in added} == {None}
 
 
-def test_a_taken_name_moves_aside_and_is_said(classifier, caplog):
+def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     caplog.set_level(logging.INFO)
     rows = [{"text": "good", "label": "x", "input_label": "y"}, {"text": "bad", "neuron": 1}]
     first, second = classified(classifier, rows)

@@ -121,7 +121,7 @@ def test_numbers_take_the_place_of_its_classes(folder):
         SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
 
 
-def test_it_goes_through_a_pipeline_and_is_calibrated(folder):
+def test_it_works_in_a_pipeline_and_can_be_calibrated(folder):
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     pipeline = make_pipeline(lower, SentimentClassifier(folder))
     labels = SentimentClassifier(folder).predict([text.lower() for text in TEXTS])
@@ -133,7 +133,7 @@ def test_it_goes_through_a_pipeline_and_is_calibrated(folder):
     assert np.argsort(told).tolist() == np.argsort(odds).tolist()
 
 
-def test_it_says_what_it_is_and_how_far(folder, capfd, monkeypatch):
+def test_it_has_a_useful_repr_and_shows_progress(folder, capfd, monkeypatch):
     classifier = SentimentClassifier(folder, show_progress=True)
     assert repr(classifier) == f"SentimentClassifier({str(folder)!r})"
     monkeypatch.setitem(progress.Progress.__init__.__kwdefaults__, "line_seconds", 0.0)

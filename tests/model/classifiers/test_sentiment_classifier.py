@@ -65,7 +65,7 @@ def test_more_classes(folder, tmp_path):
     assert classifier.read(TEXTS).unsure is None
 
 
-def test_the_threshold_given_goes_over_the_classifiers_own(folder, tmp_path):
+def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
     save_classifier(tmp_path / "strict", replace(fitted(folder), threshold=1.0))
     own = SentimentClassifier.from_pretrained(folder, tmp_path / "strict")
     assert set(own.predict(TEXTS)) == {"bad"}

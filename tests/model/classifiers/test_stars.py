@@ -50,7 +50,7 @@ def folder(small_model, tmp_path):
     return tmp_path / "model"
 
 
-def test_three_stars_are_neither_and_the_others_are_opposite():
+def test_three_stars_are_neutral_and_the_others_symmetric():
     sure = np.eye(5)
     odds = positive_log_odds(sure)
     assert odds[2] == 0
@@ -60,7 +60,7 @@ def test_three_stars_are_neither_and_the_others_are_opposite():
     np.testing.assert_allclose(mixed, np.log(0.7 / 0.3))
 
 
-def test_what_it_tells_of_texts(folder):
+def test_its_answers_about_texts(folder):
     found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)
     loaded, known = load_model(folder), make()
     features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
@@ -75,7 +75,7 @@ def test_what_it_tells_of_texts(folder):
     np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
 
 
-def test_its_neuron_is_the_unit_that_it_leans_on_most():
+def test_its_neuron_is_the_unit_of_most_influence():
     known = make()
     with torch.no_grad():
         known.heads.heads.weight.zero_()
@@ -87,7 +87,7 @@ def test_its_neuron_is_the_unit_that_it_leans_on_most():
     assert (known.neuron, known.neuron_column, known.polarity) == (8, 8, 1)
 
 
-def test_it_is_on_disk_as_it_was(folder):
+def test_it_is_the_same_after_saving_and_loading(folder):
     known = make(model_digest(load_model(folder).model), Familiarity(bits_per_character=2, bits=9))
     save_stars(folder / "classifier", replace(known, threshold=0.3), {"made": "here"})
     found = load_stars(folder / "classifier", 12)

@@ -226,7 +226,7 @@ def test_a_unit_of_unknown_meaning_is_neither_green_nor_red(chromium, small, tmp
     assert chromium.run(hidden) is False
 
 
-def test_a_model_that_cannot_start_says_so(chromium, small, tmp_path):
+def test_a_model_that_cannot_start_reports_it(chromium, small, tmp_path):
     page = small[0].read_text().replace('id="module">AGFzbQ', 'id="module">AAAAAA')
     (tmp_path / "page.html").write_text(page)
     chromium.open((tmp_path / "page.html").as_uri())

@@ -149,7 +149,7 @@ def test_without_two_classes_the_page_shows_units_and_says_so(loaded, classifier
 
 
 @pytest.mark.parametrize("polarity", [1, -1])
-def test_heads_turn_the_unit_that_they_lean_on_most(loaded, polarity):
+def test_heads_orient_the_unit_of_most_influence(loaded, polarity):
     stars = small_stars(loaded)
     with torch.no_grad():
         stars.heads.heads.weight.zero_()

@@ -121,7 +121,7 @@ def test_heads_say_what_they_say_in_python(tmp_path, make):
 
 
 @needs_node
-def test_another_unit_is_read_anew(tmp_path):
+def test_another_unit_reads_the_text_again(tmp_path):
     loaded = small_model(tmp_path / "model")
     page = demo_page(loaded, None, "Title", unit=1)
     orders = [reading(loaded, TEXT), {"order": "unit", "unit": 9}]

@@ -25,7 +25,7 @@ def machine(monkeypatch, *, cuda=0, build="13.0", mps=False):
         ({}, "cpu"),
     ],
 )
-def test_auto_takes_the_fastest_that_is_there(monkeypatch, there, chosen):
+def test_auto_chooses_the_fastest_device(monkeypatch, there, chosen):
     machine(monkeypatch, **there)
     assert choose_device("auto").type == chosen
 

@@ -132,7 +132,7 @@ def test_a_vocabulary_goes_with_its_model(subword_model, subwords, tmp_path, hub
     assert "A SentencePiece (bpe) mlstm" in (fetched / "README.md").read_text()
 
 
-def test_a_card_of_ones_own_is_kept(folder, tmp_path, hub):
+def test_an_existing_card_is_kept(folder, tmp_path, hub):
     (folder / "README.md").write_text("mine")
     push_to_hub(folder, "me/tiny")
     assert (tmp_path / "hub/me/tiny/README.md").read_text() == "mine"
@@ -170,7 +170,7 @@ def test_a_model_directory_has_the_hubs_layout(folder):
         assert "embedding.weight" in set(file.keys())
 
 
-def test_without_the_package_the_way_to_it_is_said(folder, monkeypatch):
+def test_without_the_package_the_error_says_how_to_install_it(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match="pip install huggingface_hub"):
         push_to_hub(folder, "me/tiny")

@@ -38,7 +38,7 @@ def test_a_row_of_zeros_stays_zero():
     assert not dequantize(quantize({"w": torch.zeros(3, 4)}))["w"].any()
 
 
-def test_a_quantized_model_loads_and_says_nearly_the_same(tmp_path, small_model):
+def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_model):
     profile = text_profile("openai")
     save_model(tmp_path / "full", small_model, profile, {})
     save_model(tmp_path / "small", small_model, profile, {}, quantized=True)

@@ -33,7 +33,7 @@ def test_round_trip_is_exact(folder, small_model):
         assert torch.equal(value, loaded.model.state_dict()[key])
 
 
-def test_a_run_directory_stands_for_its_model(folder):
+def test_a_run_directory_can_be_given_as_a_model(folder):
     assert find_model(folder.parent) == folder
 
 

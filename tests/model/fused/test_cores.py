@@ -74,9 +74,7 @@ def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(quota, usable):
 
 
 @pytest.mark.parametrize(("counted", "expected"), [(6, 6), (None, 1)])
-def test_cores_are_counted_where_the_system_does_not_say_which_are_ours(
-    monkeypatch, counted, expected
-):
+def test_cores_are_counted_without_sched_getaffinity(monkeypatch, counted, expected):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
     monkeypatch.setattr(os, "cpu_count", lambda: counted)
     assert cores.affine_cores() == expected

@@ -39,7 +39,7 @@ def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch, recycle_
     assert pool.new == 0
 
 
-def test_no_more_is_kept_than_the_slack_allows():
+def test_no_more_memory_is_kept_than_the_slack_allows():
     pool = Pool()
     for size in range(1, 40):
         pool.give_back(pool.take(size * SMALLEST))

@@ -69,7 +69,7 @@ def test_257_symbols_are_the_code_of_2019(save, language):
     assert any("pad" in remark for remark in imported.remarks)
 
 
-def test_a_pad_of_minus_infinity_goes_with_its_row(save, language):
+def test_a_pad_of_minus_infinity_is_dropped_with_its_row(save, language):
     content = nvidia_language_model(language, "ifuo", 257)
     content["decoder"]["bias"][0] = -torch.inf
     assert_same(import_nvidia(save(content)).model, language)
@@ -269,7 +269,7 @@ def doubled(times):
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("key", [doubled(60), tuple(range(1000))])
-def test_a_key_that_takes_for_ever_to_hash_is_refused(save, language, zipped, key):
+def test_a_key_that_would_take_forever_to_hash_is_refused(save, language, zipped, key):
     content = nvidia_language_model(language) | {"payload": Call(OrderedDict, [(key, 1)])}
     with pytest.raises(InputError, match="refused, it holds a tuple of more than 1,000 parts"):
         import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")

@@ -9,7 +9,7 @@ from model.reading.progress import Progress
 from model.reading.records import read_records
 
 
-def test_where_there_is_no_terminal_it_is_a_line_now_and_then(capsys):
+def test_without_a_terminal_progress_is_an_occasional_line(capsys):
     with Progress("classify", 1000, line_seconds=0.05) as told:
         for _ in range(3):
             time.sleep(0.06)
@@ -40,12 +40,12 @@ def test_a_terminal_has_a_bar_unless_it_is_not_wanted():
         assert ("100%|" in terminal.getvalue()) == shown
 
 
-def test_the_share_of_a_file_is_where_its_reader_is(tmp_path):
+def test_the_fraction_read_follows_the_readers_position(tmp_path):
     (tmp_path / "texts.txt").write_text("good\n" * 100_000)
     position = Position()
     records = read_records(tmp_path / "texts.txt", strict=True, position=position)
-    assert position.share is None
+    assert position.fraction is None
     next(records)
-    assert 0 < position.share < 0.9
+    assert 0 < position.fraction < 0.9
     assert len(list(records)) == 99_999
-    assert position.share == 1
+    assert position.fraction == 1

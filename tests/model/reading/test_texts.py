@@ -59,7 +59,7 @@ def test_repaired_texts_add_up(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [("text",), ("text", "label")])
-def test_a_choice_of_keys_is_said_where_there_was_one(caplog, keys):
+def test_the_chosen_key_is_reported_if_there_were_several(caplog, keys):
     record = Record(dict.fromkeys(keys, "a"))
     record.place = "a.jsonl, line 3"
     with caplog.at_level(logging.INFO):

@@ -110,7 +110,7 @@ def test_unknown_profiles_are_named():
         ("raw", f"a &amp; {UNREADABLE}"),
     ],
 )
-def test_no_reference_is_read_where_one_is_unreadable(name, expected):
+def test_no_reference_is_resolved_if_one_is_unreadable(name, expected):
     text = f"a &amp; {UNREADABLE}"
     assert has_unreadable_reference(text)
     assert text_profile(name).encode(text) == expected.encode()

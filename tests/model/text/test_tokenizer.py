@@ -130,7 +130,7 @@ def test_a_vocabulary_that_cannot_say_every_byte_is_refused(tmp_path):
         SubwordTokenizer("unigram", prefix.with_suffix(".model").read_bytes())
 
 
-def test_different_tokenizers_are_told_apart(subwords):
+def test_different_tokenizers_have_different_fingerprints(subwords):
     check_same_tokenizer("corpus", subwords, subwords, "the model's")
     with pytest.raises(InputError, match=r"its tokenizer is bytes, the model's bpe of 400"):
         check_same_tokenizer("corpus", BYTES, subwords, "the model's")

@@ -89,7 +89,7 @@ def test_memory_is_counted(dtype):
     assert least_bytes(problem.shape) == T * B * H * (5 * size + 4)
 
 
-def test_ratios_are_taken_round_by_round():
+def test_ratios_are_computed_round_by_round():
     seconds = {"ours": [1.0, 2.0, 4.0], "other": [2.0, 2.0, 2.0]}
     assert timing.ratio(seconds, "ours", "other") == {"median": 1.0, "low": 0.5, "high": 2.0}
     speeds, spread = timing.rates(seconds, 8)
@@ -105,7 +105,7 @@ def test_every_round_runs_everything_once():
     assert "".join(calls) == "abc" + "bca" + "cab" + "abc"
 
 
-def test_the_fastest_that_runs_is_taken():
+def test_the_fastest_candidate_that_runs_is_chosen():
     def fails():
         raise RuntimeError
 

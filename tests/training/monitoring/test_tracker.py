@@ -45,7 +45,7 @@ def failing(*given, **how):
     raise ConnectionError("no network")
 
 
-def test_a_failure_is_told_once_and_ends_nothing(monkeypatch, caplog):
+def test_a_failure_is_reported_once_and_does_not_end_training(monkeypatch, caplog):
     package = SimpleNamespace(
         __name__="tracker", init=lambda **given: None, log=failing, finish=failing
     )

@@ -89,7 +89,7 @@ def model(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "lamb"])
-def test_apex_updates_where_it_is_asked_for(install, model, name):
+def test_apex_updates_if_it_is_asked_for(install, model, name):
     install(**nvidia())
     config = OptimConfig(name=name, fused="apex", beta1=0.8, beta2=0.9, weight_decay=0.3)
     (optimizer,) = make_optimizers(model, config)
@@ -111,7 +111,7 @@ def test_apex_updates_where_it_is_asked_for(install, model, name):
 
 
 @pytest.mark.parametrize("fused", ["auto", "torch"])
-def test_apex_is_left_alone_where_it_is_not_asked_for(install, model, fused):
+def test_apex_is_not_imported_unless_asked_for(install, model, fused):
     install(**nvidia())
     (optimizer,) = make_optimizers(model, OptimConfig(fused=fused))
     assert type(optimizer) is torch.optim.Adam

@@ -109,5 +109,5 @@ def test_impossible_values_are_refused(wrong):
         *({"fused": "apex", "name": name} for name in ("adam", "adamw", "lamb")),
     ],
 )
-def test_the_ends_of_the_ranges_are_taken(right):
+def test_the_ends_of_the_ranges_are_accepted(right):
     OptimConfig(**right)

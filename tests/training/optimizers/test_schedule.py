@@ -49,7 +49,7 @@ def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
     assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
 
 
-def test_a_cooldown_from_nowhere_takes_the_last_steps():
+def test_a_cooldown_without_a_start_covers_the_last_steps():
     assert rates_of(5, decay="constant", cooldown_steps=2) == [1, 1, 1, 1, 0.5]
 
 

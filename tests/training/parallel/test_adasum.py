@@ -88,12 +88,12 @@ def test_each_tensor_is_on_its_own():
     assert not torch.allclose(joined[5:], whole[1], rtol=1e-3, atol=0)
 
 
-def test_a_power_of_two_goes_through():
+def test_a_power_of_two_is_accepted():
     given = vectors(4)
     assert torch.equal(combined(given * 2.0**-10, LENGTHS), combined(given, LENGTHS) * 2.0**-10)
 
 
-def test_long_tensors_are_taken_piece_by_piece(monkeypatch):
+def test_long_tensors_are_combined_piece_by_piece(monkeypatch):
     given = vectors(4)
     expected = combined(given, LENGTHS)
     monkeypatch.setattr(adasum, "PIECE", 14)
@@ -184,7 +184,7 @@ def test_a_rank_that_overflows_keeps_all_from_stepping(ranks):
     assert "muon, clipped" in ranks[1]["overflow"]
 
 
-def test_every_groups_state_is_saved_and_goes_on_bit_for_bit(ranks):
+def test_the_state_of_every_group_is_saved_and_resumes_exactly(ranks):
     count, results = ranks
     for way, result in results["resumed"].items():
         assert result["equal"], way
@@ -205,7 +205,7 @@ def test_main_refuses_another_number_of_groups(tmp_path):
     assert_refused(process, "optimiser's state of its own", "there were 2, now 1", "start 2")
 
 
-def test_the_papers_rule_goes_by_the_lanes_of_one_group(monkeypatch):
+def test_the_papers_rule_uses_the_lanes_of_one_group(monkeypatch):
     trainer = make_trainer(lanes=64, lr=None)
     whole = trainer.schedule.rate(0)
     groups = RankGroups(size=1, count=4, index=0, place=0)

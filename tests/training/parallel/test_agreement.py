@@ -45,7 +45,7 @@ def among(rank, *others):
     ],
 )
 @pytest.mark.parametrize("rank", [0, 2])
-def test_bf16_is_taken_where_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
+def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
     monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
     assert agreed_precision(among(rank, *others), "auto") == expected
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
@@ -79,5 +79,5 @@ def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
     check_same_weights(World(0, 1, CPU), model)
 
 
-def test_alone_the_main_rank_acts():
+def test_a_single_process_acts_as_the_main_rank():
     assert through_main(World(0, 1, CPU), lambda: "done") == "done"

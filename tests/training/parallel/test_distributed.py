@@ -59,7 +59,7 @@ def meet(show_gpus, ranks, device="auto"):
         ([["a", "b"], ["c", "d"], ["e", "f"]], [0, 1, 0]),  # two a task
     ],
 )
-def test_every_rank_takes_a_gpu_of_its_own(show_gpus, ranks, indices):
+def test_every_rank_uses_its_own_gpu(show_gpus, ranks, indices):
     devices, told = meet(show_gpus, ranks)
     assert devices == [torch.device("cuda", index) for index in indices]
     assert not any(told)
@@ -80,7 +80,7 @@ def test_devices_that_do_not_go_together_are_refused_on_every_rank(show_gpus, ra
     assert message in told[0]
 
 
-def test_a_gpu_asked_for_where_there_is_none_is_refused(show_gpus):
+def test_a_gpu_is_refused_if_there_is_none(show_gpus):
     show_gpus()
     with pytest.raises(InputError, match="torch sees no GPU"):
         choose_device("cuda")

@@ -76,7 +76,7 @@ def test_small_gradients_survive_fp16_over_128_ranks(monkeypatch):
     assert (torchs - flat).norm() > 0.1 * flat.norm()
 
 
-def test_a_process_alone_sends_nothing():
+def test_a_single_process_sends_nothing():
     model = build_model(ModelConfig(hidden_size=8), seed=0)
     config = ParallelConfig(compression="fp16")
     alone = make_exchange(model, config, World(0, 1, CPU))

@@ -32,13 +32,13 @@ def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
     assert summary[-2].endswith(f": {LINE}")
 
 
-def test_without_a_launcher_there_is_the_line_alone(monkeypatch, capsys):
+def test_without_a_launcher_only_the_line_is_printed(monkeypatch, capsys):
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
     launcher.report_failure(InputError("nowhere"), LINE)
     assert capsys.readouterr().err == f"{LINE}\n"
 
 
-def test_another_rank_that_is_refused_alone_says_so(error_file, monkeypatch, capsys):
+def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setattr(launcher, "GRACE", 0.0)
     before = signal.getsignal(signal.SIGTERM)

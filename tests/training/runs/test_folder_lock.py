@@ -26,7 +26,7 @@ with hold_folder(Path(sys.argv[1])):
 """
 
 
-def test_who_holds_it_is_said_and_a_kill_frees_it(tmp_path):
+def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
     folder = tmp_path / "a" / "run"
     command = [sys.executable, "-c", HOLDS, folder]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
@@ -42,7 +42,7 @@ def test_who_holds_it_is_said_and_a_kill_frees_it(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["kept"]
 
 
-def test_who_has_only_just_taken_it_is_named_too(tmp_path):
+def test_a_holder_that_has_just_started_is_named_too(tmp_path):
     """The lock is taken first, and the record of its holder is written then."""
     record = {"pid": 12, "host": "a", "since": "now"}
     with filelock.FileLock(tmp_path / LOCK_FILE):
@@ -53,7 +53,7 @@ def test_who_has_only_just_taken_it_is_named_too(tmp_path):
         writer.join()
 
 
-def test_a_holder_that_never_says_who_it_is_refuses_too(tmp_path):
+def test_an_unnamed_holder_also_refuses_others(tmp_path):
     with (
         filelock.FileLock(tmp_path / LOCK_FILE),
         pytest.raises(InputError, match="another process holds it"),
@@ -77,13 +77,13 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
         assert over.is_set()
 
 
-def test_a_folder_that_nothing_was_written_to_goes(tmp_path):
+def test_an_unused_folder_is_removed(tmp_path):
     with hold_folder(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
     assert not list(tmp_path.iterdir())
 
 
-def test_where_files_have_no_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, caplog):
+def test_without_file_locks_it_warns_and_continues(tmp_path, monkeypatch, caplog):
     def fail(*call):
         raise OSError(errno.ENOSYS, "Function not implemented")
 

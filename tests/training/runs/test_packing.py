@@ -54,7 +54,7 @@ def test_rounded_tensors_are_the_nearest_in_bfloat16(tmp_path, weights):
             assert torch.equal(after[key], expected), key
 
 
-def test_what_is_unpacked_goes_on(packed, tmp_path):
+def test_an_unpacked_run_resumes(packed, tmp_path):
     process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
     assert process.returncode == 0, process.stderr
     process = run("main.py", "--resume", tmp_path / "back", "--train.steps", 12)

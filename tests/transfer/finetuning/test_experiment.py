@@ -144,7 +144,7 @@ def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
     assert len(steps) > 1
 
 
-def test_killed_between_an_epoch_and_its_checkpoint_it_goes_on(folder, tmp_path, monkeypatch):
+def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_path, monkeypatch):
     run(folder, tmp_path / "whole", epochs=2)
 
     class Killed(Exception):
@@ -229,7 +229,7 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
 
 
-def test_a_second_process_is_told_who_holds_the_folder(folder, tmp_path):
+def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
         hold_folder(tmp_path / "out"),
         pytest.raises(InputError, match=r"out: process .* has held it since"),

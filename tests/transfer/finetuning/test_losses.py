@@ -18,7 +18,7 @@ def test_exclusive_classes_share_a_softmax():
     assert float(found) == pytest.approx(np.mean(each), rel=1e-12)
 
 
-def test_other_classes_are_told_one_by_one():
+def test_classes_that_do_not_exclude_each_other_have_their_own_loss():
     each = [
         log_loss(SEVERAL[:, c], LOGITS[:, k, c].sigmoid().numpy(), labels=[0, 1])
         for k in range(2)

@@ -89,7 +89,7 @@ class AsCudnn(torch.autograd.Function):
         return grad, None
 
 
-def test_an_lstm_learns_where_cudnn_runs_it(monkeypatch, tmp_path):
+def test_an_lstm_can_be_fine_tuned_under_cudnn(monkeypatch, tmp_path):
     """Its model is in eval mode, where cuDNN has no backward pass."""
     lstm, trained = torch.lstm, []
 

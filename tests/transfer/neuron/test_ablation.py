@@ -20,7 +20,7 @@ def test_counts_are_round_and_end_with_all():
     assert round_counts(1) == [1]
 
 
-def test_one_unit_is_enough_where_one_tells(sets):
+def test_one_unit_is_enough_if_one_knows_the_label(sets):
     whole = fit_regression(sets[0], sets[1])
     orders = {"best": np.array([3, *(set(range(8)) - {3})]), "worst": np.array([0, 1, 2, 4, 5])}
     orders["worst"] = np.array([*orders["worst"], 6, 7, 3])
@@ -34,7 +34,7 @@ def test_one_unit_is_enough_where_one_tells(sets):
         assert low < rows[0]["test_accuracy"] < high
 
 
-def test_without_the_unit_that_tells_the_rest_guesses(sets):
+def test_without_the_unit_that_knows_the_label_the_rest_guesses(sets):
     whole = fit_regression(sets[0], sets[1])
     found = without_unit(3, sets, whole)
     assert found["refitted"]["test_accuracy"] < 0.65
@@ -60,7 +60,7 @@ def test_a_unit_of_noise_is_not_missed(sets):
     assert low <= 0 <= high
 
 
-def test_examples_are_left_as_they_were(sets):
+def test_examples_are_not_changed(sets):
     copies = [Examples(part.features.copy(), part.labels) for part in sets]
     without_unit(3, sets, fit_regression(sets[0], sets[1]))
     for part, copy in zip(sets, copies, strict=True):

@@ -95,7 +95,7 @@ def test_the_interval_of_an_area_is_delongs():
 
 
 @pytest.mark.parametrize("polarity", [1, -1])
-def test_the_unit_that_tells_is_first_in_every_order(polarity):
+def test_the_unit_that_knows_the_label_is_first_in_every_ranking(polarity):
     train, val, test = (make_examples(300, seed, polarity) for seed in range(3))
     ranking = rank_units(train, fit_regression(train, val))
     for order in ranking.orders().values():

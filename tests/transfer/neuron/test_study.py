@@ -180,7 +180,7 @@ def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, se
     assert json.loads((folder / "neuron.json").read_text())["baselines"] == {}
 
 
-def test_one_class_is_told_from_the_rest(sets):
+def test_one_class_against_the_rest(sets):
     three = [with_questions(part, 5) for part in (make_set(20, 1), make_set(20, 2))]
     first, second = against_rest(three, "question")
     assert first.classes == second.classes == ("not question", "question")

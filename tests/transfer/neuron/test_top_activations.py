@@ -64,7 +64,7 @@ def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
         np.testing.assert_array_equal(unit_trace.before, [0.0])
 
 
-def test_words_are_averaged_where_they_are_not_rare():
+def test_words_are_averaged_unless_they_are_rare():
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
     jumps = []

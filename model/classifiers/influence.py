@@ -1,0 +1,76 @@
+"""How much each unit influences a classifier, and which unit is shown as its neuron.
+
+A pole is a class for whose probability we ask; two classes that exclude each other have one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from .heads import Heads, class_probabilities
+
+
+def influence_of_heads(
+    heads: Heads, weights: Sequence[Sequence[float]], *, exclusive: bool, poolings: int = 1
+) -> np.ndarray:
+    """Return by how much a standard deviation of each unit changes P probabilities: [P, H].
+
+    weights: [P, C], how much each class counts for each pole. The influence, float64, is the slope
+    at the mean text times the standard deviation: with hidden layers a unit's weight depends on the
+    text. Several poolings of a unit add up.
+    """
+    center = heads.center.clone().requires_grad_()
+    with torch.enable_grad():
+        logits = heads.eval()(center.unsqueeze(0))
+        each = class_probabilities(logits, exclusive=exclusive)[0]  # [C]
+        poles = torch.tensor(weights, dtype=each.dtype) @ each  # [P]
+        slopes = [torch.autograd.grad(pole, center, retain_graph=True)[0] for pole in poles]
+    changes = (torch.stack(slopes) * heads.scale).double()  # [P, F]
+    return changes.view(len(weights), poolings, -1).sum(1).numpy()
+
+
+def positive_weights_of(classes: int, *, exclusive: bool) -> list[list[float]]:
+    """Return weights by which each class is a pole; of two exclusive ones only the second is."""
+    alone = np.eye(classes).tolist()
+    return alone[1:] if exclusive and classes == 2 else alone
+
+
+def leading_unit(influence: np.ndarray) -> tuple[int, int]:
+    """Return the unit of the largest influence [P, H], and 1 if it raises the last pole, else -1.
+
+    Heads depend on many units; this is the one to look at first.
+    """
+    unit = int(np.abs(influence).max(0).argmax())
+    return unit, -1 if influence[-1, unit] < 0 else 1
+
+
+def ranked_units(influence: np.ndarray) -> list[int]:
+    """Return the units, without those of no influence, by their largest on any pole: [P, H]."""
+    largest = np.abs(influence).max(0)
+    order = np.argsort(-largest, kind="stable")
+    return [int(unit) for unit in order if largest[unit] > 0]
+
+
+class SeveralUnits:
+    """A classifier without a unit of its own: its neuron is the one that influences it most."""
+
+    @property
+    def influence(self) -> np.ndarray:
+        """By how much a standard deviation of each unit changes each pole: float64 [P, H]."""
+        raise NotImplementedError
+
+    @property
+    def neuron(self) -> int:
+        """The unit that influences it most."""
+        return leading_unit(self.influence)[0]
+
+    @property
+    def polarity(self) -> int:
+        """1 if a high value of that unit raises the last pole (praise), else -1."""
+        return leading_unit(self.influence)[1]
+
+    @property
+    def neuron_column(self) -> int:
+        """The column of that unit's last state; the last states are the first features."""
+        return self.neuron
