@@ -94,7 +94,7 @@ class Lanes:
         seed: int = 0,
         own: slice = slice(None),
     ):
-        self.tokens = np.asarray(split.tokens)  # indexing a memmap costs three times as much
+        self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
         self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
         self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed

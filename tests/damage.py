@@ -1,4 +1,4 @@
-"""Hypothesis strategies that damage files as disks, kills and hands do."""
+"""Hypothesis strategies that damage files as disks, killed processes and people do."""
 
 import json
 

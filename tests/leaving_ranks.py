@@ -1,4 +1,4 @@
-"""A rank that trains in several ways, leaves the world and names gloo's threads still there."""
+"""A rank that trains in several ways, leaves the world and lists gloo's remaining threads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pages of docs/: what they link to exists, and the ways through the code are those taken."""
+"""The pages of docs/: their links exist, and the code runs through the files they describe."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Ranks come and go, and the run is what it would have been without that."""
+"""Ranks come and go, and the result of the run is the same."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""main.py as a process: what it writes, how it stops, how it goes on, what it refuses."""
+"""main.py as a process: what it writes, how it stops and resumes, what it refuses."""
 
 import json
 import shutil

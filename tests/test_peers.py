@@ -1,4 +1,4 @@
-"""A peer of the mLSTM through every command: pretrained, resumed, on two ranks, and used."""
+"""Another cell through every command: pretrained, resumed, on two ranks, and used."""
 
 import json
 import shutil

@@ -22,7 +22,7 @@ class Progress:
         shown: bool = True,
         line_seconds: float = LINE_SECONDS,
     ):
-        from tqdm import tqdm  # 30 ms that a command which ends at once does not need
+        from tqdm import tqdm  # imported late: a command that ends at once does not need it
 
         stderr = sys.stderr
         options: dict[str, Any] = {"desc": what, "unit": "B", "unit_scale": True, "total": total}

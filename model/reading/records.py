@@ -21,7 +21,7 @@ from .parquet import parquet_rows
 from .tables import table_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
-LONGEST_LITERAL = 1 << 20  # characters in Python's notation: reading them takes 500 times as much
+LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes in which a .json shows whether it is an array
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -1,4 +1,4 @@
-"""How commands end: files refused before the work, a reader that left, a disk that is full."""
+"""How commands end: bad output files, a missing package, a closed pipe, a full disk."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The same command again: when it goes on with a run, and what it takes from it."""
+"""Starting and resuming a run: which folder, which settings, and what is refused."""
 
 import contextlib
 import os

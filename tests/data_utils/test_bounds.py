@@ -1,4 +1,4 @@
-"""Inputs made to take memory or time without end: each ends in one line, at once."""
+"""Inputs made to use endless memory or time: each is refused at once, in one line."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Reviews dealt anew in every pass but the first: all of them, once, from wherever one begins."""
+"""Every later pass shuffles the reviews and reads each once, from any starting point."""
 
 import itertools
 from collections import Counter

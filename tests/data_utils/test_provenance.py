@@ -1,4 +1,4 @@
-"""Where a result comes from is told without where somebody's files lie."""
+"""The origin of a result is recorded without the paths of anybody's files."""
 
 import subprocess
 import sys

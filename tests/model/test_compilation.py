@@ -1,4 +1,4 @@
-"""The compiled recurrence's build: cached, safe among processes, done without where it fails."""
+"""Compiling the recurrence: cached, safe between processes, replaced if it fails."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Other programs on our cores: they are noticed, and threads that wait leave the cores to them."""
+"""Other programs on our cores are noticed, and waiting threads leave the cores to them."""
 
 import ctypes
 import os

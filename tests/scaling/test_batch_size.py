@@ -1,4 +1,4 @@
-"""The largest batch: by a device that is a formula, and once by a real one."""
+"""The largest batch: with a formula in place of a device, and once with a real one."""
 
 import pytest
 

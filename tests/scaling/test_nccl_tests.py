@@ -1,4 +1,4 @@
-"""What nccl-tests printed or wrote, read as a bandwidth for every size, and planned with."""
+"""The output of nccl-tests, read as bandwidths by size, and used by the planner."""
 
 import json
 import math

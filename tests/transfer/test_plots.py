@@ -1,4 +1,4 @@
-"""Pictures: labels stand as they are, any values have a histogram, none ends a command."""
+"""Figures: labels are shown literally, any values have a histogram, none ends a command."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Thresholds against trying every cut there is, by scikit-learn's metrics."""
+"""Thresholds against trying every possible cut with scikit-learn's metrics."""
 
 import numpy as np
 import pytest

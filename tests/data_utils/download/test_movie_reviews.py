@@ -1,4 +1,4 @@
-"""The archive of film reviews: to JSON lines, read in place, refused where it is not whole."""
+"""The archive of film reviews: converted without unpacking, refused if it is damaged."""
 
 import io
 import json

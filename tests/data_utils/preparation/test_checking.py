@@ -1,4 +1,4 @@
-"""A corpus held against its description: whatever changed is named."""
+"""A corpus is checked against its description; any change is named."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Preparation loses nothing, depends on nothing but its inputs, and leaves no half corpus."""
+"""Preparation loses no review, depends only on its inputs, and never leaves half a corpus."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Processes that share work: what Ctrl-C is to them."""
+"""Worker processes ignore Ctrl-C, which the main process handles."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Sorted runs: what is written is found again; equal reviews are told by all of their digest."""
+"""Sorted runs: written and read back; duplicates are found by their whole digest."""
 
 import numpy as np
 import pytest

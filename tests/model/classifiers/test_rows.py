@@ -1,4 +1,4 @@
-"""Rows keep their place, their values and their number; what is found stands beside them."""
+"""Rows keep their order, values and number; the answers are added as columns."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""The classifier in Python: what it says of texts, and when it refuses."""
+"""The classifier in Python: its answers about texts, and its errors."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A head between stars: what it tells, on disk and back, and what is refused."""
+"""A head that predicts stars: its answers, saving and loading, and its errors."""
 
 import json
 from dataclasses import replace

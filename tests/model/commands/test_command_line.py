@@ -1,4 +1,4 @@
-"""mlstm-sentiment: its commands by name, their help and examples, what a mistake is answered."""
+"""mlstm-sentiment: its commands, their help and examples, and the answer to a mistake."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Models small enough for a test, and what Python says where the page says it."""
+"""Models small enough for a test, and Python's values for what the page shows."""
 
 import json
 import re

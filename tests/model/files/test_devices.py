@@ -1,4 +1,4 @@
-"""Where a model runs, and why not where it was asked to."""
+"""The device of a model, and the reason if the one asked for is missing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Memory of a step is taken up again by the next, block by block."""
+"""The next step reuses the memory of a step, block by block."""
 
 import pytest
 import torch

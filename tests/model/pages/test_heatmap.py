@@ -1,4 +1,4 @@
-"""Characters keep their values, and no text is anything but text in what is written."""
+"""Characters keep their values, and no text is ever interpreted as HTML."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A model that knows enough English to tell a right gate order from a wrong one."""
+"""A model that knows enough English to show which gate order is right."""
 
 import numpy as np
 import pytest

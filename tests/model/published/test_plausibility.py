@@ -1,4 +1,4 @@
-"""The verdict on imported weights: praise, warning, and what each is about."""
+"""The plausibility check of imported weights: when it warns, and of what."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a command tells of how far it is, and how that is known of a file."""
+"""The progress that a command shows, and how much of a file has been read."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""Records of a pipe: each one as soon as its line has come, and as a file's reader has them."""
+"""Records from a pipe: each as soon as its line arrives, and equal to those from a file."""
 
 import csv
 import io

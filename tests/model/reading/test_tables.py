@@ -1,4 +1,4 @@
-"""Tables: what is in a cell stays as it is; what is no table is refused."""
+"""Tables: cells are not changed; anything that is no table is refused."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Which texts are accepted, what is counted, which key is read, and what is said of it."""
+"""Which texts are accepted, what is counted, and which key is chosen and reported."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The measurement beside busy processes: turns, shares of what is fair, and its command."""
+"""The measurement beside busy processes: turns, fractions of the fair speed, the command."""
 
 import json
 from contextlib import contextmanager

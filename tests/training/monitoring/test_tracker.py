@@ -1,4 +1,4 @@
-"""Rows go to a tracker with wandb's interface, and what it fails at costs the run nothing."""
+"""Rows are sent to a tracker with wandb's interface, and its failures do not end the run."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""NVIDIA's apex, from stand-ins in a folder: what it is asked for, and what is told from it."""
+"""NVIDIA's apex, with stand-ins: how it is called, and how it is recognised."""
 
 import sys
 from pathlib import Path

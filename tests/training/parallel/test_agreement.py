@@ -1,4 +1,4 @@
-"""What ranks settle together, and how the one that differs is found."""
+"""What ranks agree on, and how a rank that differs is found."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Gradients of all ranks become one, whatever the way; what is sent, what vanishes."""
+"""All ways to add up the ranks' gradients agree; what is sent, what is lost."""
 
 import json
 

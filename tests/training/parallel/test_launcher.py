@@ -1,4 +1,4 @@
-"""What a process that fails leaves to torch.distributed.run, which started it."""
+"""What a failing process reports to torch.distributed.run, which started it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Who computes which lanes, where ranks are not alike."""
+"""Which rank computes which lanes if ranks differ in speed."""
 
 import pytest
 import torch

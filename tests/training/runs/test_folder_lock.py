@@ -1,4 +1,4 @@
-"""One process at a time holds a folder; what a killed one leaves is no lock."""
+"""One process at a time holds a folder; a killed process leaves no lock."""
 
 import errno
 import fcntl

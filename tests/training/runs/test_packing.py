@@ -1,4 +1,4 @@
-"""A run in one file: what comes out of it goes on."""
+"""A run packed into one file can be unpacked and resumed."""
 
 import contextlib
 from pathlib import Path

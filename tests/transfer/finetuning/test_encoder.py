@@ -1,4 +1,4 @@
-"""Texts to cell states with a gradient: what a text gives is its own, whatever stands beside it."""
+"""Texts to cell states with a gradient: a text's result does not depend on its batch."""
 
 import numpy as np
 import pytest

@@ -180,7 +180,7 @@ def tuner(folder, tmp_path):
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_a_damaged_checkpoint_is_refused_or_gone_on_from(tuner, tmp_path, name, data):
+def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, data):
     checkpoints = checkpoint.Checkpoints(tmp_path / "out/checkpoint")
     path = checkpoints.complete()[-1] / name
     whole = path.read_bytes()

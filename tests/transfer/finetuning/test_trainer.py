@@ -1,4 +1,4 @@
-"""What learns, how fast, and nothing else."""
+"""Which parameters learn, and at which rates."""
 
 import numpy as np
 import pytest

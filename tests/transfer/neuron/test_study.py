@@ -1,4 +1,4 @@
-"""One unit studied from texts to page: everything is there, nothing of a text acts."""
+"""The study of a unit, from texts to page: it is complete, and texts are never run as HTML."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Which texts and words a unit answers to most."""
+"""The texts and words that activate a unit most."""
 
 import time
 
