@@ -19,6 +19,7 @@ from model.files.storage import read_json
 HERE = Path(__file__).resolve().parent
 MODULE = "python -m experiments."
 AND = " && "  # between two commands that make one result
+CHECKOUT = "git checkout "  # begins the command of a closed study: the revision that holds its code
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def _emulated() -> Result:
     command = f"{words}/{file} --figures experiments/scaling --only"
     kinds = ("allreduce,buckets,skipped", "ethernet,today --stretch 3")
     return Result(file, AND.join(f"{command} {kind}" for kind in kinds))
+
+
+def _closed(revision: str, made: Result) -> Result:
+    """Return a result that is kept as it is: its code is in the revision that measured it."""
+    return Result(made.files, f"{CHECKOUT}{revision}{AND}{made.command}")
 
 
 def _plan(cluster: str, words: str) -> Result:
@@ -197,7 +203,8 @@ RESULTS: tuple[Result, ...] = (
         Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
         for name in measurements()
     ),
-    Result("recurrence/results/split_bf16.json", f"{MODULE}recurrence.split_bf16"),
+    _closed("226d1cf0710f", Result("recurrence/results/split_bf16.json",
+                                   f"{MODULE}recurrence.split_bf16")),
     _measured("featurizing", "imdb",
               "run --model amazon_1024 --input DATA/imdb/imdb_test.jsonl.gz --texts 256 "
               "--rounds 2"),
@@ -205,8 +212,8 @@ RESULTS: tuple[Result, ...] = (
     _measured("data", "memory_4gb", f"benchmark large4.jsonl.gz --rounds 1 {SKIPPED}"),
     _measured("data", "stream", "stream CORPUS"),
     _measured("exchange", "readiness", "readiness"),
-    _measured("exchange", "replay",
-              "replay --profiles experiments/exchange/results/readiness.json"),
+    _closed("ad95f99187ea", _measured(
+        "exchange", "replay", "replay --profiles experiments/exchange/results/readiness.json")),
     _measured("elastic", "faults", "run"),
     Result("scaling/results/published.json",
            "python experiments/scaling/published.py --output "
@@ -221,9 +228,11 @@ RESULTS: tuple[Result, ...] = (
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
     _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
     _emulated(),
-    _scaling("convergence", "convergence --corpus CORPUS --work runs/convergence", True),
-    _scaling("interpreter", "interpreter", True),
-    _scaling("precision", "precision --corpus CORPUS --work runs/precision", True),
+    _closed("9a20bb1ed26d", _scaling(
+        "convergence", "convergence --corpus CORPUS --work runs/convergence", True)),
+    _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", True)),
+    _closed("ab51da356715", _scaling(
+        "precision", "precision --corpus CORPUS --work runs/precision", True)),
     *(
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --corpus CORPUS --data DATA --work runs/{study}")

@@ -49,14 +49,11 @@ class Sleeper(nn.Module):
     Each leaf has a shape and the moment at which its gradient is ready, as a part of backward.
     """
 
-    def __init__(
-        self, leaves: list[dict[str, Any]], seconds: float, backward: float, *, by_clock: bool
-    ):
+    def __init__(self, leaves: list[dict[str, Any]], seconds: float, backward: float):
         """seconds: of computing; backward: the part of them that is backward.
 
-        by_clock: every pause ends at a moment counted from the start of the window. What the
-        exchange does on this machine's cores then delays nothing, as on a GPU, where the exchange
-        has a stream of its own. Otherwise a pause begins when the work before it has ended.
+        Every pause ends at a moment counted from the start of the window. What the exchange does
+        on this machine's cores delays nothing, as on a GPU, where it has a stream of its own.
         """
         super().__init__()
         generator = torch.Generator().manual_seed(0)
@@ -66,7 +63,6 @@ class Sleeper(nn.Module):
         moments = [0.0, *(leaf["ready"] for leaf in leaves)]
         self.pauses = [(late - early) * backward * seconds for early, late in pairwise(moments)]
         self.forward_seconds = (1 - backward) * seconds
-        self.by_clock = by_clock
         self.due = self.late = 0.0  # when the last pause had to end, and how late it ended
 
     def split_leaves(self) -> list[nn.Parameter]:
@@ -82,7 +78,7 @@ class Sleeper(nn.Module):
 
     def pause(self, seconds: float) -> None:
         """Sleep where computing would take so many seconds."""
-        self.due = (self.due if self.by_clock else time.perf_counter()) + seconds
+        self.due += seconds
         sleep_until(self.due)
         self.late = time.perf_counter() - self.due
 
@@ -108,9 +104,7 @@ class Step:
 
     def __init__(self, case: dict[str, Any], world: World):
         self.world, self.windows, self.seconds = world, case["windows"], case["seconds"]
-        self.sleeper = Sleeper(
-            case["leaves"], self.seconds, case["backward"], by_clock=case["by_clock"]
-        )
+        self.sleeper = Sleeper(case["leaves"], self.seconds, case["backward"])
         config = ParallelConfig(**case["parallel"])
         self.exchange = make_exchange(self.sleeper, config, world)
 

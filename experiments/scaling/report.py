@@ -19,7 +19,7 @@ from experiments.tables import origins
 from model.files.storage import read_json, write_atomically
 from model.pages.page import SCROLLING, page_style
 
-from . import convergence, interpreter, precision, regressed, replayed
+from . import closed, regressed, replayed
 from .emulation import report as emulation
 from .measuring import report as measuring
 
@@ -57,9 +57,9 @@ STUDIES = {
     "emulated": Study(
         "A scale model of a cluster", emulation.report, ("emulated.png", "emulated_ddp.png")
     ),
-    "convergence": Study("Convergence under scale", convergence.tables, ("convergence.png",)),
-    "interpreter": Study("Processes against threads", interpreter.tables, ("interpreter.png",)),
-    "precision": Study("Memory and precision", precision.tables, ("precision.png",)),
+    "convergence": Study("Convergence under scale", closed.convergence, ("convergence.png",)),
+    "interpreter": Study("Processes against threads", closed.interpreter, ("interpreter.png",)),
+    "precision": Study("Memory and precision", closed.precision, ("precision.png",)),
 }
 
 

@@ -160,7 +160,6 @@ class Study:
         case = {
             "kind": "step",
             "leaves": [{"shape": [leaf.numbers], "ready": leaf.ready} for leaf in reduced],
-            "by_clock": True,
             "seconds": seconds,
             "backward": BACKWARD,
             "windows": windows,

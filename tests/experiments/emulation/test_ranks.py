@@ -16,28 +16,25 @@ from model.errors import InputError
 
 LEAVES = [{"shape": [3], "ready": 0.5}, {"shape": [5], "ready": 1.0}]
 CASE = {
-    "kind": "step", "leaves": LEAVES, "by_clock": True, "seconds": 0.06, "backward": 0.5,
+    "kind": "step", "leaves": LEAVES, "seconds": 0.06, "backward": 0.5,
     "windows": 3, "parallel": {"compression": "fp16"}, "turns": 2,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("by_clock", [True, False])
-def test_a_sleeper_hands_over_its_gradients_at_their_moments(by_clock):
-    """By the clock, what else takes time delays nothing; otherwise a pause begins after it."""
-    sleeper = Sleeper(LEAVES, seconds=0.2, backward=0.5, by_clock=by_clock)
+def test_a_sleeper_hands_over_its_gradients_at_their_moments():
+    """What else takes time delays nothing."""
+    sleeper = Sleeper(LEAVES, seconds=0.2, backward=0.5)
     moments = []
     for leaf in sleeper.split_leaves():
         leaf.register_post_accumulate_grad_hook(lambda _: moments.append(time.perf_counter()))
-    behind = 0.05
-    begun = time.perf_counter() - behind
+    begun = time.perf_counter() - 0.05
     sleeper.begin(begun)
     nats, _ = sleeper()
     nats.backward()
     for moment, due in zip(moments, (0.15, 0.2), strict=True):
-        assert moment - begun >= due + (0 if by_clock else behind)
+        assert moment - begun >= due
     assert sleeper.late >= 0
-    if by_clock:
-        assert sleeper.due == pytest.approx(begun + 0.2)
+    assert sleeper.due == pytest.approx(begun + 0.2)
     assert [leaf.grad.shape for leaf in sleeper.leaves] == [(3,), (5,)]
     assert sleeper.leaves[1].grad.equal(sleeper.gradients[1])
 
