@@ -129,6 +129,7 @@ def _reproductions() -> Iterator[Result]:
 
 
 RUN_FINETUNING = f"{MODULE}finetuning.run --model amazon_1024 --data DATA --work runs/finetuning"
+RUN_RECIPE = f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe"
 SWEEP = (
     "--worlds 1,2 --hidden 64,128 --exchanges fp32,fp16,flat,powersgd,adasum --buckets 0.1,25 "
     "--windows 1,4 --lanes-per-rank 16 --window 32 --blocks 3 --steps 5 --repeats 3"
@@ -171,8 +172,9 @@ RESULTS: tuple[Result, ...] = (
                   f"memorization --model {model} --corpus CORPUS")
         for model in ("amazon_1024", "sentiment_1024")
     ),
-    _measured("shipped", "curve",
-              "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000"),
+    _closed("4e5b29d8ebb3", _measured(
+        "shipped", "curve",
+        "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000")),
     *(
         Result(f"default_model/results/{name}.json",
                f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
@@ -189,13 +191,17 @@ RESULTS: tuple[Result, ...] = (
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),
-    Result("main_job/results/[!c]*.json", "bash experiments/main_job/run.sh DATA WORK"),
+    _closed("40d996876e13", Result("main_job/results/[!c]*.json",
+                                   "bash experiments/main_job/run.sh DATA WORK")),
     Result("tour/results/transfer.json", "bash scripts/quickstart.sh"),
-    Result("recipe/results/thin_windows/*.json",
-           f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe epochs_4"),
-    Result("recipe/results/first_corpus/*.json",
-           f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe"),
-    Result("recipe/results/*.json", f"{MODULE}recipe.run --corpus CORPUS --work runs/recipe"),
+    *(
+        _closed(revision, Result(f"recipe/results/{files}.json", f"{RUN_RECIPE}{words}"))
+        for files, revision, words in (
+            ("thin_windows/before", "e7f43c04e735", " epochs_4"),
+            ("thin_windows/after", "5ee8ecd9137b", " epochs_4"),
+            ("first_corpus/*", "4d3eaed92e4e", ""), ("*", "36b45e025a88", ""),
+        )
+    ),
     Result("time_to_target/results/*_[0-9]*.json",
            f"{MODULE}time_to_target.run --corpus CORPUS --work runs/time_to_target "
            "--characters 12000000"),

@@ -4,8 +4,9 @@ python -m experiments.speeds sizes --corpus data/reviews
 """
 
 import statistics
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,10 +14,12 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.recipe.run import Recipe
-from experiments.recipe.speed import speed_of
 from experiments.studies import HERE, read_runs
+from experiments.training_runs import Recipe, measure
+from model.errors import InputError
 from model.files.storage import write_json
+
+WARM_UP = 4  # first steps of a run, which do not count
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,14 @@ def shape(keys: Any) -> str:
 
 
 def of_shape(recipe: Recipe, options: Options) -> float:
-    """Return the speed of one shape in its turn."""
+    """Return the characters per second of the median step of a short run."""
     characters = options.steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
-    return speed_of(recipe, options.corpus, characters, options.threads)
+    short = replace(recipe, characters=characters, keys={**recipe.keys, "log.every_steps": 1})
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(short, options.corpus, Path(folder) / "run", options.threads)
+    if result["failure"]:
+        raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
+    return statistics.median(row["characters_per_second"] for row in result["rows"][WARM_UP:])
 
 
 def summary(speeds: list[float]) -> dict[str, float]:

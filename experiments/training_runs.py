@@ -25,13 +25,11 @@ RANKS_HERE = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run: the number of characters that it reads, the keys of its config, and its corpus."""
+    """One run: the number of characters that it reads, and the keys of its config."""
 
     name: str
     characters: int
     keys: Mapping[str, Any]
-    corpus: str = ""
-    """Name of a variant of the corpus (experiments.recipe.corpora); empty, the corpus itself."""
 
     @property
     def steps(self) -> int:
@@ -44,7 +42,7 @@ class Recipe:
         """Return the command line after `python`; without a corpus, of the embedded one."""
         steps = self.steps
         keys = {
-            **({"data.corpus": beside(corpus, self.corpus)} if corpus else {}),
+            **({"data.corpus": corpus} if corpus else {}),
             "train.steps": steps,
             "evaluate.every_steps": -(-steps // EVALUATIONS),
             "log.every_steps": max(1, steps // 40),
@@ -54,11 +52,6 @@ class Recipe:
         }
         pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
         return ["main.py", "--run-dir", str(folder), *pairs]
-
-
-def beside(corpus: Path, name: str) -> Path:
-    """Return the folder of a variant of a corpus; without a name, the corpus."""
-    return corpus.with_name(f"{corpus.name}_{name}") if name else corpus
 
 
 def measure(
@@ -75,7 +68,6 @@ def measure(
         "name": recipe.name,
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
-        "corpus": recipe.corpus,
         "fingerprint": open_corpus(corpus).fingerprint,
         "characters_read": rows[-1]["characters"] if rows else 0,
         "valid_bits_per_character": scores[-1] if scores and not failure else None,

@@ -5,7 +5,7 @@ python -m experiments.curve.run runs/sizes/units_512_18m_seed_0 --data DATA \\
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,13 +20,13 @@ from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.curve.words import telling_words, word_jumps
-from experiments.shipped.probe import bits_at
 from experiments.studies import told
 from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model
 from training.checkpoint import TRAINING_FILE
+from training.metrics import read_rows
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron.ranking import fit_cuts
@@ -62,6 +62,7 @@ def main() -> None:
     followed = followed_unit(last, sets["sst"])
     words = telling_words(sets["sst"][0])
     found = read_json(options.output) if options.output.exists() else {"points": []}
+    rows = read_rows(options.run / "metrics.jsonl")
     done = {point["characters"] for point in found["points"]}
     for folder in tqdm(folders, desc="checkpoints", disable=None):
         characters = read_json(folder / TRAINING_FILE)["progress"]["characters"]
@@ -70,7 +71,7 @@ def main() -> None:
         loaded = load(folder)
         point = {
             "characters": characters,
-            **bits_at(options.run, characters),
+            **bits_at(rows, characters),
             **score(loaded, sets, followed),
             "words": word_jumps(loaded, sets["sst"][0], words, followed.unit),
         }
@@ -91,6 +92,13 @@ class Followed:
 def load(folder: Path) -> LoadedModel:
     """Load the model of a checkpoint, with products in bf16: half the time, where that is fast."""
     return load_model(folder, compute_dtype=torch.bfloat16)
+
+
+def bits_at(rows: Sequence[Mapping[str, Any]], characters: int) -> dict[str, float]:
+    """Return the last bits per character before so many characters."""
+    keys = ("train_bits_per_character", "valid_bits_per_character")
+    read = [row for row in rows if row["characters"] <= characters]
+    return {key: row[key] for row in read for key in keys if key in row}
 
 
 def read_part(name: str, data: Path) -> list[LabelledSet]:

@@ -1,36 +1,26 @@
-"""Draw the study and print its tables.
+"""The tables of the study, which is closed: runs.toml declares what each run changed."""
 
-python -m experiments.recipe.report
-"""
-
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from configs import command
-from experiments.figures import BLUE, RED, panels
-from experiments.recipe.run import HERE, RESULTS, read_recipes
-from experiments.recipe.speed import BASE
-from experiments.recipe.speed import RESULT as SPEED
 from experiments.tables import markdown, origins
 from model.errors import InputError
 from model.files.storage import read_json
 
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+RUNS = tomllib.loads((HERE / "runs.toml").read_text())
+BASE = "muon_1e-2"
 SEED = "_seed_"  # precedes the seed in the names of a finalist's further runs
-STUDIES = ("first_corpus", ".")  # folders of results; each used one corpus
-
-
-def main() -> None:
-    for folder in STUDIES:
-        print(f"\n{folder}\n\n{shown(folder)}")
-    draw({folder: found(RESULTS / folder) for folder in STUDIES})
 
 
 def shown(folder: str) -> str:
     """Return the tables of one corpus: each run with its first seed, then the finalists' seeds."""
     results = found(RESULTS / folder)
-    speeds = read_json(SPEED)["ratios"] if SPEED.exists() else {}
+    speeds = read_json(HERE / "speed.json")["ratios"]
     first_seeds = [result for result in results if SEED not in result["name"]]
     revisions = origins({f"{result['name']}.json": result for result in results})
     return "\n\n".join(filter(None, (table(first_seeds, speeds), finalists(results), revisions)))
@@ -51,7 +41,7 @@ def found(folder: Path) -> list[dict[str, Any]]:
 
     Raises InputError where they used different corpora.
     """
-    paths = [folder / f"{name}.json" for name in read_recipes()]
+    paths = [folder / f"{name}.json" for stage in RUNS["budget"] for name in RUNS[stage]]
     results = [read_json(path) for path in paths if path.exists()]
     if len({result.get("fingerprint") for result in results}) > 1:
         raise InputError(f"{folder}: runs on different corpora do not compare; train them again")
@@ -74,7 +64,7 @@ def table(results: list[dict[str, Any]], speeds: Mapping[str, Mapping[str, float
 
 def changes(result: Mapping[str, Any]) -> str:
     """Return the keys in which a run differs from the base, and its corpus if it has its own."""
-    base = read_recipes()[BASE].keys
+    base = {**RUNS["base"], **RUNS["screening"][BASE]}
     keys = {key: value for key, value in result["keys"].items() if base.get(key) != value}
     words = [f"{key.partition('.')[2]} {value}" for key, value in keys.items()]
     if corpus := result.get("corpus"):
@@ -94,27 +84,3 @@ def finalists(results: list[dict[str, Any]]) -> str:
             each = ", ".join(f"{bits:.4f}" for bits in scores)
             rows.append([name, each, f"{mean(scores):.4f}", f"{stdev(scores):.4f}"])
     return markdown(["run", "seeds", "mean", "standard deviation"], rows) if rows else ""
-
-
-def draw(studies: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Draw bits per character in training by the characters read, a panel for each corpus."""
-    names = ("first corpus", "second corpus")
-    with panels(HERE / "curves.png", 1, 2, size=(10, 4.5), sharey=True) as (_, row):
-        for axes, corpus, results in zip(row, names, studies.values(), strict=True):
-            draw_runs(axes, results)
-            axes.set(title=f"{corpus} (red: Adam, blue: Muon)", xlabel="million characters")
-        row[0].set(ylabel="training bits per character", ylim=(1.6, 3.5))
-
-
-def draw_runs(axes: Any, results: list[dict[str, Any]]) -> None:
-    """Draw the runs that read the whole corpus in its order."""
-    for result in results:
-        if not result.get("corpus"):
-            color = BLUE if result["keys"]["optim.name"] == "muon" else RED
-            bits = [row["train_bits_per_character"] for row in result["rows"]]
-            million = [row["characters"] / 1e6 for row in result["rows"]]
-            axes.plot(million, bits, color=color, alpha=0.5, linewidth=1)
-
-
-if __name__ == "__main__":
-    command.run(main)

@@ -57,15 +57,19 @@ def main() -> None:
 
 
 def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict[str, Any]:
-    """Return how many continuations equal the text, and how many bytes agree on average."""
+    """Return how like the text the continuations of its passages are."""
     passages = sample_passages(split, prompts, seed)  # uint8 [N, PROMPT + CONTINUATION]
-    tokens = torch.from_numpy(passages).long()
-    written = greedy(model, tokens[:, :PROMPT], CONTINUATION)
-    same = (written == tokens[:, PROMPT:]).numpy()
+    prompt = torch.from_numpy(passages[:, :PROMPT]).long()
+    return likeness(greedy(model, prompt, CONTINUATION).numpy(), passages[:, PROMPT:])
+
+
+def likeness(written: np.ndarray, text: np.ndarray) -> dict[str, Any]:
+    """Return how many rows equal the text, [N, CONTINUATION], and how many first bytes agree."""
+    same = written == text
     prefix = np.where(same.all(1), CONTINUATION, same.argmin(1))
     longest = np.argsort(-prefix, kind="stable")[:EXAMPLES_KEPT]
     return {
-        "prompts": len(passages),
+        "prompts": len(text),
         "exact": int(same.all(1).sum()),
         "mean_prefix": float(prefix.mean()),
         "longest_prefixes": prefix[longest].tolist(),

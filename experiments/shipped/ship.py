@@ -42,11 +42,14 @@ class Options:
     """Names of the two labels, the negative one first; absent, as in the texts."""
     work: Path = Path("runs/shipped")
     """Folder where features are kept."""
+    output: Path = SHIPPED_MODELS
+    """The folder of shipped models."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    with tempfile.TemporaryDirectory(dir=made(options.work)) as workplace:
+    options.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.work) as workplace:
         folder = Path(workplace) / options.name
         size = write_quantized(options.model, folder)
         shipped = load_model(folder, compute_dtype=torch.float32)
@@ -55,18 +58,12 @@ def main() -> None:
         classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
         save_classifier(folder / FOLDER, classifier, origin_of(transfer, sets))
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
-        place = SHIPPED_MODELS / options.name
+        place = options.output / options.name
         shutil.copytree(folder, place, dirs_exist_ok=True)  # an existing card stays
     print(
         f"{place}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
         f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
     )
-
-
-def made(folder: Path) -> Path:
-    """Create a folder if necessary and return it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def write_quantized(model: str, folder: Path) -> int:

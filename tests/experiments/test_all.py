@@ -83,11 +83,12 @@ def test_the_words_of_a_command_are_accepted(line, parsed):
 
 @pytest.mark.parametrize("line", CLOSED)
 def test_the_revision_of_a_closed_study_holds_its_code(line):
-    checkout, module = line.split(AND)
-    revision, path = checkout.removeprefix(CHECKOUT), module.split()[2].replace(".", "/")
+    checkout, given = line.split(AND)
+    revision, (program, *words) = checkout.removeprefix(CHECKOUT), given.split()
     if not has(revision):
         pytest.skip("a checkout without its history")
-    assert has(f"{revision}:{path}.py")
+    path = words[0] if program == "bash" else f"{words[1].replace('.', '/')}.py"
+    assert has(f"{revision}:{path}")
 
 
 def has(name):
