@@ -26,7 +26,7 @@ from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import write_json
-from model.files.weights import load_model
+from model.files.weights import LoadedModel, load_model
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron.ranking import fit_cuts
@@ -122,16 +122,21 @@ def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[s
     """Return a model's size, and what its features tell of the sets, pooled in each way."""
     torch.set_num_threads(threads)
     loaded = load_model(folder, compute_dtype=torch.float32)
-    with tempfile.TemporaryDirectory() as cache:
-        kind = FeatureKind(pooling=POOLINGS)
-        pooled = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(cache), kind))
-    units = loaded.model.config.hidden_size
     return {
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
-        "sst": {
-            pooling: told([part.units(range(i * units, (i + 1) * units)) for part in pooled])
-            for i, pooling in enumerate(POOLINGS)
-        },
+        "sst": {pooling: told(parts) for pooling, parts in read_features(loaded, sets).items()},
+    }
+
+
+def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, list[Examples]]:
+    """Return train, val and test as the model knows them, by the way of pooling."""
+    kind = FeatureKind(pooling=POOLINGS)
+    with tempfile.TemporaryDirectory() as folder:
+        pooled = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(folder), kind))
+    units = loaded.model.config.hidden_size
+    return {
+        pooling: [part.units(range(i * units, (i + 1) * units)) for part in pooled]
+        for i, pooling in enumerate(POOLINGS)
     }
 
 
@@ -151,14 +156,16 @@ def told(sets: list[Examples]) -> dict[str, Any]:
         "one_unit": neuron.regression.accuracy(neuron.column(test)),
         "best_unit": float(cuts.accuracies(test)[best]),
     }
-    rows = {
-        name: {"test_accuracy": value, "test_interval": accuracy_interval(value, len(test.labels))}
-        for name, value in accuracies.items()
-    }
+    rows = {name: tested(value, len(test.labels)) for name, value in accuracies.items()}
     rows["all_units"]["val_accuracy"] = regression.val_accuracy
     rows["one_unit"]["index"] = neuron.index
     rows["best_unit"]["index"] = best
     return rows
+
+
+def tested(accuracy: float, texts: int) -> dict[str, Any]:
+    """Return a test accuracy with its interval."""
+    return {"test_accuracy": accuracy, "test_interval": accuracy_interval(accuracy, texts)}
 
 
 def mean_of(values: Sequence[float], digits: int) -> str:

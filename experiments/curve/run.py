@@ -4,7 +4,6 @@ python -m experiments.curve.run runs/sizes/units_512_18m_seed_0 --data DATA \\
     --output experiments/curve/results/units_512.json
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +19,16 @@ from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.curve.words import telling_words, word_jumps
-from experiments.studies import told
+from experiments.studies import POOLINGS, read_features, told
 from model.errors import InputError
-from model.features import FeatureKind
 from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
-from transfer.experiment import featurize_sets
-from transfer.features import FeatureCache
 from transfer.neuron.ranking import fit_cuts
-from transfer.regression import Examples
 
 # Most texts to fit on, to choose on and to test on; SST is read whole.
 PARTS = {"sst": None, "mr": (2000, 500, 2000)}
-POOLINGS = ("last", "mean")
 SCORED = {"sst": POOLINGS, "mr": ("mean",)}
 SEED = 0  # draws the parts
 
@@ -111,18 +105,6 @@ def read_part(name: str, data: Path) -> list[LabelledSet]:
         part.subset(np.sort(rng.choice(len(part.labels), min(count, len(part.labels)), False)))
         for part, count in zip(sets, most, strict=True)
     ]
-
-
-def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, list[Examples]]:
-    """Return train, val and test as the model knows them, by the way of pooling."""
-    kind = FeatureKind(pooling=POOLINGS)
-    with tempfile.TemporaryDirectory() as folder:
-        examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(folder), kind))
-    units = loaded.model.config.hidden_size
-    return {
-        pooling: [part.units(range(i * units, (i + 1) * units)) for part in examples]
-        for i, pooling in enumerate(POOLINGS)
-    }
 
 
 def followed_unit(last: LoadedModel, sst: list[LabelledSet]) -> Followed:

@@ -43,7 +43,11 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    compare(command.parse(Options, __doc__))
+
+
+def compare(options: Options) -> None:
+    """Time every contender in turns, and write the result."""
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.source.parent) as folder:
         plain = Path(folder) / options.source.stem

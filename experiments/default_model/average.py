@@ -33,7 +33,11 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    average(command.parse(Options, __doc__))
+
+
+def average(options: Options) -> None:
+    """Write the weighted mean of two models and of their heads."""
     first, second = load_model(options.first), load_model(options.second)
     weights = first.model.state_dict()
     for name, tensor in second.model.state_dict().items():

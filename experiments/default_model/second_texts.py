@@ -14,8 +14,13 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.grammar import draw
-from experiments.default_model.texts import Example, counted, read_examples, write_examples
+from experiments.default_model.texts import (
+    Example,
+    counted,
+    new_sentences,
+    read_examples,
+    write_examples,
+)
 from model.files.storage import write_json
 
 KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # most texts of each source
@@ -39,9 +44,7 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     chooser = random.Random(options.seed)
     known = {example.text for example in read_examples(options.texts / "val.jsonl")}
-    by_source: dict[str, dict[str, Example]] = defaultdict(
-        dict
-    )  # by text, so that each occurs once
+    by_source: dict[str, dict[str, Example]] = defaultdict(dict)  # by text: each occurs once
     for example in read_examples(options.texts / "train.jsonl"):
         by_source[example.source][example.text] = example
     train = []
@@ -56,16 +59,6 @@ def main() -> None:
     report = {"train": counted(train), "origin": describe_origin()}
     write_json(options.output / "report.json", report)
     print(f"{options.output}: {len(train):,} texts")
-
-
-def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
-    """Return different sentences of the grammar that are not known."""
-    drawn: dict[str, Example] = {}
-    while len(drawn) < count:
-        sentence = draw(chooser)
-        if sentence.text not in known:
-            drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
-    return list(drawn.values())
 
 
 if __name__ == "__main__":

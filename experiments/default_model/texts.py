@@ -106,12 +106,17 @@ def drawn_parts(
     for part in (reviews, titles):
         wanted = options.reviews_per_star + options.val_each // len(STARS)
         yield balanced(part, wanted, chooser)
-    count = options.sentences + options.val_each
+    yield new_sentences(options.sentences + options.val_each, set(), chooser)
+
+
+def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
+    """Return different sentences of the grammar that are not known."""
     drawn: dict[str, Example] = {}
     while len(drawn) < count:
         sentence = draw(chooser)
-        drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
-    yield list(drawn.values())
+        if sentence.text not in known:
+            drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
+    return list(drawn.values())
 
 
 def reviews_and_titles(options: Options, held_out: HeldOut) -> tuple[list[Example], list[Example]]:

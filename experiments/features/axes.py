@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import ortho_group
 
+from experiments.studies import tested
 from transfer.neuron.ranking import fit_cuts
-from transfer.regression import Examples, accuracy_interval
+from transfer.regression import Examples
 
 ROTATIONS = 5
 COMPONENTS = 20  # principal components that are tried as axes
@@ -49,6 +50,4 @@ def best_axis(train: Examples, test: Examples) -> dict[str, Any]:
     """Return the axis that is best by itself on train, and its accuracy on test."""
     cuts = fit_cuts(train)
     best = int(cuts.accuracies(train).argmax())
-    accuracy = float(cuts.accuracies(test)[best])
-    interval = accuracy_interval(accuracy, len(test.labels))
-    return {"axis": best, "test_accuracy": accuracy, "test_interval": interval}
+    return {"axis": best, **tested(float(cuts.accuracies(test)[best]), len(test.labels))}

@@ -21,12 +21,13 @@ from data_utils.published_sets.registry import SETS
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, Fit, fit_way
 from experiments.features.titles import TITLE_MARK, score_titles
+from experiments.studies import tested
 from model.features import FeatureKind
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
-from transfer.regression import Examples, accuracy_interval
+from transfer.regression import Examples
 
 POOLINGS = ("last", "mean", "max", "min")
 STATES = ("cell", "hidden")
@@ -137,13 +138,11 @@ def read_features(
 
 def describe(fit: Fit, examples: list[Examples]) -> dict[str, Any]:
     """Return a fit's row."""
-    test = fit.accuracy(examples[2])
     return {
         "fit": fit.way.name,
         "c": fit.c,
         "val_accuracy": fit.val_accuracy,
-        "test_accuracy": test,
-        "test_interval": accuracy_interval(test, len(examples[2].labels)),
+        **tested(fit.accuracy(examples[2]), len(examples[2].labels)),
         "weights_above_zero": fit.used,
     }
 

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 
 from data_utils.labelled import LabelledSet
+from experiments.studies import tested
 from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, Weights
 from model.state import State
 from model.text.ragged import Batch, ragged_batches
-from transfer.regression import accuracy_interval
 
 TITLE_MARK = " |"  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
@@ -39,15 +39,9 @@ def score_titles(
         "displeased": list(DISPLEASED),
         "median_on_val": cut,
         "tested": len(labels),
-        "at_zero": with_interval((scores > 0) == labels),
-        "at_median": with_interval((scores > cut) == labels),
+        "at_zero": tested(float(((scores > 0) == labels).mean()), len(labels)),
+        "at_median": tested(float(((scores > cut) == labels).mean()), len(labels)),
     }
-
-
-def with_interval(right: np.ndarray) -> dict[str, Any]:
-    """Return the accuracy of answers, bool [N] whether each is right."""
-    accuracy = float(right.mean())
-    return {"test_accuracy": accuracy, "test_interval": accuracy_interval(accuracy, len(right))}
 
 
 def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:

@@ -54,7 +54,11 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    compare(command.parse(Options, __doc__))
+
+
+def compare(options: Options) -> None:
+    """Time all ways, print their speeds, and write the result."""
     command.prepare_output(options.output)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     texts = read_plain_texts(options.input, options.text_key)

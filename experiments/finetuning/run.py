@@ -61,6 +61,8 @@ class Options:
     """Most texts of each set, for a trial with a folder of its own; absent, all."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU if there is one."""
+    results: Path = HERE / "results"
+    """The folder of the models' results."""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "epochs", "limit"):
@@ -76,8 +78,12 @@ class Options:
 
 
 def main() -> int:
-    options = command.parse(Options, __doc__)
-    folder = HERE / "results" / options.filed_under
+    return study(command.parse(Options, __doc__))
+
+
+def study(options: Options) -> int:
+    """Measure what has no result yet, and print the tables; return the exit code."""
+    folder = options.results / options.filed_under
     folder.mkdir(parents=True, exist_ok=True)
     for task in options.tasks:
         sets = [limited(part, options.limit) for part in TASKS[task].read(options.data).sets]

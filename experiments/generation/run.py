@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from configs import command
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
+from experiments.studies import tested
 from model.classifiers.fitted import own_classifier
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -86,9 +87,7 @@ def learn_judge(data: Path) -> tuple[Pipeline, dict[str, Any]]:
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=5, sublinear_tf=True)
     judge = make_pipeline(words, LogisticRegression(C=4.0, max_iter=300))
     judge.fit(train.texts, train.labels)
-    accuracy = float(judge.score(test.texts, test.labels))
-    interval = accuracy_interval(accuracy, len(test.labels))
-    return judge, {"test_accuracy": accuracy, "test_interval": interval}
+    return judge, tested(float(judge.score(test.texts, test.labels)), len(test.labels))
 
 
 def judged(

@@ -36,18 +36,24 @@ class Options:
     """Random draws for each number of labels."""
     untrained: int = 3
     """Number of seeds of the untrained baseline."""
+    results: Path = HERE / "results"
+    """The folder of the models' results."""
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    study(command.parse(Options, __doc__))
+
+
+def study(options: Options) -> None:
+    """Study a model, and keep its numbers and figures."""
     name = options.name or Path(options.model).name
-    folder, work = HERE / "results" / name, options.work / name
+    folder, work = options.results / name, options.work / name
     command.prepare_output(folder / "neuron.json")
     command.prepare_output(work / "neuron.json")
     sets = SETS["sst"].read(options.data).sets
-    study = StudyOptions(draws=options.draws, untrained=options.untrained)
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    results = run_study(loaded, sets, work, study)
+    given = StudyOptions(draws=options.draws, untrained=options.untrained)
+    results = run_study(loaded, sets, work, given)
     page = write_report(results, work)
     keep(results, work / "figures", folder)
     print(f"numbers and figures in {folder}, the texts in {page}")

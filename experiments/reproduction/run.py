@@ -44,14 +44,22 @@ class Options:
     """Names of sets; absent, those whose files exist."""
     untrained: int = 3
     """Seeds of the untrained baseline; each reads all texts. 0: without it."""
+    results: Path = HERE / "results"
+    """The folder of the models' results."""
+
+    def __post_init__(self) -> None:
+        if self.untrained < 0:
+            raise InputError(f"--untrained {self.untrained}: it must be 0 or above")
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
-    if options.untrained < 0:
-        raise InputError(f"--untrained {options.untrained}: it must be 0 or above")
+    reproduce(command.parse(Options, __doc__))
+
+
+def reproduce(options: Options) -> None:
+    """Measure the model on each set, and print the table."""
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    folder = HERE / "results" / (options.name or Path(options.model).name)
+    folder = options.results / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):
         started = perf_counter()

@@ -60,7 +60,11 @@ class Options:
 
 
 def main() -> int:
-    options = command.parse(Options, __doc__)
+    return emulate(command.parse(Options, __doc__))
+
+
+def emulate(options: Options) -> int:
+    """Measure what is missing, print the report and draw the figures; return the exit code."""
     signal.signal(signal.SIGTERM, leave)
     folder = options.figures
     command.prepare_output(options.output, folder / "emulated.png" if folder else None)

@@ -43,7 +43,11 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    explain(command.parse(Options, __doc__))
+
+
+def explain(options: Options) -> None:
+    """Fit the model to a sweep; print its tables, and write and draw them where asked."""
     command.prepare_output(options.output, options.figure)
     results = read_sweep(options.sweep)
     measured = [result for result in results if result["summary"] is not None]

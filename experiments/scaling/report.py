@@ -64,7 +64,11 @@ STUDIES = {
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    write(command.parse(Options, __doc__))
+
+
+def write(options: Options) -> None:
+    """Write the page."""
     command.prepare_output(options.output)
     page = as_page(HERE / "README.md")
     write_atomically(options.output, lambda path: path.write_text(page, encoding="utf-8"))

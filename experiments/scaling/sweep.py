@@ -92,7 +92,12 @@ class Options(Settings):
 
 
 def main() -> int:
-    options = settled(command.parse(Options, __doc__))
+    return measure(command.parse(Options, __doc__))
+
+
+def measure(given: Options) -> int:
+    """Launch what is missing, and print the table of all points; return the exit code."""
+    options = settled(given)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends ranks first
     points = options.points
     for point in points:

@@ -4,13 +4,13 @@ python -m experiments.time_to_target.report
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from configs import command
 from experiments.figures import panels
 from experiments.tables import markdown, origins
 from experiments.time_to_target.run import HERE, RECIPES, RESULTS
-from model.errors import InputError
 from model.files.storage import read_json
 
 HEADER = [
@@ -31,16 +31,14 @@ COLORS = {
 
 
 def main() -> None:
-    if not (RESULTS / "summary.json").exists():
-        raise InputError(f"{RESULTS}: no race has ended; run experiments.time_to_target.run")
     print(shown())
-    draw(read_json(RESULTS / "summary.json")["target"])
+    draw(RESULTS, HERE / "race.png")
 
 
-def shown() -> str:
+def shown(folder: Path = RESULTS) -> str:
     """Return the table of the race, and the revisions of its runs."""
-    summary = read_json(RESULTS / "summary.json")
-    runs = {path.name: read_json(path) for path in sorted(RESULTS.glob("*_*.json"))}
+    summary = read_json(folder / "summary.json")
+    runs = {path.name: read_json(path) for path in sorted(folder.glob("*_*.json"))}
     return f"{table(summary)}\n\n{origins(runs)}"
 
 
@@ -63,9 +61,9 @@ def cells(row: Mapping[str, float] | None) -> list[str]:
     ]
 
 
-def rungs(name: str) -> list[tuple[float, float]]:
+def rungs(folder: Path, name: str) -> list[tuple[float, float]]:
     """Return the seconds and the bits per character of every finished run of a recipe."""
-    results = [read_json(path) for path in RESULTS.glob(f"{name}*.json")]
+    results = [read_json(path) for path in folder.glob(f"{name}*.json")]
     return sorted(
         (result["training_seconds"], result["valid_bits_per_character"])
         for result in results
@@ -73,25 +71,21 @@ def rungs(name: str) -> list[tuple[float, float]]:
     )
 
 
-def draw(target: float) -> None:
-    """Draw the final bits of every run by its seconds, and the target."""
-    with panels(HERE / "race.png", size=(7, 4.5)) as (_, axes):
-        draw_race(axes, target)
-
-
-def draw_race(axes: Any, target: float) -> None:
-    """Draw a line for each recipe."""
-    for name in ("published", *RECIPES["challengers"]):
-        if points := rungs(name):
-            axes.plot(*zip(*points, strict=True), marker="o", color=COLORS[name], label=name)
-    axes.axhline(target, color="black", linewidth=0.8, linestyle="--")
-    axes.set(
-        xscale="log",
-        ylim=(target - 0.5, target + 2.5),
-        xlabel="seconds of training, two cores: a run each",
-        ylabel="valid bits per character at its end",
-    )
-    axes.legend()
+def draw(folder: Path, path: Path) -> None:
+    """Draw the final bits of every run by its seconds, a line for each recipe, and the target."""
+    target = read_json(folder / "summary.json")["target"]
+    with panels(path, size=(7, 4.5)) as (_, axes):
+        for name in ("published", *RECIPES["challengers"]):
+            if points := rungs(folder, name):
+                axes.plot(*zip(*points, strict=True), marker="o", color=COLORS[name], label=name)
+        axes.axhline(target, color="black", linewidth=0.8, linestyle="--")
+        axes.set(
+            xscale="log",
+            ylim=(target - 0.5, target + 2.5),
+            xlabel="seconds of training, two cores: a run each",
+            ylabel="valid bits per character at its end",
+        )
+        axes.legend()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ python -m experiments.time_to_target.run --corpus data/reviews --work runs/time_
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,30 +33,39 @@ class Options:
     """Characters that the published recipe reads."""
     threads: int = 2
     """Threads of a run. One run trains at a time; nothing else should use the cores."""
+    results: Path = RESULTS
+    """The folder of results."""
+
+
+Train = Callable[[Recipe, Path, Path, int], dict[str, Any]]  # as `measure`
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    race(command.parse(Options, __doc__), measure)
+
+
+def race(options: Options, train: Train) -> None:
+    """Train what has no result yet; write and print what each recipe took."""
     label = f"published_{options.characters}"
-    published = kept(label, options.characters, RECIPES["published"], options)
+    published = kept(label, options.characters, RECIPES["published"], options, train)
     target = published["valid_bits_per_character"]
     if target is None:
         raise InputError(f"the published recipe failed: {' '.join(published['failure'])}")
     summary = {"target": target, "published": brief(published, published)}
     print(line("published", summary["published"]), flush=True)
     for name in RECIPES["challengers"]:
-        first = first_as_low(name, target, options)
+        first = first_as_low(name, target, options, train)
         summary[name] = brief(first, published) if first else None
         print(line(name, summary[name]), flush=True)
-    write_json(RESULTS / "summary.json", summary)
+    write_json(options.results / "summary.json", summary)
 
 
-def first_as_low(name: str, target: float, options: Options) -> dict[str, Any] | None:
+def first_as_low(name: str, target: float, options: Options, train: Train) -> dict[str, Any] | None:
     """Return the shortest run of a challenger that reaches the target, or None."""
     for part in PARTS:
         characters = round(options.characters * part)
         label = f"{name}_{characters}"
-        result = kept(label, characters, RECIPES["challengers"][name], options)
+        result = kept(label, characters, RECIPES["challengers"][name], options, train)
         bits = result["valid_bits_per_character"]
         if bits is not None and bits <= target:
             return result
@@ -64,15 +73,15 @@ def first_as_low(name: str, target: float, options: Options) -> dict[str, Any] |
 
 
 def kept(
-    label: str, characters: int, changes: Mapping[str, Any], options: Options
+    label: str, characters: int, changes: Mapping[str, Any], options: Options, train: Train
 ) -> dict[str, Any]:
     """Return the result of a run; train it unless an earlier command has kept it."""
-    path = RESULTS / f"{label}.json"
+    path = options.results / f"{label}.json"
     if not path.exists():
         folder = options.work / label
         recipe = Recipe(label, characters, {**RECIPES["base"], **changes})
-        result = measure(recipe, options.corpus, folder, options.threads)
-        RESULTS.mkdir(exist_ok=True)
+        result = train(recipe, options.corpus, folder, options.threads)
+        options.results.mkdir(exist_ok=True)
         write_json(path, result)
     return read_json(path)
 

@@ -30,11 +30,9 @@ def test_reviews_are_repeated_with_a_change_up_to_the_size(tmp_path):
     assert len(set(texts)) == len(texts)
 
 
-def test_every_contender_is_timed_and_compared(tmp_path, monkeypatch):
+def test_every_contender_is_timed_and_compared(tmp_path):
     source = write_reviews(tmp_path / "a.jsonl.gz", 300)
-    argv = ["benchmark", str(source), "--output", str(tmp_path / "out.json"), "--rounds", "1"]
-    monkeypatch.setattr("sys.argv", argv)
-    benchmark.main()
+    benchmark.compare(benchmark.Options(source, tmp_path / "out.json", rounds=1))
     result = json.loads((tmp_path / "out.json").read_text())
     assert len(result["seconds"]) == 8
     assert all(seconds[0] > 0 for seconds in result["seconds"].values())

@@ -2,7 +2,6 @@
 
 import math
 import random
-import sys
 from collections import Counter
 from itertools import chain
 
@@ -173,16 +172,15 @@ def test_everyday_sentences_count_by_what_was_told():
     assert worst["falsely_unfamiliar"] == 1
 
 
-def test_an_average_lies_as_far_between_as_its_share_says(small_model, tmp_path, monkeypatch):
+def test_an_average_lies_as_far_between_as_its_share_says(small_model, tmp_path):
     heads = {"heads.bias": torch.arange(5.0)}
     for name, factor in (("first", 1.0), ("second", 3.0)):
         save_model(tmp_path / name, small_model, text_profile("openai"), {})
         save_tensors(tmp_path / name / HEADS_FILE, {k: factor * t for k, t in heads.items()})
         with torch.no_grad():
             small_model.decoder.bias += 1
-    words = [tmp_path / "first", tmp_path / "second", "--output", tmp_path / "mean"]
-    monkeypatch.setattr(sys, "argv", ["average", *map(str, words), "--share", "0.25"])
-    average.main()
+    places = (tmp_path / "first", tmp_path / "second", tmp_path / "mean")
+    average.average(average.Options(*places, share=0.25))
     found = load_model(tmp_path / "mean").model.decoder.bias
     torch.testing.assert_close(found, small_model.decoder.bias.detach() - 1.75)
     mean = load_tensors(tmp_path / "mean" / HEADS_FILE)["heads.bias"]

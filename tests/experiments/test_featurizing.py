@@ -39,15 +39,14 @@ def test_padded_batches_read_every_text_whole(small_model, monkeypatch):
     np.testing.assert_allclose(read, features_in_order(small_model, texts), rtol=1e-5, atol=1e-6)
 
 
-def test_a_run_writes_speeds_ratios_and_origin(small_model, tmp_path, monkeypatch, capsys):
+def test_a_run_writes_speeds_ratios_and_origin(small_model, tmp_path, capsys):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     lines = (json.dumps({"text": "word " * count}) for count in range(1, 30))
     (tmp_path / "texts.jsonl").write_text("\n".join(lines))
     output = tmp_path / "results" / "small.json"
-    words = ["--model", tmp_path / "model", "--input", tmp_path / "texts.jsonl", "--texts", "20"]
-    words += ["--batch-size", "8", "--rounds", "2", "--output", output]
-    monkeypatch.setattr("sys.argv", ["run", *map(str, words)])
-    featurizing.main()
+    few = {"texts": 20, "batch_size": 8, "rounds": 2}
+    places = {"model": str(tmp_path / "model"), "input": tmp_path / "texts.jsonl"}
+    featurizing.compare(featurizing.Options(**places, **few, output=output))
     result = json.loads(output.read_text())
     assert result["texts"] == 20
     assert result["characters"] < result["padded_characters"]["padded_sorted"]

@@ -7,10 +7,11 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from configs.command import parse
 from data_utils.published_sets.registry import EMOTIONS
 from data_utils.synthetic import synthetic_reviews
-from experiments.finetuning import run as study
 from experiments.finetuning.baseline import baselines
+from experiments.finetuning.run import Options, study
 from experiments.finetuning.table import write_table
 from experiments.finetuning.variants import TASKS, variants_of
 from experiments.reproduction.emotions import PLUTCHIK, plutchik_f1
@@ -74,14 +75,13 @@ def test_the_baselines_are_what_they_say(data, monkeypatch):
 def tuned(data, small_model, tmp_path, monkeypatch):
     """Return a function that runs the study on small data and returns the folder of results."""
     save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
-    monkeypatch.setattr(study, "HERE", tmp_path)
     monkeypatch.setattr("experiments.reproduction.emotions.TFIDF_C_GRID", (1.0,))
-    argv = ["run", "--model", str(tmp_path / "model"), "--name", "mine", "--data", str(data)]
-    argv += ["--work", str(tmp_path / "work"), "--epochs", "1"]
+    places = {"--model": "model", "--data": data, "--work": "work", "--results": "results"}
+    words = [word for key, path in places.items() for word in (key, tmp_path / path)]
+    words += ["--name", "mine", "--epochs", "1"]
 
     def call(*options):
-        monkeypatch.setattr("sys.argv", [*argv, *map(str, options)])
-        assert study.main() == 0
+        assert study(parse(Options, arguments=[*map(str, words), *map(str, options)])) == 0
         return tmp_path / "results/mine"
 
     return call
@@ -133,17 +133,15 @@ def the_table_says_it(folder):
         write_table(folder.parent)
 
 
-def test_what_is_measured_is_not_measured_again(tuned, monkeypatch):
+def test_what_is_measured_is_not_measured_again(tuned):
     options = ("--variants", "frozen", "--tasks", "sst")
     path = tuned(*options) / "sst_frozen.json"
     before = path.read_bytes()
     table = write_table(path.parent)
     assert "The model: 12 units" in table
     assert "4,321 characters read" in table
-    with monkeypatch.context() as patch:
-        patch.setattr(study, "run_finetuning", pytest.fail)
-        tuned(*options)
-    assert path.read_bytes() == before
+    tuned(*options)
+    assert path.read_bytes() == before  # with the seconds that it took
     path.unlink()  # what is asked for anew: from what the folder of the run holds
     tuned(*options)
     again, first = read_json(path), json.loads(before)
@@ -167,8 +165,7 @@ def test_less_than_one_is_refused(tuned, option):
         tuned(option, 0)
 
 
-def test_an_unknown_way_is_refused_before_any_work(tuned, monkeypatch, capsys):
-    monkeypatch.setattr(study, "baselines", pytest.fail)
+def test_an_unknown_way_is_refused_before_any_work(tuned, capsys):
     with pytest.raises(SystemExit) as end:
         tuned("--variants", "frozne")
     assert end.value.code == 2

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
-from experiments.neuron import run as study
+from experiments.neuron.run import Options, study
 from model.files.weights import save_model
 from model.text.profiles import text_profile
 
@@ -28,13 +28,11 @@ def runs_of_words(text, length=3):
     return [" ".join(words[n : n + length]) for n in range(len(words) - length + 1)]
 
 
-def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path, monkeypatch):
+def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    monkeypatch.setattr(study, "HERE", tmp_path)
-    argv = ["run", "--model", str(tmp_path / "model"), "--name", "mine", "--data", str(tmp_path)]
-    argv += ["--work", str(tmp_path / "work"), "--draws", "1", "--untrained", "1"]
-    monkeypatch.setattr("sys.argv", argv)
-    study.main()
+    places = {"data": tmp_path, "work": tmp_path / "work", "results": tmp_path / "results"}
+    model, few = str(tmp_path / "model"), {"draws": 1, "untrained": 1}
+    study(Options(model=model, name="mine", **places, **few))
     written = (tmp_path / "results/mine/neuron.json").read_text()
     kept = json.loads(written)
     whole = json.loads((tmp_path / "work/mine/neuron.json").read_text())

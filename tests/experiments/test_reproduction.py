@@ -77,7 +77,7 @@ def test_the_measures_of_emotions_are_scikit_learns():
         assert low < value < high
 
 
-def test_resampling_gives_the_spread_of_a_mean(monkeypatch):
+def test_resampling_gives_the_spread_of_a_mean():
     """Of one emotion alike in all tweets, micro F1 is a known function of a binomial share."""
     labels = np.zeros((400, 11), dtype=np.int64)
     labels[:100, 4] = 1
@@ -88,35 +88,35 @@ def test_resampling_gives_the_spread_of_a_mean(monkeypatch):
     np.testing.assert_allclose(scores_of(labels, said)["micro_f1"]["interval"], expected, atol=0.01)
 
 
-def test_fewer_than_no_seeds_of_the_untrained_baseline_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.argv", ["run", "--data", str(tmp_path), "--untrained", "-1"])
+def test_fewer_than_no_seeds_of_the_untrained_baseline_are_refused(tmp_path):
     with pytest.raises(InputError, match="--untrained -1: it must be 0 or above"):
-        reproduction.main()
+        reproduction.Options(data=tmp_path, untrained=-1)
 
 
-def test_without_the_untrained_baseline_its_place_is_empty(
-    data, small_model, tmp_path, monkeypatch, capsys
-):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    monkeypatch.setattr(reproduction, "HERE", tmp_path)
-    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(data), "--untrained", "0"]
-    argv += ["--tasks", "sst", "semeval", "--work", str(tmp_path / "features")]
-    monkeypatch.setattr("sys.argv", argv)
-    reproduction.main()
+@pytest.fixture
+def reproduce(small_model, tmp_path):
+    """Return a function that measures a small model, and its folder of results."""
+
+    def call(data, **given):
+        save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
+        places = {"work": tmp_path / "features", "results": tmp_path / "results"}
+        model = str(tmp_path / "model")
+        reproduction.reproduce(reproduction.Options(model=model, data=data, **places, **given))
+        return tmp_path / "results" / given.get("name", "model")
+
+    return call
+
+
+def test_without_the_untrained_baseline_its_place_is_empty(data, reproduce, capsys):
+    folder = reproduce(data, untrained=0, tasks=("sst", "semeval"))
     assert "untrained 0." not in capsys.readouterr().out
-    table = write_table(tmp_path / "results/model")
+    table = write_table(folder)
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| S")]
     assert [row[5] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
 
 
-def test_a_model_is_measured_on_all_four(data, small_model, tmp_path, monkeypatch, capsys):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
-    monkeypatch.setattr(reproduction, "HERE", tmp_path)
-    argv = ["run", "--model", str(tmp_path / "model"), "--name", "mine", "--data", str(data)]
-    argv += ["--untrained", "2"]
-    monkeypatch.setattr("sys.argv", [*argv, "--work", str(tmp_path / "features")])
-    reproduction.main()
-    folder = tmp_path / "results/mine"
+def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
+    folder = reproduce(data, untrained=2, name="mine")
     for name, tested in (("sst", 30), ("imdb", 80), ("mr", 152)):
         result = json.loads((folder / f"{name}.json").read_text())
         assert result["tested"] == tested
@@ -178,23 +178,13 @@ def other_sets(tmp_path):
     return tmp_path
 
 
-def test_what_is_there_is_measured(other_sets, small_model, tmp_path, monkeypatch, capsys):
+def test_what_is_there_is_measured(other_sets, reproduce, monkeypatch, capsys):
     monkeypatch.setattr(pairs, "TFIDF_C_GRID", (1.0, 64.0))
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    monkeypatch.setattr(reproduction, "HERE", tmp_path)
-    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(other_sets)]
-    argv += ["--untrained", "1", "--work", str(tmp_path / "features")]
-    monkeypatch.setattr("sys.argv", argv)
-    reproduction.main()
+    folder = reproduce(other_sets, untrained=1)
     out = capsys.readouterr().out
     assert "SUBJ is not there: get SUBJ by hand from https://" in out
-    found = {p.stem: read_json(p) for p in (tmp_path / "results/model").glob("*.json")}
-    assert set(found) == {
-        "yelp_full",
-        "yelp_full_neuron",
-        "mrpc",
-        "sick",
-    }
+    found = {p.stem: read_json(p) for p in folder.glob("*.json")}
+    assert set(found) == {"yelp_full", "yelp_full_neuron", "mrpc", "sick"}
     assert list(found["yelp_full_neuron"])[1:] == [f"label {n}" for n in range(1, 6)]
     assert found["mrpc"]["tfidf"]["accuracy"]["value"] == 1.0  # they share all words or none
     assert found["mrpc"]["majority"]["f1"]["value"] in (0.0, pytest.approx(2 / 3))
@@ -212,13 +202,9 @@ def test_what_is_there_is_measured(other_sets, small_model, tmp_path, monkeypatc
     assert rows[5][3].startswith(f"{found['sick']['all_units']['pearson']['value']:.3f} (")
 
 
-def test_a_folder_without_any_set_is_refused(tmp_path, small_model, monkeypatch):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    monkeypatch.setattr(reproduction, "HERE", tmp_path)
-    argv = ["run", "--model", str(tmp_path / "model"), "--data", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", argv)
+def test_a_folder_without_any_set_is_refused(tmp_path, reproduce):
     with pytest.raises(InputError, match="holds none of the sets sst, mr, "):
-        reproduction.main()
+        reproduce(tmp_path)
 
 
 def test_what_was_not_measured_has_its_published_value_and_a_command():

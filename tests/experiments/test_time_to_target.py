@@ -10,12 +10,6 @@ from model.files.storage import read_json
 from tests.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
-TINY = {"model.hidden_size": 8, "data.lanes": 4, "data.window": 16}
-
-
-@pytest.fixture(autouse=True)
-def _results(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
 
 
 @pytest.mark.parametrize("name", ["published", *run.RECIPES["challengers"]])
@@ -27,11 +21,11 @@ def test_every_recipe_is_a_config(name, tmp_path):
     assert config.model.backend == changes.get("model.backend", "auto")
 
 
-def race(monkeypatch, bits_after):
+def race(folder, bits_after):
     """Run the race with `bits_after(name, characters)` for training; return what was trained."""
     trained = []
 
-    def measured(recipe, corpus, folder, threads):
+    def measured(recipe, corpus, _, threads):
         trained.append(recipe.name)
         bits = bits_after(recipe.name.split("_")[0], recipe.characters)
         return {
@@ -41,65 +35,41 @@ def race(monkeypatch, bits_after):
             "failure": [] if bits else ["error: why"],
         }
 
-    monkeypatch.setattr(run, "measure", measured)
-    monkeypatch.setattr("sys.argv", ["run", "--characters", "1600000"])
-    run.main()
+    run.race(run.Options(characters=1_600_000, results=folder), measured)
     return trained
 
 
-def test_the_shortest_run_that_ends_as_low_counts(monkeypatch):
+def test_the_shortest_run_that_ends_as_low_counts(tmp_path):
     def bits_after(name, characters):
         if name == "ours":
             return 2.0 if characters < 50_000 else 1.0
         return 1.5 if name == "published" else 1.6
 
-    trained = race(monkeypatch, bits_after)
-    summary = read_json(run.RESULTS / "summary.json")
+    trained = race(tmp_path, bits_after)
+    summary = read_json(tmp_path / "summary.json")
     assert summary["adam_2e-2"] is None
     assert summary["ours"]["characters"] == 50_000
     assert summary["ours"]["times_less_time"] == summary["ours"]["times_fewer_characters"] == 32
     assert "ours_50000" in trained
     assert "ours_70711" not in trained
+    assert race(tmp_path, bits_after) == []  # an interrupted race goes on
 
 
-def test_an_interrupted_race_goes_on(monkeypatch):
-    def never(name, characters):
-        return 1.5 if name == "published" else 1.6
-
-    assert race(monkeypatch, never)
-    assert race(monkeypatch, never) == []
-
-
-def test_a_failed_challenger_is_passed_over_and_a_failed_target_refused(monkeypatch, tmp_path):
-    race(monkeypatch, lambda name, _: 1.5 if name == "published" else None)
-    assert read_json(run.RESULTS / "summary.json")["ours"] is None
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "others")
+def test_a_failed_challenger_is_passed_over_and_a_failed_target_refused(tmp_path):
+    race(tmp_path, lambda name, _: 1.5 if name == "published" else None)
+    assert read_json(tmp_path / "summary.json")["ours"] is None
     with pytest.raises(InputError, match="the published recipe failed: error: why"):
-        race(monkeypatch, lambda *_: None)
+        race(tmp_path / "others", lambda *_: None)
 
 
-def test_a_run_is_measured(tmp_path):
-    options = run.Options(corpus=CORPUS, work=tmp_path / "work", threads=1)
-    changes = {**run.RECIPES["challengers"]["ours"], **TINY}
-    result = run.kept("ours", 64 * 8, changes, options)
-    assert result["failure"] == []
-    assert result["training_seconds"] > 0
-    assert result == read_json(run.RESULTS / "ours.json")
-
-
-def test_the_race_is_told_and_drawn(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(report, "HERE", tmp_path)
-    with pytest.raises(InputError, match="no race has ended"):
-        report.main()
-    race(monkeypatch, lambda name, _: {"published": 1.5, "ours": 1.4}.get(name))
-    monkeypatch.setattr("sys.argv", ["report"])
-    report.main()
-    told = capsys.readouterr().out
+def test_the_race_is_told_and_drawn(tmp_path):
+    race(tmp_path, lambda name, _: {"published": 1.5, "ours": 1.4}.get(name))
+    told = report.table(read_json(tmp_path / "summary.json"))
     assert "| published | 1.5000 | 1,600,000 | 1.0 | 1,600 | 1.0 |" in told
     assert "| ours | 1.4000 | 12,500 | 128.0 | 12 | 128.0 |" in told
     assert "| adam_4e-2 | never as low |" in told
+    report.draw(tmp_path, tmp_path / "race.png")
     assert (tmp_path / "race.png").stat().st_size > 1000
-    assert report.rungs("adam_4e-2") == []
+    assert report.rungs(tmp_path, "adam_4e-2") == []
     assert set(report.COLORS) == {"published", *run.RECIPES["challengers"]}
-    assert report.rungs("published") == [(1600.0, 1.5)]
+    assert report.rungs(tmp_path, "published") == [(1600.0, 1.5)]

@@ -4,11 +4,11 @@ import json
 import os
 import re
 import signal
-import sys
 from contextlib import contextmanager
 
 import pytest
 
+from configs.command import parse
 from experiments.scaling import emulated
 from experiments.scaling.emulation import measuring
 from experiments.scaling.emulation.machine import Snapshot
@@ -71,10 +71,9 @@ def emulate(monkeypatch, tmp_path):
                 pretended.closed = True
 
         monkeypatch.setattr(measuring, "emulated_nodes", nodes_of)
-        output = ("--output", str(tmp_path / "e.json"))
-        monkeypatch.setattr(sys, "argv", ["emulated.py", *output, *options])
+        words = ["--output", str(tmp_path / "e.json"), *options]
         try:
-            return emulated.main(), pretended
+            return emulated.emulate(parse(emulated.Options, arguments=words)), pretended
         except (KeyboardInterrupt, SystemExit) as end:
             return end, pretended
 

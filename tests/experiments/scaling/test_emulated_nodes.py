@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -16,13 +15,12 @@ from tests.runs import run, start, wait_for
 MODULE = "experiments.scaling.emulated"
 
 
-def test_without_root_it_is_one_line(monkeypatch, tmp_path, capsys):
+def test_without_root_it_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     before = signal.getsignal(signal.SIGTERM)
     output = tmp_path / "e.json"
-    monkeypatch.setattr(sys, "argv", ["emulated.py", "--output", str(output), "--nodes", "2"])
     with pytest.raises(InputError, match=r"cannot emulate a network here: .* need root"):
-        emulated.main()
+        emulated.emulate(emulated.Options(output=output, nodes=2))
     signal.signal(signal.SIGTERM, before)
     assert not output.exists()
 

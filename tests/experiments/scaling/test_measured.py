@@ -1,6 +1,5 @@
 """The model fitted to sweeps: made ones, whose parameters are known, and the one kept here."""
 
-import sys
 from dataclasses import asdict
 from functools import partial
 
@@ -172,16 +171,11 @@ def folder(tmp_path):
     return tmp_path / "sweep"
 
 
-def call(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["measured", *map(str, arguments)])
-    measured.main()
-
-
-def test_the_command_writes_numbers_and_a_picture(folder, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_numbers_and_a_picture(folder, tmp_path, capsys):
     output, figure = tmp_path / "fit.json", tmp_path / "fit.png"
     failed = {**made(POINTS[3]), "failure": "out of memory", "summary": None, "repeats": []}
     write_json(folder / f"{POINTS[3].name}.json", failed)
-    call(monkeypatch, "--sweep", folder, "--output", output, "--figure", figure)
+    measured.explain(measured.Options(sweep=folder, output=output, figure=figure))
     result = read_json(output)
     assert result["parameters"] == pytest.approx(TRUTH, rel=1e-3)
     assert len(result["points"]) == len(POINTS) - 1
@@ -191,17 +185,17 @@ def test_the_command_writes_numbers_and_a_picture(folder, tmp_path, monkeypatch,
     assert "6 parameters fitted to" in said
 
 
-def test_unlike_or_failed_sweeps_are_refused(folder, monkeypatch):
+def test_unlike_or_failed_sweeps_are_refused(folder):
     other = {**made(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
     write_json(folder / f"{POINTS[0].name}.json", other)
     with pytest.raises(InputError, match="different settings"):
-        call(monkeypatch, "--sweep", folder)
+        measured.explain(measured.Options(sweep=folder))
     for path in folder.glob("*.json"):
         write_json(path, {**read_json(path), "summary": None})
     with pytest.raises(InputError, match="all points failed"):
-        call(monkeypatch, "--sweep", folder)
+        measured.explain(measured.Options(sweep=folder))
     with pytest.raises(InputError, match="--overlap 2"):
-        call(monkeypatch, "--sweep", folder, "--overlap", 2)
+        measured.Options(sweep=folder, overlap=2)
 
 
 def test_refused_in_one_line(tmp_path):

@@ -33,9 +33,8 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_the_page_holds_all_tables_and_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["report", "--output", str(tmp_path / "page.html")])
-    report.main()
+def test_the_page_holds_all_tables_and_figures(tmp_path):
+    report.write(report.Options(output=tmp_path / "page.html"))
     page = Page((tmp_path / "page.html").read_text())
     figures = re.findall(r"^!\[", README, re.MULTILINE)
     assert len(page.sources) == len(figures) > 5

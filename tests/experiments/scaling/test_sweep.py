@@ -181,12 +181,11 @@ def test_pieces_are_those_that_torch_sent():
         (("--launcher", "srun -N {node}"), r"KeyError\('node'\); known: {world}, {nodes}"),
     ],
 )
-def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "launch", pytest.fail)
-    command = ["sweep", "--output", str(tmp_path / "out"), "--device", "cpu", *arguments]
-    monkeypatch.setattr(sys, "argv", command)
+def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_path):
+    given = ["--output", str(tmp_path / "out"), "--device", "cpu", *arguments]
     with pytest.raises(InputError, match=words):
-        sweep.main()
+        sweep.measure(parse(sweep.Options, arguments=given))
+    assert not (tmp_path / "out").exists()
 
 
 def test_words_in_place_of_numbers_are_refused(capsys):
