@@ -72,6 +72,11 @@ def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> 
     return f"{100 * value:.1f}{sign}{ends}"
 
 
+def accuracy(row: Mapping[str, Any]) -> str:
+    """Return a test accuracy with its interval."""
+    return percent(row["test_accuracy"], row["test_interval"])
+
+
 def revision(origin: Mapping[str, Any]) -> str:
     """Return the revision of a result, and whether its tree had uncommitted changes."""
     clean = origin["git_revision"].removesuffix(DIRTY)

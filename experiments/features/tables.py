@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from experiments.studies import HERE
-from experiments.tables import NOT_YET, markdown, origins, percent
+from experiments.tables import NOT_YET, accuracy, markdown, origins, percent
 from model.files.storage import read_json
 
 RESULTS = HERE / "features" / "results"
@@ -32,16 +32,18 @@ def accuracies(model: str) -> str:
         for row in of_set["rows"]
     }
     rows = [
-        [features, way, *(cell(cells.get((features, way, name))) for name in sets)]
+        [
+            features,
+            way,
+            *(
+                accuracy(cells[key]) if (key := (features, way, name)) in cells else "-"
+                for name in sets
+            ),
+        ]
         for features, way in keys
     ]
     head = ["features", "regression", *(SET_TITLES[name] for name in sets)]
     return f"{markdown(head, rows)}\n\n{origins({f'{model}.json': found})}"
-
-
-def cell(row: dict[str, Any] | None) -> str:
-    """Return a test accuracy with its interval."""
-    return percent(row["test_accuracy"], row["test_interval"]) if row else "-"
 
 
 def chosen(model: str) -> str:
@@ -53,15 +55,8 @@ def chosen(model: str) -> str:
         published = next(
             row for row in of_set["rows"] if (row["features"], row["fit"]) == (["cell last"], "L1")
         )
-        rows.append(
-            [
-                SET_TITLES[name],
-                " + ".join(best["features"]),
-                best["fit"],
-                cell(best),
-                cell(published),
-            ]
-        )
+        told = [" + ".join(best["features"]), best["fit"], accuracy(best), accuracy(published)]
+        rows.append([SET_TITLES[name], *told])
     head = ["set", "best on val", "regression", "its test accuracy", "published protocol"]
     return markdown(head, rows) if rows else NOT_YET
 
@@ -70,7 +65,7 @@ def without_labels(model: str) -> str:
     """Return what the expected titles tell, without any label."""
     found = result(model).get("sets", {})
     rows = [
-        [SET_TITLES[name], *(cell(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
+        [SET_TITLES[name], *(accuracy(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
         for name, of_set in found.items()
     ]
     return markdown(["set", "cut at zero", "cut at the median of val"], rows) if rows else NOT_YET
@@ -83,9 +78,8 @@ def axes(model: str) -> str:
     for name, of_set in found.items():
         told = of_set["axes"]
         turned = spread([draw["test_accuracy"] for draw in told["best_of_turned"]])
-        rows.append(
-            [SET_TITLES[name], cell(told["best_unit"]), turned, cell(told["best_principal"])]
-        )
+        best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
+        rows.append([SET_TITLES[name], best, turned, principal])
     head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
     return markdown(head, rows) if rows else NOT_YET
 

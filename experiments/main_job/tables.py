@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.published_sets.registry import SETS
-from experiments.tables import markdown, origins, percent
+from experiments.tables import accuracy, markdown, origins
 from model.files.storage import read_json
 from training.metrics import read_rows
 
@@ -49,11 +49,6 @@ def transfer() -> str:
     ]
     table = markdown(["test accuracy, per cent", *sizes], rows)
     return f"{table}\n\n{origins({f'{name}.json': result for name, result in found.items()})}"
-
-
-def accuracy(result: dict[str, Any]) -> str:
-    """Return a test accuracy with its interval."""
-    return percent(result["test_accuracy"], result["test_interval"])
 
 
 def all_units(result: dict[str, Any]) -> str:

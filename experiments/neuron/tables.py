@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.shipped.tables import named
-from experiments.tables import markdown, origins, percent
+from experiments.tables import accuracy, markdown, origins, percent
 from model.files.storage import read_json
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -48,11 +48,6 @@ def accuracies(model: str) -> str:
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
     return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
-
-
-def accuracy(row: dict[str, Any]) -> str:
-    """Return a test accuracy with its interval."""
-    return percent(row["test_accuracy"], row["test_interval"])
 
 
 def lost(row: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import markdown, origins, percent, revision
+from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
 
@@ -41,7 +41,7 @@ def sst(model: str, row: str) -> str:
     result = found(REPRODUCTION / model / "sst.json")
     if result is None or not is_of_the_shipped(result, model):
         return "not measured"
-    return percent(result[row]["test_accuracy"], result[row]["test_interval"])
+    return accuracy(result[row])
 
 
 def characters(model: str) -> str:

@@ -1,9 +1,8 @@
 """Make the table of README.md."""
 
 from pathlib import Path
-from typing import Any
 
-from experiments.tables import markdown, origins, percent
+from experiments.tables import accuracy, markdown, origins
 from model.files.storage import read_json
 
 RESULT = Path(__file__).resolve().parent / "results" / "transfer.json"
@@ -28,8 +27,3 @@ def transfer() -> str:
     )
     said = f"At {bits:.3f} bits per character on the valid split."
     return f"{table}\n\n{said} {origins({'transfer.json': result})}"
-
-
-def accuracy(row: dict[str, Any]) -> str:
-    """Return a test accuracy with its interval."""
-    return percent(row["test_accuracy"], row["test_interval"])
