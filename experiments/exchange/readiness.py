@@ -62,7 +62,9 @@ def named(model: LanguageModel, *, split: bool) -> dict[str, torch.Tensor]:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     leaves = model.split_leaves() if split else list(model.parameters())
     for layer in model.layers:
-        names |= {id(gate): f"w_h, {name}" for gate, name in zip(layer.gates, GATES, strict=False)}
+        names |= {
+            id(gate): f"w_h, {name}" for gate, name in zip(layer.gate_leaves, GATES, strict=False)
+        }
     return {names[id(leaf)].removeprefix("layers.0."): leaf for leaf in leaves}
 
 
