@@ -85,17 +85,17 @@ RECIPES = {
     ),
     "third": Recipe(
         2,
-        {"sst": 7000, "imdb": 2000, "amazon": 10_000},
-        sentences=25_000,
+        {"sst": 7000, "imdb": 2000, "amazon": 17_000},
+        sentences=27_000,
         whole=3000,
         rare={
-            "negation": 9000,
-            "contrast": 6000,
+            "negation": 14_000,
+            "contrast": 10_000,
             "ratings": 3000,
             "signs": 2000,
-            "neither": 6000,
+            "neither": 4000,
         },
-        noisy=7000,
+        noisy=9000,
     ),
 }
 

@@ -133,7 +133,7 @@ def misspelled(text: str, chooser: random.Random) -> str:
 
     def spelled(word: re.Match[str]) -> str:
         known = BY_EAR.get(word[0].lower())
-        if known is None or chooser.random() < 0.3:
+        if known is None or chooser.random() < 0.55:
             return word[0]
         wrong = chooser.choice(known)
         if len(word[0]) > 1 and word[0].isupper():
