@@ -187,7 +187,7 @@ RESULTS: tuple[Result, ...] = (
            "DATA/sst/test.csv DATA/semeval/val.txt DATA/semeval/test.txt "
            "DATA/imdb/imdb_test.jsonl.gz"),
     Result("default_model/results/second_texts.json",
-           f"{MODULE}default_model.second_texts TEXTS --output WORK/second"),
+           f"{MODULE}default_model.later_texts second TEXTS --output WORK/second"),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),

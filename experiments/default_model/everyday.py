@@ -1,4 +1,4 @@
-"""Read our own everyday sentences, on which models are tested and never trained."""
+"""Read our own everyday sentences, by which models are chosen and tested; never trained on."""
 
 import tomllib
 from functools import cache
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from experiments.default_model.wording import normalized
 
 HERE = Path(__file__).resolve().parent
+TEST, VALIDATION = "everyday.toml", "everyday_val.toml"
 APART = ("sarcasm", "unfamiliar")  # kinds that totals leave out
 
 
@@ -20,9 +21,9 @@ class EverydaySentence(NamedTuple):
 
 
 @cache
-def everyday_sentences() -> tuple[EverydaySentence, ...]:
-    """Return all sentences of everyday.toml in their order."""
-    content = tomllib.loads((HERE / "everyday.toml").read_text(encoding="utf-8"))
+def everyday_sentences(file: str = TEST) -> tuple[EverydaySentence, ...]:
+    """Return all sentences of a file in their order."""
+    content = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
     return tuple(
         EverydaySentence(text, kind, label)
         for kind, by_label in content.items()
@@ -33,5 +34,6 @@ def everyday_sentences() -> tuple[EverydaySentence, ...]:
 
 @cache
 def everyday_wordings() -> frozenset[str]:
-    """Return the wordings of all sentences; texts with such a wording are not trained on."""
-    return frozenset(normalized(sentence.text) for sentence in everyday_sentences())
+    """Return the wordings of both files; texts with such a wording are not trained on."""
+    sentences = everyday_sentences(TEST) + everyday_sentences(VALIDATION)
+    return frozenset(normalized(sentence.text) for sentence in sentences)

@@ -5,21 +5,24 @@ python -m experiments.default_model.grammar --sentences 20
 
 import random
 import re
-import string
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from configs import command
 from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.noise import noisy
 from experiments.default_model.wording import normalized
 
+Words = Mapping[str, Sequence[str]]  # by slot
+
 HERE = Path(__file__).resolve().parent
-WORDS = "words"  # the table of grammar.toml with words for slots; the others are kinds
 SLOT = re.compile(r"\{(\w+)\}")
+ARTICLE = re.compile(r"\b([Aa]) ((?!uni[^n]|us[eu]|eu|one)[aeiou])")  # an article that needs an n
+EVERYWHERE = 0.3  # of the words for a slot that has words of the domain, too
 ENDINGS = ("", ".", ".", ".", "!", "!!", "!!!", "...")
 NEUTRAL_ENDINGS = ("", ".", ".", ".")  # people do not shout plain facts
 
@@ -51,14 +54,29 @@ def main() -> None:
 
 
 @cache
+def content(name: str) -> Mapping[str, Any]:
+    """Return what a TOML file beside this module holds."""
+    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))
+
+
 def grammar() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return templates by kind and label, and under `words` the words for their slots."""
-    return tomllib.loads((HERE / "grammar.toml").read_text(encoding="utf-8"))
+    """Return templates by kind and label."""
+    return content("grammar.toml")
+
+
+def words() -> Words:
+    """Return the words for slots in sentences of every domain."""
+    return content("words.toml")
+
+
+def domains() -> Mapping[str, Words]:
+    """Return the words for slots by domain."""
+    return content("domains.toml")
 
 
 def kinds() -> list[str]:
     """Return the kinds of sentences."""
-    return [kind for kind in grammar() if kind != WORDS]
+    return list(grammar())
 
 
 def draw(chooser: random.Random) -> Sentence:
@@ -81,11 +99,20 @@ def drawn_freely(chooser: random.Random) -> Sentence:
 
 
 def filled(template: str, chooser: random.Random) -> str:
-    """Fill all slots of a template; words may have slots, too."""
-    words = grammar()[WORDS]
+    """Fill all slots of a template in one domain; words may have slots, too."""
+    domain = domains()[chooser.choice(list(domains()))]
     while "{" in template:
-        template = SLOT.sub(lambda slot: chooser.choice(words[slot[1]]), template)
-    return template
+        template = SLOT.sub(lambda slot: word_for(slot[1], domain, chooser), template)
+    return ARTICLE.sub(r"\1n \2", template)
+
+
+def word_for(slot: str, domain: Words, chooser: random.Random) -> str:
+    """Draw a word for a slot, mostly one of the domain where it has any."""
+    everywhere = words().get(slot)
+    of_domain = domain.get(slot)
+    if everywhere and (not of_domain or chooser.random() < EVERYWHERE):
+        return chooser.choice(everywhere)
+    return chooser.choice(of_domain or ())
 
 
 def dressed(plain: str, label: str, chooser: random.Random) -> str:
@@ -95,33 +122,13 @@ def dressed(plain: str, label: str, chooser: random.Random) -> str:
     if plain[-1].isalnum():
         text += chooser.choice(endings)
     manner = chooser.random()
-    if manner < 0.6:
+    if manner < 0.52:
         return text[0].upper() + text[1:]
-    if manner < 0.7:
+    if manner < 0.61:
         return text.upper()
     if manner < 0.85:
-        return mistyped(text, chooser)
+        return noisy(text[0].upper() + text[1:], chooser)
     return plain.lower()
-
-
-def mistyped(text: str, chooser: random.Random) -> str:
-    """Return a text in which one to three letters are missing, doubled, swapped or wrong."""
-    letters = list(text)
-    for _ in range(chooser.randint(1, 3)):
-        places = [i for i, letter in enumerate(letters[:-1]) if letter.isalpha() and i > 0]
-        if not places:
-            break
-        place = chooser.choice(places)
-        manner = chooser.randrange(4)
-        if manner == 0:
-            del letters[place]
-        elif manner == 1:
-            letters.insert(place, letters[place])
-        elif manner == 2:
-            letters[place], letters[place + 1] = letters[place + 1], letters[place]
-        else:
-            letters[place] = chooser.choice(string.ascii_lowercase)
-    return "".join(letters)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def drawn_parts(
     options: Options, held_out: HeldOut, chooser: random.Random
 ) -> Iterator[list[Example]]:
     """Yield reviews, titles and sentences of the grammar, each in random order."""
-    reviews, titles = reviews_and_titles(options, held_out)
+    reviews, titles = reviews_and_titles(options.amazon, held_out, options.longest)
     for part in (reviews, titles):
         wanted = options.reviews_per_star + options.val_each // len(STARS)
         yield balanced(part, wanted, chooser)
@@ -119,17 +119,22 @@ def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[E
     return list(drawn.values())
 
 
-def reviews_and_titles(options: Options, held_out: HeldOut) -> tuple[list[Example], list[Example]]:
-    """Read short reviews and the titles of longer ones; each wording occurs once."""
+def reviews_and_titles(
+    amazon: Iterable[Path], held_out: HeldOut, longest: int
+) -> tuple[list[Example], list[Example]]:
+    """Read reviews of at most `longest` characters and the titles of longer ones.
+
+    Each wording occurs once.
+    """
     reviews: dict[str, Example] = {}
     titles: dict[str, Example] = {}
-    for path in options.amazon:
+    for path in amazon:
         for record in read_records(path, strict=False):
             stars = record.get("overall")
             review = Review.of(record)
             if not stars or what_bars(review, str(record.get("source")), held_out, None):
                 continue
-            is_short = len(review.text) <= options.longest
+            is_short = len(review.text) <= longest
             kept, text = (reviews, review.text) if is_short else (titles, review.title)
             kept.setdefault(
                 normalized(text), Example(text, f"{stars:.0f}", "amazon" if is_short else "titles")

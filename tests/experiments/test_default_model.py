@@ -3,27 +3,47 @@
 import math
 import random
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 
 from experiments.default_model import average
-from experiments.default_model.everyday import APART, everyday_sentences, everyday_wordings
+from experiments.default_model.everyday import (
+    APART,
+    TEST,
+    VALIDATION,
+    everyday_sentences,
+    everyday_wordings,
+)
 from experiments.default_model.grammar import (
     SLOT,
-    WORDS,
+    domains,
     draw,
     drawn_freely,
+    filled,
     grammar,
     kinds,
-    mistyped,
+    words,
+)
+from experiments.default_model.later_texts import (
+    Recipe,
+    contradicts,
+    cue_of,
+    kept,
+    new_sentences,
+    rare_texts,
 )
 from experiments.default_model.methods import Told
+from experiments.default_model.noise import mistyped, noisy
 from experiments.default_model.ship import calibrated, doubt, familiar
 from experiments.default_model.study import calibration_error, everyday, reliability
-from experiments.default_model.texts import first_sentences, last_sentences, part_of
+from experiments.default_model.texts import (
+    Example,
+    first_sentences,
+    last_sentences,
+    part_of,
+)
 from experiments.default_model.train import (
     HEADS_FILE,
     KIND,
@@ -43,13 +63,23 @@ from model.text.tokenizer import BYTES
 LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
 
 
-def test_everyday_sentences_are_many_different_and_balanced():
-    sentences = everyday_sentences()
+@pytest.mark.parametrize("file", [TEST, VALIDATION])
+def test_everyday_sentences_are_many_different_and_balanced(file):
+    sentences = everyday_sentences(file)
     counted = [sentence for sentence in sentences if sentence.kind not in APART]
     labels = Counter(sentence.label for sentence in counted)
     assert len(counted) >= 300
     assert labels["positive"] == labels["negative"]
     assert len({sentence.text for sentence in sentences}) == len(sentences)
+
+
+def test_models_are_chosen_by_other_sentences_than_they_are_tested_on():
+    tested, chosen = (
+        {normalized(sentence.text) for sentence in everyday_sentences(file)}
+        for file in (TEST, VALIDATION)
+    )
+    assert len(tested & chosen) == 0
+    assert tested | chosen == everyday_wordings()
 
 
 def test_a_sentence_is_known_again_whatever_its_signs_and_capitals():
@@ -66,10 +96,19 @@ def test_the_grammar_makes_no_everyday_sentence():
     assert freely & everyday_wordings()  # so that the line above could fail
 
 
-def test_every_slot_has_words_and_every_word_a_slot():
-    tables = chain.from_iterable(by_label.values() for by_label in grammar().values())
-    used = {slot for texts in tables for text in texts for slot in SLOT.findall(text)}
-    assert used == set(grammar()[WORDS])
+def test_every_slot_has_words_in_every_domain_and_every_word_a_slot():
+    tables = [table for by_label in grammar().values() for table in by_label.values()]
+    of_words = [table for part in (words(), *domains().values()) for table in part.values()]
+    used = {slot for table in tables + of_words for text in table for slot in SLOT.findall(text)}
+    assert used == set(words()).union(*domains().values())
+    for domain in domains().values():
+        assert used == {*words(), *domain}
+
+
+@pytest.mark.parametrize("word", ["useful", "unique", "unhelpful", "awful", "bad", "European"])
+def test_an_article_fits_its_word(word):
+    article = "an" if word in ("unhelpful", "awful") else "a"
+    assert filled(f"a {word} thing", random.Random(0)) == f"{article} {word} thing"
 
 
 def test_the_grammar_draws_every_kind_and_label_and_the_same_ones_again():
@@ -87,6 +126,65 @@ def test_a_mistyped_text_keeps_its_first_sign_and_its_emoji(text):
         result = mistyped(text, random.Random(seed))
         assert result[0] == text[0]
         assert text.isalpha() or result == text
+
+
+def test_noise_leaves_short_words_so_that_a_denial_stays():
+    for seed in range(50):
+        mistaken = mistyped("not so bad, no", random.Random(seed))
+        assert mistaken == "not so bad, no"
+        assert "not" in noisy("It is not so bad, I like it", random.Random(seed)).lower().split()
+
+
+@pytest.mark.parametrize(
+    ("text", "stars", "is_wrong"),
+    [
+        ("Great and beautiful", 1, True),
+        ("Terrible", 5, True),
+        ("Not good", 4, True),
+        ("Never a bad day with it", 2, True),
+        ("Never a bad day with it", 5, False),
+        ("Great idea but broken", 1, False),
+        ("Great idea, terrible parts", 1, False),
+        ("Terrible", 3, False),
+        ("A lamp", 1, False),
+    ],
+)
+def test_words_that_contradict_the_stars_are_found(text, stars, is_wrong):
+    assert contradicts(text, stars) == is_wrong
+
+
+def test_rare_texts_have_each_cue_as_often_as_asked_and_none_is_taken():
+    texts = {"negation": "No use {}", "ratings": "4/5 for {}", "contrast": "Odd but {}"}
+    pool = [
+        Example(text.format(place), str(1 + place % 5), "titles")
+        for text in texts.values()
+        for place in range(50)
+    ]
+    recipe = Recipe(0, {}, 0, rare={"negation": 20, "contrast": 100})
+    chosen = rare_texts(pool, {"no use 7", "odd but 8"}, recipe, random.Random(0))
+    assert chosen == rare_texts(pool, {"no use 7", "odd but 8"}, recipe, random.Random(0))
+    counts = Counter((cue_of(example.text), example.label) for example in chosen)
+    assert all(counts["negation", stars] == 4 for stars in "12345")
+    assert [counts["contrast", stars] for stars in "12345"] == [10, 10, 10, 9, 10]
+    assert not counts["ratings", "1"]
+    assert not {"No use 7", "Odd but 8"} & {example.text for example in chosen}
+
+
+def test_a_recipe_keeps_each_text_once_and_whole_reviews_beside_parts():
+    films = [
+        Example(f"{place} " + "long " * 100 * (place % 2), "positive", "imdb") for place in range(8)
+    ]
+    recipe = Recipe(0, {"imdb": 3}, 0, whole=2)
+    result = kept(films * 2, recipe, random.Random(0))
+    assert Counter(example.source for example in result) == {"imdb": 3, "imdb whole": 2}
+    assert len({example.text for example in result}) == 5
+
+
+def test_new_sentences_are_neither_known_nor_everyday():
+    first = new_sentences(300, set(), random.Random(0))
+    known = {normalized(example.text) for example in first}
+    other = {normalized(e.text) for e in new_sentences(300, known, random.Random(0))}
+    assert not other & (known | everyday_wordings())
 
 
 @pytest.mark.parametrize("seed", range(12))
