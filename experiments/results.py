@@ -188,6 +188,10 @@ RESULTS: tuple[Result, ...] = (
            "DATA/imdb/imdb_test.jsonl.gz"),
     Result("default_model/results/second_texts.json",
            f"{MODULE}default_model.later_texts second TEXTS --output WORK/second"),
+    Result("default_model/results/third_texts.json",
+           f"{MODULE}default_model.later_texts third TEXTS --output WORK/third --amazon "
+           "AMAZON/reviews.jsonl.gz --held-out DATA/sst/val.csv DATA/sst/test.csv "
+           "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz"),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),

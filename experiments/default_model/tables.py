@@ -141,11 +141,12 @@ def texts() -> str:
     return markdown(["source", "texts", "characters", "texts in val"], rows)
 
 
-def learning() -> str:
-    """Return the accuracy on val during training."""
+def learning(training: str = "metrics") -> str:
+    """Return the accuracy on val during a training, by the source of the texts."""
+    evaluated = [row for row in read_rows(RESULTS / f"{training}.jsonl") if "sst" in row]
+    sources = [*VAL, *({"everyday"} & evaluated[0].keys())]
     rows = [
-        [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in VAL)]
-        for row in read_rows(RESULTS / "metrics.jsonl")
-        if "sst" in row
+        [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in sources)]
+        for row in evaluated
     ]
-    return markdown(["step", *VAL], rows)
+    return markdown(["step", *sources], rows)
