@@ -20,13 +20,14 @@ import tyro
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.everyday import VALIDATION, everyday_sentences
-from experiments.default_model.grammar import draw, words
+from experiments.default_model.grammar import words
 from experiments.default_model.noise import noisy
 from experiments.default_model.texts import (
     SENTENCE_END,
     STARS,
     Example,
     counted,
+    new_sentences,
     read_examples,
     reviews_and_titles,
     write_examples,
@@ -131,7 +132,7 @@ def main() -> None:
         taken = known | {normalized(example.text) for example in train}
         train += rare_texts(read_pool(options.amazon, options.held_out), taken, recipe, chooser)
     train += noisy_copies(train, recipe.noisy, chooser)
-    train += new_sentences(recipe.sentences, known, chooser)
+    train += new_sentences(recipe.sentences, known, chooser, by_kind=True)
     chooser.shuffle(train)
     options.output.mkdir(parents=True, exist_ok=True)
     write_examples(options.output / "train.jsonl", train)
@@ -233,17 +234,6 @@ def noisy_copies(examples: Iterable[Example], count: int, chooser: random.Random
     short = [example for example in examples if len(example.text) <= MOST_NOISY]
     drawn = chooser.sample(short, count)
     return [Example(noisy(e.text, chooser), e.label, "noisy") for e in drawn]
-
-
-def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
-    """Return different sentences of the grammar that are not known."""
-    drawn: dict[str, Example] = {}
-    while len(drawn) < count:
-        sentence = draw(chooser)
-        if normalized(sentence.text) not in known:
-            source = f"grammar {sentence.kind}"
-            drawn[sentence.text] = Example(sentence.text, sentence.label, source)
-    return list(drawn.values())
 
 
 def show(examples: Iterable[Example], each: int) -> None:

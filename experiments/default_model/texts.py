@@ -10,7 +10,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -109,13 +109,19 @@ def drawn_parts(
     yield new_sentences(options.sentences + options.val_each, set(), chooser)
 
 
-def new_sentences(count: int, known: set[str], chooser: random.Random) -> list[Example]:
-    """Return different sentences of the grammar that are not known."""
+def new_sentences(
+    count: int, known: Container[str], chooser: random.Random, *, by_kind: bool = False
+) -> list[Example]:
+    """Return different sentences of the grammar whose wording is not known.
+
+    known: wordings as `normalized` returns them. by_kind: whether their source names their kind.
+    """
     drawn: dict[str, Example] = {}
     while len(drawn) < count:
         sentence = draw(chooser)
-        if sentence.text not in known:
-            drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
+        if normalized(sentence.text) not in known:
+            source = f"grammar {sentence.kind}" if by_kind else "grammar"
+            drawn[sentence.text] = Example(sentence.text, sentence.label, source)
     return list(drawn.values())
 
 

@@ -31,7 +31,6 @@ from experiments.default_model.later_texts import (
     contradicts,
     cue_of,
     kept,
-    new_sentences,
     rare_texts,
 )
 from experiments.default_model.methods import Told
@@ -42,6 +41,7 @@ from experiments.default_model.texts import (
     Example,
     first_sentences,
     last_sentences,
+    new_sentences,
     part_of,
 )
 from experiments.default_model.train import (
