@@ -215,6 +215,9 @@ RESULTS: tuple[Result, ...] = (
     ),
     _closed("226d1cf0710f", Result("recurrence/results/split_bf16.json",
                                    f"{MODULE}recurrence.split_bf16")),
+    Result("recurrence/results/precisions.json",
+           f"{MODULE}recurrence.precisions --characters 200000 --rounds 9 "
+           "--data DATA/sst/test.csv DATA/imdb/imdb_test.jsonl.gz"),
     _measured("featurizing", "imdb",
               "run --model amazon_1024 --input DATA/imdb/imdb_test.jsonl.gz --texts 256 "
               "--rounds 2"),

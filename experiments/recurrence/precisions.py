@@ -4,7 +4,7 @@ Time is measured as a window's over its bytes, by turns in one process, on one c
 time, so that other programs count for little; they share the last cache and the memory with it.
 Results are compared text by text with those in fp32.
 
-python -m experiments.recurrence.precisions --data DATA/sst/test.csv DATA/imdb/imdb_test.jsonl.gz
+python -m experiments.recurrence.precisions --data sst/test.csv imdb/imdb_test.jsonl.gz
 """
 
 from collections.abc import Callable, Sequence

@@ -18,6 +18,9 @@ RATIOS = {
     "to_compile": "compile",
 }
 TOLD = ("time", "error")
+FASTER = ("bf16, times as fast", "int8, times as fast")
+SETS = {"test": "SST's test set", "imdb_test": "some of IMDB's test set"}
+CHANGED = ["`default`", "texts", "characters", "labels changed", "largest change", "median change"]
 FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 
@@ -97,9 +100,15 @@ def parts() -> str:
     rows = [[name, *(f"{span[name]:,.1f}" for span in spans)] for name in spans[0]]
     speeds = [f"{result['chars_per_second']['step']:,.0f}" for result in found.values()]
     rows.append(["characters/s, not profiled", *speeds])
-    hardware = found["parts_bf16_512"]["origin"]["hardware"]
-    words = f"{hardware['processor']}, {', '.join(hardware['bf16_instructions'])}"
-    return f"{markdown(head, rows)}\n\nOn {hardware['cores']} cores of {words}. {made_at(found)}"
+    result = found["parts_bf16_512"]
+    cores = result["origin"]["hardware"]["cores"]
+    return f"{markdown(head, rows)}\n\nOn {cores} cores of {words_of(result)}. {made_at(found)}"
+
+
+def words_of(result: dict[str, Any]) -> str:
+    """Name the processor of a result, and its instructions for bf16."""
+    hardware = result["origin"]["hardware"]
+    return f"{hardware['processor']}, {', '.join(hardware['bf16_instructions'])}"
 
 
 def split_bf16() -> str:
@@ -119,6 +128,47 @@ def split_bf16() -> str:
         for name in names
     ]
     return f"{markdown(head, rows)}\n\n{made_at({'split_bf16': found})}"
+
+
+def precisions() -> str:
+    """Return how much faster inference is in fewer bits, and what it changes."""
+    found = measured("precisions")
+    head = [
+        "a byte of every text, one core",
+        *(f"{name}, microseconds" for name in found["classify"]),
+        *FASTER,
+    ]
+    rows = [
+        [f"{int(H):,} units, {lanes} {'text' if lanes == '1' else 'texts'}", *times(spent)]
+        for H, sizes in found["microseconds"].items()
+        for lanes, spent in sizes.items()
+    ]
+    rows.append(["`classify`, in all, a character of one text", *times(found["classify"])])
+    changed = [
+        [
+            f"{SETS[name]}, {precision}",
+            f"{changes['texts']:,}",
+            f"{changes['characters']:,}",
+            f"{changes['changed']}",
+            f"{changes['largest']:.3f}",
+            f"{changes['median']:.4f}",
+        ]
+        for name, sets in found["agreement"].items()
+        for precision, changes in sets.items()
+    ]
+    return (
+        f"{markdown(head, rows)}\n\n{markdown(CHANGED, changed)}\n\n"
+        f"On {words_of(found)}. {made_at({'precisions': found})}"
+    )
+
+
+def times(microseconds: dict[str, float]) -> list[str]:
+    """Return times by precision, then how many times as fast as fp32 the others are."""
+    factors = [microseconds["fp32"] / value for value in microseconds.values()][1:]
+    return [
+        *(f"{value:,.1f}" for value in microseconds.values()),
+        *(f"{factor:.1f}" for factor in factors),
+    ]
 
 
 def busy() -> str:

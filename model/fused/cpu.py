@@ -12,7 +12,6 @@ from ..state import State
 from ..window import Window
 from .arguments import Inputs, run_window
 from .compilation import window_library
-from .crowding import watch
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
@@ -25,7 +24,7 @@ class _Window(ctypes.Structure):
     """The struct Window of window.cpp, which says what each field is."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "crowded")),
+        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads")),
         *(
             (name, ctypes.c_void_p)
             for name in (
@@ -87,7 +86,6 @@ def forward(
     call(
         "forward",
         (T, B, H),
-        crowded=watch.crowded,
         x=inputs.x,
         rows=inputs.rows,
         b=inputs.b,
@@ -171,14 +169,8 @@ def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:
     return sums.to(dx.dtype)
 
 
-def call(
-    name: str, sizes: tuple[int, int, int], *, crowded: bool = False, **tensors: Tensor | None
-) -> None:
-    """Call a pass of window.cpp on the tensors, named as the fields of its struct Window.
-
-    crowded: whether other programs want our cores. Backward is not told: who works on which lanes
-    decides in what order the gradient of b adds up.
-    """
+def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> None:
+    """Call a pass of window.cpp on the tensors, named as the fields of its struct Window."""
     _, B, H = sizes
     packed = tensors["packed"]
     assert packed is not None
@@ -187,5 +179,5 @@ def call(
     narrow, wide = (recycled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
     given = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
-    window = _Window(*sizes, torch.get_num_threads(), crowded, **pointers)
+    window = _Window(*sizes, torch.get_num_threads(), **pointers)
     getattr(window_library(), name)(ctypes.byref(window))

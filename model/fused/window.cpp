@@ -38,7 +38,6 @@ constexpr int64_t kPad = 16;         // keeps rows of a product off each other's
 // have rows of 5H: the input's share of m, then of the gates. The Python side mirrors this struct.
 struct Window {
   int64_t T, B, H, threads;
-  int64_t crowded;        // whether other programs want our cores
   const void* x;          // S [R, 5H]
   const int64_t* rows;    // [T, B]: the row of x for each byte; null: t * B + b
   const void* w_mh;       // W [H, H]
@@ -70,13 +69,8 @@ struct Share {
   int64_t group_size, meeting = 0;
   Barrier* barrier;
 
-  // bytes: of a packed weight.
-  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers,
-        int64_t bytes) {
-    // Beside other programs a thread queues for its core, and all of its group wait. Then groups of
-    // fewer lanes are faster, though every one of them reads all weights: the fewer, the smaller
-    // these are.
-    const int64_t least = w.crowded ? kLanes * bytes / 4 : std::max(kLanes, w.H / kUnitsPerLane);
+  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
+    const int64_t least = std::max(kLanes, w.H / kUnitsPerLane);
     int64_t groups = 1;
     for (int64_t n = 2; n <= threads; ++n)
       if (threads % n == 0 && w.B / n >= least) groups = n;
@@ -351,7 +345,7 @@ template <typename S, typename W = S, typename Work>
 void in_parallel(const Window& w, Work work) {
   std::vector<Barrier> barriers(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    work(Pass<S, W>(w, Share(w, thread, threads, barriers, sizeof(W))), thread, threads);
+    work(Pass<S, W>(w, Share(w, thread, threads, barriers)), thread, threads);
   });
 }
 

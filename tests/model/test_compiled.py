@@ -10,7 +10,6 @@ import torch
 
 from model.fused import weight_gradients
 from model.fused.cpu import compiled_mlstm, runs_compiled
-from model.fused.crowding import watch
 from model.recurrence import reference_mlstm
 from tests.model.test_recurrence import EPS, make_inputs, window_of
 from tests.runs import ROOT
@@ -124,16 +123,6 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
     for h_all, state in states[1:3]:
         assert torch.equal(h_all, states[0][0])
         assert torch.equal(state.c, states[0][1].c)
-
-
-def test_a_crowd_changes_nothing(kernel, threads, monkeypatch):
-    """Threads then share lanes instead of units."""
-    threads(2)
-    inputs = scaled_inputs(kernel.dtype, 2, 40, 640)
-    alone = results(kernel.run, inputs)
-    monkeypatch.setattr(watch, "look", lambda: None)
-    monkeypatch.setattr(watch, "crowded", True)
-    assert all(map(torch.equal, results(kernel.run, inputs), alone))
 
 
 def test_inference_gives_what_training_gives(kernel):

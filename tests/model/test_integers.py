@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.fused.crowding import watch
 from model.fused.vectors import integers
 from model.language_model import ModelConfig, build_model
 from model.recurrence import choose, pack, recur
@@ -90,17 +89,13 @@ def test_rounding_is_seen(integer_mlstm):
     assert 1e-3 < error < 4 / 127
 
 
-def test_states_depend_neither_on_threads_nor_on_the_other_lanes(
-    integer_mlstm, threads, monkeypatch
-):
+def test_states_depend_neither_on_threads_nor_on_the_other_lanes(integer_mlstm, threads):
     inputs = [tensor.detach() for tensor in scaled_inputs(torch.float32, 5, 70, 72)]
     x_proj, h, c, *weights = inputs
     threads(1)
     expected, last = integer_mlstm(window_of(*inputs))
-    monkeypatch.setattr(watch, "look", lambda: None)
-    for count, lanes, crowded in ((2, 70, False), (3, 70, True), (1, 1, False), (2, 9, True)):
+    for count, lanes in ((2, 70), (3, 70), (1, 1), (2, 9)):
         threads(count)
-        monkeypatch.setattr(watch, "crowded", crowded)
         few = window_of(x_proj[:, :lanes], h[:lanes], c[:lanes], *weights)
         actual, state = integer_mlstm(few)
         assert torch.equal(actual, expected[:, :lanes])
