@@ -172,7 +172,7 @@ def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
 
 def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
     prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    with pytest.raises(InputError, match="it reads bytes; say --tokenizer bytes"):
+    with pytest.raises(InputError, match="it reads bytes; use --tokenizer bytes"):
         VocabularyConfig(tokenizer=str(tmp_path / "bytes"))
 
 
