@@ -124,8 +124,9 @@ def _reproductions() -> Iterator[Result]:
         for name in SETS if model == "amazon_1024" else ("sst",):
             file = f"reproduction/results/{model}/{name}.json"
             yield Result(file, f"{module} --model {model} --tasks {name}")
-        file = f"reproduction/results/{model}_full/sst.json"
-        yield Result(file, f"{module} --model RUN --name {model}_full --tasks sst")
+    for name in ("amazon_1024_full", "amazon_1024_continued", "sentiment_1024_full"):
+        file = f"reproduction/results/{name}/sst.json"
+        yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
 
 
 RUN_FINETUNING = f"{MODULE}finetuning.run --model amazon_1024 --data DATA --work runs/finetuning"
@@ -163,7 +164,7 @@ RESULTS: tuple[Result, ...] = (
         Result(f"shipped/results/bits_{name}.json",
                f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
         for name, model in (
-            ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"),
+            ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"), ("continued", "RUN"),
             ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
         )
     ),

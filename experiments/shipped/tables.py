@@ -8,6 +8,7 @@ from typing import Any
 from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
+from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -159,6 +160,39 @@ def learning() -> str:
     head = ["characters read", "valid, bits per character", "SST val, all units", "one unit"]
     other = "" if of_these_weights("curve", "amazon_1024") else "Of a forerunner's run. "
     return f"{markdown(head, rows)}\n\n{other}{origins({'curve.json': curve})}"
+
+
+def continued() -> str:
+    """Return the learning curve of the run that went on from the shipped one's held rate."""
+    rows = [
+        [
+            f"{row['characters'] / MILLION:.0f} M",
+            f"{row['learning_rate']:.1e}",
+            f"{row['valid_bits_per_character']:.3f}",
+            percent(row["probe_accuracy"]) if "probe_accuracy" in row else "",
+            f"{percent(row['probe_unit_accuracy'])} (unit {row['probe_unit']})"
+            if "probe_unit" in row
+            else "",
+        ]
+        for row in read_rows(RESULTS / "continued.jsonl")
+    ]
+    head = [
+        "characters read", "learning rate", "valid, bits per character", "SST val, all units",
+        "one unit",
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
+def continued_on_test() -> str:
+    """Say what the weights at the end of that run do on test sets."""
+    measured = read_json(RESULTS / "bits_continued.json")
+    result = read_json(REPRODUCTION / "amazon_1024_continued" / "sst.json")
+    return (
+        f"At its end, on test: {measured['bits_per_character']:.3f} +- "
+        f"{measured['standard_error']:.3f} bits per character; SST by all units "
+        f"{accuracy(result['all_units'])} per cent, by the unit of largest weight "
+        f"{accuracy(result['one_unit'])}."
+    )
 
 
 def commands(model: str) -> str:
