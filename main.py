@@ -70,7 +70,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
-            meter.advance(sum(batch.characters for batch in batches), trainer.own_part)
+            meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
             log.advance()
 
             step, last = trainer.progress.step, trainer.progress.step == steps

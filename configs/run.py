@@ -11,12 +11,12 @@ from data_utils.corpus import Corpus
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
 from model.language_model import build_model
+from model.state import DTYPES
 from model.text.split import Split
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
-from training.precision import DTYPES
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     find_checkpoint,

@@ -104,7 +104,7 @@ def _written(number: float) -> str:
 
 def _number(label: str) -> float | None:
     try:
-        return float(label)
+        return None if "_" in label else float(label)  # Python reads 2020_01 as 202001
     except ValueError:
         return None
 

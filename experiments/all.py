@@ -1,7 +1,7 @@
 """Print every result that this repository keeps, and the command that makes it again.
 
 python -m experiments.all --list       # all results
-python -m experiments.all --missing    # those that are absent or of a changed tree
+python -m experiments.all --missing    # those that are absent, or of a tree with changes
 """
 
 from collections import Counter

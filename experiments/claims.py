@@ -13,9 +13,8 @@ from experiments.finetuning.table import main_measures
 from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
-from experiments.scaling.emulation.report import LARGEST
-from experiments.scaling.emulation.results import Results, scaling_of
-from experiments.scaling.readings import GPUS, SCALING
+from experiments.scaling.emulated import LARGEST, Results, scaling_of
+from experiments.scaling.puri import GPUS, SCALING
 from experiments.tables import markdown
 from model.files.storage import read_json
 
@@ -222,7 +221,7 @@ def faults(found: Found) -> Measured:
 
 
 def by_peer(found: Found) -> Measured:
-    """Return what the cells end at, each at its better rate."""
+    """Return the final bits of each cell, at its better rate."""
     best: dict[str, float] = {}
     for name, bits in sorted(kept_bits("peers", "*").items(), key=lambda run: run[1]):
         best.setdefault(name.partition("_")[0], bits)

@@ -9,16 +9,16 @@ from data_utils.published_sets.registry import Row as SetRow
 from experiments.default_model.tables import accuracy
 from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
-from experiments.scaling.emulation.report import LARGEST
-from experiments.scaling.emulation.results import Results, Row, scaling_of
-from experiments.scaling.readings import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
+from experiments.scaling.emulated import LARGEST, Results, Row, scaling_of
+from experiments.scaling.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import markdown
-from model.files.shipped import SHIPPED_MODELS
+from model.files.shipped import ALIASES, SHIPPED_MODELS
 from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 PLAIN, LABELLED, DEFAULT = "amazon_1024", "sentiment_1024", "stars_1024"
+DEFAULTS = ALIASES.values()
 FINETUNING = HERE / "finetuning" / "results" / PLAIN
 REPRODUCTION = HERE / "reproduction" / "results" / PLAIN
 PUBLISHED = read_json(HERE / "reproduction" / "published.json")
@@ -32,7 +32,7 @@ def models(*names: str) -> str:
         [
             f"[{titled(name)}](model/pretrained/{name}/README.md)",
             f"{(SHIPPED_MODELS / name / 'model.safetensors').stat().st_size / 1e6:.1f} MB",
-            accuracy(name, "sst") if name == DEFAULT else sst(name, "all_units"),
+            accuracy(name, "sst") if name in DEFAULTS else sst(name, "all_units"),
             bits(name),
         ]
         for name in names

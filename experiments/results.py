@@ -124,7 +124,10 @@ def _reproductions() -> Iterator[Result]:
         for name in SETS if model == "amazon_1024" else ("sst",):
             file = f"reproduction/results/{model}/{name}.json"
             yield Result(file, f"{module} --model {model} --tasks {name}")
-    for name in ("amazon_1024_full", "amazon_1024_continued", "sentiment_1024_full"):
+    for name in (
+        "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
+        "sentiment_1024_full",
+    ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
 
@@ -139,6 +142,12 @@ SKIPPED = (
     '--skip "gzip alone, zlib" "gzip alone, isal" "pandas read_json" 2018 '
     '"ours, plain, 1 process" "ours, plain, 2 processes"'
 )
+SELECTED = (
+    "--amazon AMAZON/reviews.jsonl.gz --imdb DATA/imdb/imdb_train.jsonl.gz "
+    "--sst DATA/sst/train.csv --sst-val DATA/sst/val.csv --output TEXTS "
+    "--held-out DATA/sst/val.csv DATA/sst/test.csv "
+    "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz"
+)
 EVALUATE = "python scripts/evaluate.py --data CORPUS"
 
 RESULTS: tuple[Result, ...] = (
@@ -149,15 +158,12 @@ RESULTS: tuple[Result, ...] = (
         for model in ("amazon_1024", "sentiment_1024")
     ),
     *(
-        result
+        _closed("4cad3e8ab457", Result(f"finetuning/results/amazon_1024/{task}_{files}.json",
+                                       f"{RUN_FINETUNING} --tasks {task}{words}"))
         for task in ("sst", "semeval")
-        for result in (
-            Result(f"finetuning/results/amazon_1024/{task}_*_[12].json",
-                   f"{RUN_FINETUNING} --tasks {task} --variants frozen frozen_hidden --seeds 3"),
-            Result(f"finetuning/results/amazon_1024/{task}_[bc]*.json",  # the baselines
-                   f"{RUN_FINETUNING} --tasks {task}"),
-            Result(f"finetuning/results/amazon_1024/{task}_*.json",
-                   f"{RUN_FINETUNING} --tasks {task}"),
+        for files, words in (
+            ("*_[12]", " --variants frozen frozen_hidden --seeds 3"),
+            ("[bc]*", ""), ("*", ""),  # the baselines; the ways to fine-tune
         )
     ),
     *(
@@ -165,7 +171,9 @@ RESULTS: tuple[Result, ...] = (
                f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"), ("continued", "RUN"),
+            ("continued_again", "RUN"),
             ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
+            ("stars_512", "stars_512"),
         )
     ),
     *(
@@ -179,20 +187,21 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"default_model/results/{name}.json",
                f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
-        for name in ("stars_1024", "sentiment_1024", "tfidf", "vader", "textblob")
+        for name in ("stars_1024", "stars_512", "sentiment_1024", "tfidf", "vader", "textblob")
     ),
-    Result("default_model/results/texts.json",
-           f"{MODULE}default_model.texts --amazon AMAZON/reviews.jsonl.gz "
-           "--imdb DATA/imdb/imdb_train.jsonl.gz --sst DATA/sst/train.csv "
-           "--sst-val DATA/sst/val.csv --output TEXTS --held-out DATA/sst/val.csv "
-           "DATA/sst/test.csv DATA/semeval/val.txt DATA/semeval/test.txt "
-           "DATA/imdb/imdb_test.jsonl.gz"),
-    Result("default_model/results/second_texts.json",
-           f"{MODULE}default_model.later_texts second TEXTS --output WORK/second"),
-    Result("default_model/results/third_texts.json",
-           f"{MODULE}default_model.later_texts third TEXTS --output WORK/third --amazon "
-           "AMAZON/reviews.jsonl.gz --held-out DATA/sst/val.csv DATA/sst/test.csv "
-           "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz"),
+    Result("default_model/results/small_texts.json",
+           f"{MODULE}default_model.texts {SELECTED}"),
+    _closed("48aa8a398f08", Result(
+        "default_model/results/texts.json",
+        f"{MODULE}default_model.texts {SELECTED}")),
+    _closed("48aa8a398f08", Result(
+        "default_model/results/second_texts.json",
+        f"{MODULE}default_model.second_texts TEXTS --output WORK/second")),
+    _closed("b9c08db491f1", Result(
+        "default_model/results/third_texts.json",
+        f"{MODULE}default_model.later_texts third TEXTS --output WORK/third --amazon "
+        "AMAZON/reviews.jsonl.gz --held-out DATA/sst/val.csv DATA/sst/test.csv "
+        "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz")),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
            "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),
@@ -207,9 +216,9 @@ RESULTS: tuple[Result, ...] = (
             ("first_corpus/*", "4d3eaed92e4e", ""), ("*", "36b45e025a88", ""),
         )
     ),
-    Result("time_to_target/results/*_[0-9]*.json",
-           f"{MODULE}time_to_target.run --corpus CORPUS --work runs/time_to_target "
-           "--characters 12000000"),
+    _closed("70e9ceca2a94", Result("time_to_target/results/*_[0-9]*.json",
+                                   f"{MODULE}time_to_target.run --corpus CORPUS "
+                                   "--work runs/time_to_target --characters 12000000")),
     *(
         Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
         for name in measurements()
@@ -222,13 +231,18 @@ RESULTS: tuple[Result, ...] = (
     _measured("featurizing", "imdb",
               "run --model amazon_1024 --input DATA/imdb/imdb_test.jsonl.gz --texts 256 "
               "--rounds 2"),
-    _measured("data", "speed", "benchmark large.jsonl.gz"),
-    _measured("data", "memory_4gb", f"benchmark large4.jsonl.gz --rounds 1 {SKIPPED}"),
-    _measured("data", "stream", "stream CORPUS"),
-    _measured("exchange", "readiness", "readiness"),
+    *(
+        _closed(revision, _measured("data", name, words))
+        for revision, name, words in (
+            ("89329bf0e1b1", "speed", "benchmark large.jsonl.gz"),
+            ("76e0526ecb60", "memory_4gb", f"benchmark large4.jsonl.gz --rounds 1 {SKIPPED}"),
+            ("89329bf0e1b1", "stream", "stream CORPUS"),
+        )
+    ),
+    _closed("76e0526ecb60", _measured("exchange", "readiness", "readiness")),
     _closed("ad95f99187ea", _measured(
         "exchange", "replay", "replay --profiles experiments/exchange/results/readiness.json")),
-    _measured("elastic", "faults", "run"),
+    _closed("d6ac416e9f8d", _measured("elastic", "faults", "run")),
     Result("scaling/results/published.json",
            "python experiments/scaling/published.py --output "
            "experiments/scaling/results/published.json --figure experiments/scaling/published.png"),
@@ -241,7 +255,7 @@ RESULTS: tuple[Result, ...] = (
     Result("scaling/results/sweep_gloo/*.json",
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
     _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
-    _emulated(),
+    _closed("b83f82617a76", _emulated()),
     _closed("9a20bb1ed26d", _scaling(
         "convergence", "convergence --corpus CORPUS --work runs/convergence", True)),
     _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", True)),

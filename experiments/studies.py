@@ -1,4 +1,4 @@
-"""Train the runs of a study, and ask each what it knows of sentiment.
+"""Train the runs of a study, and measure what each knows of sentiment.
 
 python -m experiments.studies sizes --corpus data/reviews --data DATA --work runs/sizes
 
@@ -119,7 +119,7 @@ def train(run: Run, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
 
 
 def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[str, Any]:
-    """Return a model's size, and what its features tell of the sets, pooled in each way."""
+    """Return a model's size, and the accuracies of its features for each set and pooling."""
     torch.set_num_threads(threads)
     loaded = load_model(folder, compute_dtype=torch.float32)
     return {
@@ -129,7 +129,7 @@ def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[s
 
 
 def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, list[Examples]]:
-    """Return train, val and test as the model knows them, by the way of pooling."""
+    """Return the features of train, val and test, by the way of pooling."""
     kind = FeatureKind(pooling=POOLINGS)
     with tempfile.TemporaryDirectory() as folder:
         pooled = featurize_sets(loaded.model, loaded, sets, FeatureCache(Path(folder), kind))
@@ -141,7 +141,7 @@ def read_features(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, lis
 
 
 def told(sets: list[Examples]) -> dict[str, Any]:
-    """Return what features tell of train, val and test: all of them, and one unit.
+    """Return the test accuracies of regressions on all features, and on one unit.
 
     `one_unit` has the largest weight in the regression, as in the papers; `best_unit` is the best
     by itself on train.
@@ -169,7 +169,7 @@ def tested(accuracy: float, texts: int) -> dict[str, Any]:
 
 
 def mean_of(values: Sequence[float], digits: int) -> str:
-    """Return the mean of several seeds with their range; of one seed the value."""
+    """Return the mean of several seeds with their range; the value if there is one seed."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     ends = f"{min(values):.{digits}f} to {max(values):.{digits}f}"

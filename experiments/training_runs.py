@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,13 +15,20 @@ from typing import Any
 
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
-from experiments.failure import reason_in
 from training.metrics import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 EVALUATIONS = 4  # per run
 GRACE = 30.0  # seconds that a launcher has to end its ranks
 RANKS_HERE = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+# A message of a rank or a program; the last line of a traceback; torchrun's line on a killed rank.
+ERRORS = (
+    r"(?:\[rank \d+\] |.*: )?error: (.*)",
+    r"(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception)\b.*)",
+    r"traceback : (Signal \d+ .*)",
+)
+# Consequences of another rank's error: its peers' messages, and torchrun's when it ends them.
+CONSEQUENCES = ("lost a peer", "torch.distributed.elastic", "Signal 15 ")
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,17 @@ def run_to_end(words: Sequence[str], threads: int, timeout: float | None = None)
     if process.returncode == 0:
         return None
     return reason_in(said) or f"exit code {process.returncode}"
+
+
+def reason_in(text: str) -> str:
+    """Return the first error that is a cause; else the first error, else the last line.
+
+    An empty text gives an empty reason.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]
+    causes = [reason for reason in found if not reason.startswith(CONSEQUENCES)]
+    return next(iter([*causes, *found, *lines[-1:]]), "")
 
 
 def end(process: "subprocess.Popen[str]") -> None:

@@ -115,10 +115,9 @@ class FeatureKind:
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
 
-    def is_of_window(self, config: ModelConfig) -> bool:
-        """Whether the h that a window returns holds every number of the features."""
-        of_h = self.state == "hidden" or not config.has_cell_state
-        return of_h and self.layers_of(config) == [config.layers - 1]
+    def is_of_window(self, config: ModelConfig, state: State) -> bool:
+        """Whether the h that a window returns holds every number of the features of a state."""
+        return state.is_output(self.state) and self.layers_of(config) == [config.layers - 1]
 
 
 # Choices with a name; experiments/features says what each is worth.
@@ -242,9 +241,9 @@ def final_states(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (rows, features) batch by batch, longest sequences first.
+    """Yield (indices, features) batch by batch, longest sequences first.
 
-    sequences: symbols [n] each. rows: indices into them; features: float32 [len(rows), F]; unless
+    sequences: symbols [n] each, which the indices point to. features: float32 [rows, F]; unless
     `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
     tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
     of the order of the sequences; memory does not grow with their lengths.
@@ -256,7 +255,7 @@ def final_states(
     with torch.inference_mode():
         weights = weights or model.fold()
         for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
-            yield batch.rows, _walk(model, weights, sequences, batch, kind, advance)
+            yield batch.indices, _walk(model, weights, sequences, batch, kind, advance)
 
 
 def features_in_order(
@@ -274,8 +273,8 @@ def features_in_order(
     """
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     options: dict[str, Any] = {"batch_size": batch_size, "weights": weights, "advance": advance}
-    for rows, values in final_states(model, sequences, kind=kind, **options):
-        features[rows] = values
+    for indices, values in final_states(model, sequences, kind=kind, **options):
+        features[indices] = values
     return features
 
 
@@ -296,9 +295,9 @@ def read_in_order(
     with torch.inference_mode():
         weights = weights or model.fold()
         for batch in ragged_batches(lengths, batch_size, block):
-            costs = Costs([sequences[row] for row in batch.rows], weights.b_out)
+            costs = Costs([sequences[row] for row in batch.indices], weights.b_out)
             values = _walk(model, weights, sequences, batch, kind, advance, costs)
-            features[batch.rows], bits[batch.rows] = values, costs.bits()
+            features[batch.indices], bits[batch.indices] = values, costs.bits()
     return Readings(features, bits)
 
 
@@ -314,13 +313,13 @@ def _walk(
     """Return float32 [rows, F]; tell `costs`, where given, of every prediction."""
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
-    of_window = kind.is_of_window(model.config)
-    state = model.initial_state(len(batch.rows))
+    state = model.initial_state(len(batch.indices))
+    of_window = kind.is_of_window(model.config, state)
     width = kind.width(model.config)
-    pools = [Pool(pooling, len(batch.rows), width, device) for pooling in kind.poolings]
+    pools = [Pool(pooling, len(batch.indices), width, device) for pooling in kind.poolings]
     for start, stop, active in batch.spans:
-        rows = batch.rows[:active]
-        tokens = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
+        indices = batch.indices[:active]
+        tokens = np.stack([sequences[index][start:stop] for index in indices]).astype(np.int64)
         # The recurrence returns no cell state but the last: those are pooled byte by byte.
         piece = stop - start if of_window or kind.poolings == ("last",) else 1
         state = state.select(slice(active))

@@ -16,18 +16,10 @@ from .layers.lstm import LstmLayer
 from .layers.mlstm import MlstmLayer
 from .layers.transformer import TransformerLayer
 from .recurrence import Backend
-from .state import State, accumulation_dtype
+from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
-
-# What is read with a model; with int8, all but the products of the recurrence.
-DTYPES = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "int8": torch.float32,
-}
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
@@ -100,11 +92,6 @@ class ModelConfig:
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
         checked_number("model.forget_gate_bias", self.forget_gate_bias)
-
-    @property
-    def has_cell_state(self) -> bool:
-        """Whether a layer remembers more than its output by units: an LSTM's c."""
-        return self.cell in ("mlstm", "lstm")
 
     @property
     def symbols(self) -> int:
@@ -183,18 +170,19 @@ class LanguageModel(nn.Module):
     def multiply_in(self, precision: str) -> None:
         """Choose what products are made of from now on, whatever the model was trained in.
 
-        precision: one of DTYPES. int8 is for inference: the recurrence's products are of 8-bit
+        precision: one of `Precision`. int8 is for inference: the recurrence's products are of 8-bit
         integers, all others in fp32. Raises InputError for what is unknown, or what the model's
         cell cannot do.
         """
-        if precision not in DTYPES:
-            raise InputError(f"precision is {precision!r}; known: {', '.join(DTYPES)}")
+        known = get_args(Precision)
+        if precision not in known:
+            raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
         if precision == "int8" and self.config.cell != "mlstm":
             raise InputError(
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
                 f"{self.config.cell}; take fp32 or bf16"
             )
-        self.compute_dtype = DTYPES[precision]
+        self.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
         for layer in self._stack:
             if isinstance(layer, MlstmLayer):
                 layer.backend = "int8" if precision == "int8" else self.config.backend

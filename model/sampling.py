@@ -87,9 +87,9 @@ class Reader:
         self.state = self._clamped(model.initial_state(1))
 
     @torch.inference_mode()
-    def spread(self, rows: int) -> None:
-        """Go on with `rows` copies of the one state there is."""
-        self.state = self.state.each(lambda part: part.repeat(1, rows, 1))  # [L, rows, n]
+    def spread(self, count: int) -> None:
+        """Go on with `count` copies of the one state there is."""
+        self.state = self.state.each(lambda tensor: tensor.repeat(1, count, 1))  # [L, count, n]
 
     @torch.inference_mode()
     def read(self, tokens: np.ndarray) -> None:
@@ -177,7 +177,7 @@ def _generate(
         chances = probabilities(reader.logits(), allowed, config)
         tokens = np.array([lane.draw(row) for lane, row in zip(lanes, chances, strict=True)])
         for number, lane in enumerate(lanes):
-            if lane.room and (characters := lane.take(int(tokens[number]))):
+            if lane.room and (characters := lane.append(int(tokens[number]))):
                 yield number, characters
         if not any(lane.room for lane in lanes):
             return
@@ -220,8 +220,8 @@ class _Sample:
         at = np.searchsorted(cumulative, self.random.random() * cumulative[-1], side="right")
         return int(possible[min(at, len(possible) - 1)])  # the product may round up to the sum
 
-    def take(self, symbol: int) -> str:
-        """Take one more symbol; return the characters that have become certain."""
+    def append(self, symbol: int) -> str:
+        """Append a symbol; return the characters that have become certain."""
         self.utf8 = self.symbols.continuations.next_state(self.utf8, symbol)
         written = self.symbols.spellings[symbol].removeprefix(self.owed)
         self.owed = b""  # it was the opening's, and is not told again

@@ -39,7 +39,7 @@ def token_costs(
     block: int = 128,
     advance: Callable[[int], object] = lambda symbols: None,
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield (rows, costs) batch by batch: bits for every symbol of every sequence.
+    """Yield (indices, costs) batch by batch: bits for every symbol of every sequence.
 
     sequences: symbols [n] each, read from the zero state. costs: one float32 [n] per row. The first
     one is predicted too, by the zero state, that is by the decoder's bias alone. advance: told how
@@ -50,7 +50,7 @@ def token_costs(
     with torch.inference_mode():
         weights = model.fold()
         for batch in ragged_batches(lengths, batch_size, block):
-            yield batch.rows, _walk(model, weights, sequences, batch, advance)
+            yield batch.indices, _walk(model, weights, sequences, batch, advance)
 
 
 def _walk(
@@ -62,12 +62,12 @@ def _walk(
 ) -> list[np.ndarray]:
     device = model.embedding.weight.device
     first = (-F.log_softmax(weights.b_out, dim=0) / math.log(2)).float().cpu().numpy()  # [V]
-    costs = [np.empty(len(sequences[row]), dtype=np.float32) for row in batch.rows]
-    for row, cost in zip(batch.rows, costs, strict=True):
+    costs = [np.empty(len(sequences[row]), dtype=np.float32) for row in batch.indices]
+    for row, cost in zip(batch.indices, costs, strict=True):
         cost[:1] = first[sequences[row][:1]]
-    state = model.initial_state(len(batch.rows))
+    state = model.initial_state(len(batch.indices))
     for start, stop, active in batch.spans:
-        read = [sequences[row][start : stop + 1] for row in batch.rows[:active]]
+        read = [sequences[row][start : stop + 1] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack(read).astype(np.int64)).to(device)  # [active, T + 1]
         logits, state = model(tokens[:, :-1], state.select(slice(active)), weights)
         nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 StateName = Literal["cell", "hidden"]
+# What products are made of, by the name of a precision; see also `accumulation_dtype`.
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class State:
@@ -22,20 +24,20 @@ class State:
 
     def __init__(self, h: Tensor, c: Tensor | None = None, **others: Tensor):
         given = {"h": h, "c": c, **others}
-        self._parts = {name: part for name, part in given.items() if part is not None}
+        self._tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._parts[name]
+        return self._tensors[name]
 
     @property
     def h(self) -> Tensor:
         """The hidden state."""
-        return self._parts["h"]
+        return self._tensors["h"]
 
     @property
     def c(self) -> Tensor:
         """An LSTM's cell state."""
-        return self._parts["c"]
+        return self._tensors["c"]
 
     @property
     def lanes(self) -> int:
@@ -44,21 +46,25 @@ class State:
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Return every part by its name, as a checkpoint keeps it."""
-        return self._parts
+        return self._tensors
 
     def features(self, name: StateName) -> Tensor:
         """Return what features are read from, [L, B, H].
 
         "hidden" is h; "cell" is c, and h in a cell that has no memory apart from its output.
         """
-        return self._parts[self._read_by(name)]
+        return self._tensors[self._read_by(name)]
+
+    def is_output(self, name: StateName) -> bool:
+        """Return whether features are read from h, of which a window returns that of every byte."""
+        return self._read_by(name) == "h"
 
     def _read_by(self, name: StateName) -> str:
-        return "c" if name == "cell" and "c" in self._parts else "h"
+        return "c" if name == "cell" and "c" in self._tensors else "h"
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "State":
         """Return the state with every part changed alike."""
-        return State(**{name: change(part) for name, part in self._parts.items()})
+        return State(**{name: change(tensor) for name, tensor in self._tensors.items()})
 
     def detach(self) -> "State":
         """Cut the gradient: truncated back-propagation through time."""
@@ -68,7 +74,7 @@ class State:
         """Zero the lanes where the bool mask [B] is true."""
         keep = ~lanes.unsqueeze(-1)
         # where, not a product: a product keeps the NaN of a state that has overflowed.
-        return self.each(lambda part: part.where(keep, 0))
+        return self.each(lambda tensor: tensor.where(keep, 0))
 
     def select(self, lanes: slice | Tensor) -> "State":
         """Return some lanes: those of a slice, without a copy, or those of an index, in its order.
@@ -76,8 +82,8 @@ class State:
         lanes: whole numbers [b], each from 0 to B - 1, where it is an index.
         """
         if isinstance(lanes, slice):
-            return self.each(lambda part: part[..., lanes, :])
-        return self.each(lambda part: part.index_select(-2, lanes))
+            return self.each(lambda tensor: tensor[..., lanes, :])
+        return self.each(lambda tensor: tensor.index_select(-2, lanes))
 
     @staticmethod
     def join(states: "Sequence[State]") -> "State":
@@ -91,19 +97,19 @@ class State:
 
     def layer(self, index: int) -> "State":
         """Return one layer's state, [B, n] each, without a copy."""
-        return self.each(lambda part: part[index])
+        return self.each(lambda tensor: tensor[index])
 
     def hold(self, name: StateName, layer: int, unit: int, value: float) -> "State":
         """Return the state [L, B, n] with this value for a unit of what `features` reads."""
-        part = self.features(name).clone()
-        part[layer, :, unit] = value
-        return State(**{**self._parts, self._read_by(name): part})
+        tensor = self.features(name).clone()
+        tensor[layer, :, unit] = value
+        return State(**{**self._tensors, self._read_by(name): tensor})
 
     def like(self, other: "State") -> "State":
         """Return a copy with each part on the device and in the dtype of another state's part."""
         copies = {
-            name: part.to(other[name].device, other[name].dtype, copy=True)
-            for name, part in self._parts.items()
+            name: tensor.to(other[name].device, other[name].dtype, copy=True)
+            for name, tensor in self._tensors.items()
         }
         return State(**copies)
 

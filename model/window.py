@@ -32,7 +32,7 @@ class Window:
     x_proj: Tensor  # [T, B, 5H], the input's part of m and of the gates i f u o; or a table
     state: State  # h [B, H] in the compute dtype, c [B, H] in the accumulation dtype
     weights: RecurrentWeights
-    rows: Tensor | None = None
+    indices: Tensor | None = None
     """Whole numbers [T, B] below R. With them, x_proj is a table [R, 5H] of which each byte reads
     one row."""
 
@@ -41,14 +41,15 @@ class Window:
 
         In backward, the gradients of a row add up in the accumulation dtype.
         """
-        if self.rows is None:
+        if self.indices is None:
             return self
         table = self.x_proj.to(accumulation_dtype(self.x_proj.dtype))
-        return replace(self, x_proj=F.embedding(self.rows, table).to(self.x_proj.dtype), rows=None)
+        x_proj = F.embedding(self.indices, table).to(self.x_proj.dtype)
+        return replace(self, x_proj=x_proj, indices=None)
 
     def segments(self, count: int) -> Iterator["Window"]:
         """Yield at most `count` windows of successive bytes, all with this window's state."""
-        if self.rows is None:
-            yield from (replace(self, x_proj=part) for part in self.x_proj.chunk(count))
+        if self.indices is None:
+            yield from (replace(self, x_proj=chunk) for chunk in self.x_proj.chunk(count))
         else:
-            yield from (replace(self, rows=part) for part in self.rows.chunk(count))
+            yield from (replace(self, indices=chunk) for chunk in self.indices.chunk(count))

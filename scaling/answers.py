@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from .bandwidth import bandwidth_at
-from .hardware import Group
+from .hardware import NodePool
 from .planning import Offer, Plan
 from .step_time import tokens_for
 
@@ -33,7 +33,7 @@ def answers(
         "characters_per_second": timing.characters_per_second,
         "steps": plan.steps,
         "hours": plan.seconds / 3600,
-        "groups": [group_answers(plan, group, headroom) for group in plan.groups],
+        "groups": [pool_answers(plan, pool, headroom) for pool in plan.pools],
         "largest_lanes": plan.largest_lanes(headroom),
         "efficiency_bound": bound,
         "most_gpus_looked_at": plan.most_looked_at,
@@ -48,13 +48,13 @@ def answers(
     }
 
 
-def group_answers(plan: Plan, group: Group, headroom: float) -> dict[str, Any]:
+def pool_answers(plan: Plan, pool: NodePool, headroom: float) -> dict[str, Any]:
     """Return the lanes and the memory of GPUs of one kind."""
-    lanes, node = plan.lanes_of(group), group.node
+    lanes, node = plan.lanes_of(pool), pool.node
     needed = plan.memory.needed(lanes)
     return {
         "device": node.device,
-        "gpus": group.gpus,
+        "gpus": pool.gpus,
         "lanes_per_gpu": lanes,
         "memory_bytes": needed.total,
         "memory": vars(needed),
@@ -69,11 +69,11 @@ def tokens_for_90_percent(plan: Plan) -> float | None:
 
     None if the job has only one node.
     """
-    fabric = plan.cluster.fabric(plan.groups)
+    fabric = plan.cluster.fabric(plan.pools)
     if fabric.nodes(plan.job.gpus) == 1:
         return None
-    rates = [group.node.operations_per_second for group in plan.groups]
-    mean = sum(r * g.gpus for r, g in zip(rates, plan.groups, strict=True)) / plan.job.gpus
+    rates = [pool.node.operations_per_second for pool in plan.pools]
+    mean = sum(r * p.gpus for r, p in zip(rates, plan.pools, strict=True)) / plan.job.gpus
     how = plan.job.how
     size = how.bytes_per_parameter * plan.workload.parameters / how.chunks
     network = bandwidth_at(fabric.network_bytes_per_second, size)

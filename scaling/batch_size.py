@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import torch
 from data_utils.lanes import Window
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World, choose_device
 from training.parallel.exchange import ParallelConfig
-from training.precision import DTYPES, resolve_precision
+from training.precision import resolve_precision
 from training.trainer import TrainConfig, Trainer
 
 STEPS = 2  # only in the second step is the optimiser's state in memory
@@ -135,7 +136,8 @@ def _train(job: Job, lanes: int, device: torch.device) -> None:
     precision = resolve_precision(job.train.precision, device)
     trainer = Trainer(
         build_model(job.model, 0, DTYPES[precision]),
-        optim=job.optim,
+        # Of a run this short, the cooldown would be longer than all of it.
+        optim=replace(job.optim, cooldown_steps=None, cooldown_from=None),
         train=job.train,
         world=World(0, 1, device),
         lanes=lanes,

@@ -117,30 +117,30 @@ class ClusterConfig:
         """Whether a job may have more nodes than the cluster: only if there is a network."""
         return self.network is not None
 
-    def first_gpus(self, gpus: int) -> list["Group"]:
+    def first_gpus(self, gpus: int) -> list["NodePool"]:
         """Return the first `gpus` GPUs by kind; beyond the last node, more nodes of its kind."""
         if gpus < 1:
             raise InputError(f"{gpus} GPUs: at least 1")
-        groups, left = [], gpus
+        pools, left = [], gpus
         for node in self.nodes:
             is_last = node is self.nodes[-1] and self.extensible
             taken = left if is_last else min(left, node.total_gpus)
             if taken:
-                groups.append(Group(node, taken))
+                pools.append(NodePool(node, taken))
             left -= taken
         if left:
             raise InputError(f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network")
-        return groups
+        return pools
 
-    def fabric(self, groups: list["Group"]) -> Fabric:
-        """Return the links and network between these groups, each as fast as its slowest part."""
-        nodes, gpus = (sum(getattr(g, key) for g in groups) for key in ("nodes", "gpus"))
+    def fabric(self, pools: list["NodePool"]) -> Fabric:
+        """Return the links and network between these pools, each as fast as its slowest part."""
+        nodes, gpus = (sum(getattr(pool, key) for pool in pools) for key in ("nodes", "gpus"))
         network = self.network
         return Fabric(
             # Of several kinds, the mean.
-            gpus_per_node=groups[0].node.gpus if len(groups) == 1 else -(-gpus // nodes),
+            gpus_per_node=pools[0].node.gpus if len(pools) == 1 else -(-gpus // nodes),
             link_bytes_per_second=slowest(
-                *(bandwidth_of(group.node.link_bytes_per_second) for group in groups)
+                *(bandwidth_of(pool.node.link_bytes_per_second) for pool in pools)
             ),
             network_bytes_per_second=bandwidth_of(
                 network.bytes_per_second if network else math.inf
@@ -151,7 +151,7 @@ class ClusterConfig:
 
 
 @dataclass(frozen=True)
-class Group:
+class NodePool:
     """GPUs of one kind that take part in a job."""
 
     node: NodeConfig

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from model.errors import InputError
 from model.language_model import ModelConfig
+from model.state import DTYPES
 
 from .workload import Workload
 
 FP32 = 4  # bytes
-PRECISION_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+PRECISION_BYTES = {precision: dtype.itemsize for precision, dtype in DTYPES.items()}
 OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
 # Of a unit, lane and byte, in the products' dtype. Forward: h, W_mh h, four gates; backward: five
 # of dx, one each of d(W_mh h) and m, and the gradient of h from the decoder. And c, in fp32.

@@ -49,7 +49,7 @@ class Options:
     windows_per_step: PositiveInt = 1
     """Windows between two exchanges."""
     lane_groups: PositiveInt = 1
-    """Groups of a GPU's lanes that are computed one after the other, to save memory."""
+    """Number of micro-batches of a GPU's lanes, computed one after the other to save memory."""
     shares: Literal["speed", "even"] = "speed"
     """How lanes are divided among GPUs of unequal speed."""
     efficiency: Fraction = 0.8

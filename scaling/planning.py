@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.language_model import ModelConfig
 
-from .hardware import ClusterConfig, Group
+from .hardware import ClusterConfig, NodePool
 from .memory import MemoryModel
 from .reliability import Interruptions, job_hours_between
 from .step_time import StepTime, Synchronisation, step_time
@@ -77,21 +77,21 @@ class Plan:
     def __init__(self, cluster: ClusterConfig, job: Job):
         self.cluster, self.job = cluster, job
         self.workload = Workload.of(job.model)
-        self.groups = cluster.first_gpus(job.gpus)
+        self.pools = cluster.first_gpus(job.gpus)
         self.timing = self.timing_of(job.gpus, job.tokens_per_gpu)
 
     def timing_of(self, gpus: int, tokens_per_gpu: float) -> Timing:
         """Return a window's seconds on the first `gpus` GPUs."""
-        groups = self.cluster.first_gpus(gpus)
-        tokens, rates = tokens_per_gpu * gpus, [g.node.operations_per_second for g in groups]
-        together = sum(rate * group.gpus for rate, group in zip(rates, groups, strict=True))
+        pools = self.cluster.first_gpus(gpus)
+        tokens, rates = tokens_per_gpu * gpus, [p.node.operations_per_second for p in pools]
+        together = sum(rate * pool.gpus for rate, pool in zip(rates, pools, strict=True))
         ideal = self.workload.computing_seconds(tokens, together)
         even = self.workload.computing_seconds(tokens_per_gpu, min(rates))
         step = step_time(
             ideal if self.job.by_speed else even,
             self.workload.parameters,
             gpus,
-            self.cluster.fabric(groups),
+            self.cluster.fabric(pools),
             self.job.how,
             overhead=self.cluster.overhead_seconds,
             jitter=self.cluster.jitter,
@@ -108,16 +108,16 @@ class Plan:
         """Updates of the weights."""
         return self.job.characters / (self.timing.tokens * self.job.how.windows)
 
-    def lanes_of(self, group: Group) -> int:
-        """Return the lanes of each GPU of a group."""
-        return round(self.job.lanes_per_gpu * self.job.gpus * self._fraction(group))
+    def lanes_of(self, pool: NodePool) -> int:
+        """Return the lanes of each GPU of a pool."""
+        return round(self.job.lanes_per_gpu * self.job.gpus * self._fraction(pool))
 
-    def _fraction(self, group: Group) -> float:
-        """Return the fraction of all lanes that a GPU of a group gets."""
+    def _fraction(self, pool: NodePool) -> float:
+        """Return the fraction of all lanes that a GPU of a pool gets."""
         if not self.job.by_speed:
             return 1 / self.job.gpus
-        together = sum(g.node.operations_per_second * g.gpus for g in self.groups)
-        return group.node.operations_per_second / together
+        together = sum(p.node.operations_per_second * p.gpus for p in self.pools)
+        return pool.node.operations_per_second / together
 
     @property
     def memory(self) -> MemoryModel:
@@ -133,8 +133,8 @@ class Plan:
     def largest_lanes(self, headroom: float) -> int:
         """Return the most lanes that fit into all GPUs, divided as the job divides them."""
         fitting = (
-            self.memory.largest_lanes(group.node.memory_bytes, headroom) / self._fraction(group)
-            for group in self.groups
+            self.memory.largest_lanes(pool.node.memory_bytes, headroom) / self._fraction(pool)
+            for pool in self.pools
         )
         return int(min(fitting))
 
@@ -182,7 +182,7 @@ class Plan:
 
         node_hours: hours between interruptions of a node, overriding the cluster's.
         """
-        prices = [price_of(group, spot=spot) for group in self.groups]
+        prices = [price_of(pool, spot=spot) for pool in self.pools]
         if spot and None in prices:
             return None
         reliability = self.cluster.reliability
@@ -191,7 +191,7 @@ class Plan:
             if spot
             else reliability.hours_between_failures
         )
-        nodes = sum(group.nodes for group in self.groups)
+        nodes = sum(pool.nodes for pool in self.pools)
         interruptions = Interruptions(
             between=job_hours_between(hours, nodes) * HOUR,
             checkpoint=self.checkpoint_bytes / reliability.checkpoint_bytes_per_second,
@@ -199,8 +199,8 @@ class Plan:
         )
         seconds = self.seconds * interruptions.slowdown
         paid = [
-            price * group.gpus * seconds / HOUR
-            for price, group in zip(prices, self.groups, strict=True)
+            price * pool.gpus * seconds / HOUR
+            for price, pool in zip(prices, self.pools, strict=True)
             if price is not None
         ]
         dollars = sum(paid) if len(paid) == len(prices) else None
@@ -209,14 +209,14 @@ class Plan:
     @property
     def checkpoint_bytes(self) -> float:
         """Weights and Adam's moments in fp32, and h and c of every lane."""
-        lanes = sum(self.lanes_of(group) * group.gpus for group in self.groups)
+        lanes = sum(self.lanes_of(pool) * pool.gpus for pool in self.pools)
         state = lanes * self.job.model.hidden_size * (4 if self.job.precision == "fp32" else 2)
         return 12.0 * self.workload.parameters + state + 4.0 * lanes * self.job.model.hidden_size
 
 
-def price_of(group: Group, *, spot: bool) -> float | None:
-    """Return the dollars per hour of a group's GPU."""
-    return group.node.spot_dollars_per_gpu_hour if spot else group.node.dollars_per_gpu_hour
+def price_of(pool: NodePool, *, spot: bool) -> float | None:
+    """Return the dollars per hour of a pool's GPU."""
+    return pool.node.spot_dollars_per_gpu_hour if spot else pool.node.dollars_per_gpu_hour
 
 
 def smallest(holds: Callable[[float], bool], most: float) -> float | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import command
 
 from data_utils.options import Device, LabelKey, Model, TextKey
+from model.bounds import NonNegativeFloat
 from model.errors import InputError
 from transfer.finetuning.config import FinetuningConfig
 
@@ -51,7 +52,7 @@ class Options(FinetuningConfig):
     """Without --val: the fraction of train to hold out, drawn by the seed."""
     resume: bool = False
     """Continue where the same command was interrupted."""
-    save_minutes: float = 10.0
+    save_minutes: NonNegativeFloat = 10.0
     """Minutes between checkpoints within an epoch; every epoch also ends with one."""
     device: Device = "auto"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import command
 
-from model.bounds import Fraction
+from model.bounds import Fraction, PositiveInt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Options:
     """A TOML file from configs/."""
     headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
-    ranks: int = 1
+    ranks: PositiveInt = 1
     """Processes of the run: the published rule for the rate counts the lanes of all of them."""
     limit: int = 4096
     """Most lanes to try, 8 or above; on a CPU a step with many lanes takes long."""

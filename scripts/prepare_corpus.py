@@ -19,6 +19,7 @@ from data_utils.options import TextKey
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
+from model.bounds import NonNegativeInt
 from model.errors import InputError
 from model.fused.cores import usable_cores
 
@@ -61,13 +62,15 @@ class Options:
     tokenizer_sample: int = VocabularyConfig.sample_bytes
     """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
     drawn by the seed."""
-    workers: int = 0
+    workers: NonNegativeInt = 0
     """Processes that encode; 0 means one per core."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     if options.check is not None:
+        if options.inputs or options.output is not None:
+            raise InputError("--check takes no input files and no --output; give them or --check")
         check(options.check)
     elif not options.inputs or options.output is None:
         raise InputError("no input files or no --output FOLDER given (or --check FOLDER alone)")

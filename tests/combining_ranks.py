@@ -14,6 +14,7 @@ import torch
 
 from data_utils.lanes import Window
 from model.language_model import ModelConfig, build_model
+from model.state import DTYPES
 from model.text.profiles import text_profile
 from tests.training.adasum_oracle import pairwise_tree
 from training.checkpoint import Checkpoints
@@ -23,7 +24,6 @@ from training.optimizers.state import flatten_optimizers
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import with_shares
-from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
 LANES, T, STEPS = 8, 12, 3

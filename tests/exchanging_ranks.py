@@ -12,12 +12,12 @@ import torch
 
 from data_utils.lanes import Window
 from model.language_model import ModelConfig, build_model
+from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import Shares, with_shares
-from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer
 
 LANES, T = 8, 12
@@ -115,7 +115,7 @@ def compare(world, way):
     return {
         "difference": difference,
         "sent_bytes": found.exchange.sent_bytes,
-        "exposed": found.exchange.clock.take(),
+        "exposed": found.exchange.clock.lap(),
         "same": bool((everyone == everyone[0]).all()),
         "parameters": flat.numel(),
     }

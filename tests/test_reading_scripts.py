@@ -138,4 +138,8 @@ def test_refusals_are_one_line(folder, script, options, words):
 def test_a_classifier_of_other_weights_is_not_trusted(folder):
     give_classifier(folder, digest="another")
     assert_refused(heatmap(folder, "--text", "x"), "another model", "--neuron")
-    assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "--neuron")
+    assert_refused(generate(folder, "--value", "1", "--layer", "0"), "another model", "--neuron")
+
+
+def test_a_layer_that_the_model_does_not_have(folder):
+    assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")

@@ -210,7 +210,9 @@ def test_transfer_refuses_a_missing_model(work):
         (["{work}/train.csv", "--output", "{tmp}/c", "--text-key", "body"], ["no key 'body'"]),
         (["{work}/train.csv", "--output", "{tmp}/c", "--split", "a,b"], ["--split a,b"]),
         (["{work}/train.csv", "--output", "{tmp}/c", "--text-profile", "x"], ["profile 'x'"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--workers", "-3"], ["--workers is -3"]),
         (["--output", "{tmp}/c"], ["no input files"]),
+        (["{work}/train.csv", "--check", "{work}/corpus"], ["--check takes no input files"]),
     ],
 )
 def test_prepare_corpus_refuses(work, tmp_path, arguments, words):

@@ -13,7 +13,8 @@ Rank 0 writes; nothing is ever unpickled.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,13 @@ from model.errors import InputError
 from model.files.shapes import hold_tensors
 from model.files.storage import step_folder, step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
-from model.state import State
+from model.state import DTYPES, State
 from model.text.profiles import TextProfile
 from model.text.tokenizer import BYTES, Tokenizer
 
 from .divergence import check_divergence
 from .optimizers.state import flatten_optimizers, load_optimizers
-from .precision import DTYPES, restore_loss_scaler
+from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
 from .runs.checkpoint_store import CheckpointStore, restore_weights
 from .runs.named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
@@ -121,21 +122,29 @@ class Checkpoints(CheckpointStore):
             return
         folder = self.folder / name if name else step_folder(self.folder, step)
         await_visible(folder)
-        content, path = self.describe(folder)
+        with _advice_if_damaged(folder):
+            content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
         _check_groups(content.get("optimizer_states", 1), trainer, path)
-        try:
+        with _advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
             _restore_tensors(trainer, folder)
-        except InputError as error:
-            raise InputError(f"{error}; remove {folder} to go on from the one before") from error
         if trainer.world.is_main and trainer.exchange.forgets is not None:
             logging.getLogger(__name__).warning(trainer.exchange.forgets)
+
+
+@contextmanager
+def _advice_if_damaged(folder: Path) -> Iterator[None]:
+    """Say in an InputError that the checkpoint before may be whole."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; remove {folder} to go on from the one before") from error
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:

@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     reset: Tensor  # bool [B]
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # the part of all lanes, of all ranks, that read
+    active_fraction: float = 1.0  # the fraction of all lanes, of all ranks, that read
 
 
 def as_batch(window: Window, device: torch.device) -> Batch:

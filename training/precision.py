@@ -16,7 +16,6 @@ from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST_SCALE = 2.0**16
 HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, where fp32 ends
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)

@@ -11,7 +11,7 @@ from .feeding import Prefetcher
 from .parallel.buckets import Exchange
 from .parallel.distributed import World
 
-NOTABLE = 0.1  # a cause of waiting that takes more than this part of a step is reported
+NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
 
 class Stopwatch:
@@ -64,17 +64,17 @@ class ThroughputMeter:
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row
 
-    def advance(self, characters: int, own_part: float) -> None:
-        """Count a step: its characters on all ranks, and what part of them this rank read."""
+    def advance(self, characters: int, own_fraction: float) -> None:
+        """Count a step: its characters on all ranks, and what fraction of them this rank read."""
         self.steps += 1
         self.characters += characters
-        self.own_characters += characters * own_part
+        self.own_characters += characters * own_fraction
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""
         times = Times(
             self.stopwatch.lap(),
-            self.exchange.clock.take(),
+            self.exchange.clock.lap(),
             self.prefetcher.waited - self._waited,
             self.own_characters,
             self.exchange.sent_bytes - self._sent,
@@ -110,10 +110,10 @@ def bottleneck(ranks: Sequence[Times]) -> str:
     """
     total = sum(rank.total for rank in ranks)
     communication = min(rank.exposed for rank in ranks) * len(ranks)
-    parts = {
+    fractions = {
         "communication": communication / total,
         "straggler": (sum(rank.exposed for rank in ranks) - communication) / total,
         "input": sum(rank.input for rank in ranks) / total,
     }
-    name, part = max(parts.items(), key=lambda item: item[1])
-    return f"{name} {part:.0%}" if part > NOTABLE else "compute"
+    name, fraction = max(fractions.items(), key=lambda item: item[1])
+    return f"{name} {fraction:.0%}" if fraction > NOTABLE else "compute"

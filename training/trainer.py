@@ -145,8 +145,8 @@ class Trainer:
         return self.own.stop - self.own.start
 
     @property
-    def own_part(self) -> float:
-        """This rank's part of all lanes."""
+    def own_fraction(self) -> float:
+        """The fraction of all lanes that this rank reads."""
         return self.own_lanes / self.lanes
 
     @property
@@ -178,35 +178,36 @@ class Trainer:
     def _learn(
         self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
     ) -> None:
-        """Add the gradient of a window's nats, times `scale`, lane group by lane group.
+        """Add the gradient of a window's nats, times `scale`, micro-batch by micro-batch.
 
-        factors: of dropout. last: whether this is the step's last window; while its last group goes
-        backward, the ranks' gradients become one.
+        factors: of dropout. last: whether this is the step's last window. The ranks' gradients
+        become one while its last micro-batch goes backward.
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
-        groups = self._lane_groups(len(batch.inputs))
-        for number, lanes in enumerate(groups):
+        micro_batches = self._micro_batches(len(batch.inputs))
+        for number, lanes in enumerate(micro_batches):
             nats, ended = self.objective(
                 batch.inputs[lanes],
                 batch.targets[lanes],
                 state.select(lanes),
                 None if factors is None else factors[lanes],
             )
-            exchanging = last and number == len(groups) - 1
+            exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():
                 self.scaler.scale(nats * scale).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
         self.state = State.join(after)
 
-    def _lane_groups(self, lanes: int) -> list[slice]:
+    def _micro_batches(self, lanes: int) -> list[slice]:
+        """Return the lanes of each micro-batch, of which there are `parallel.lane_groups`."""
         count = min(self.parallel.lane_groups, lanes)
         ends = [lanes * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
     def _dropout_factors(self, number: int = 0) -> Tensor | None:
-        """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the part kept).
+        """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the fraction kept).
 
         Drawn from the seed and the window, the step's `number`-th, so that ranks and resumes change
         nothing.
@@ -283,7 +284,7 @@ class Trainer:
 
     def all_lanes(self) -> State:
         """Return the state of all lanes, [L, lanes, n], on every rank."""
-        return self.state.each(lambda part: self.world.gather_rows(part, self.lanes))
+        return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
 
     def deal_lanes(self, deal: Deal) -> None:
         """Deal the lanes anew; their states travel with them. All ranks call it together."""

@@ -21,8 +21,8 @@ from model.files.storage import write_atomically
 
 MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
 MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes
-# Reviews in each part of the published archive.
-PARTS = {
+# Reviews in each subset of the published archive.
+SUBSETS = {
     ("train", "pos"): 12_500,
     ("train", "neg"): 12_500,
     ("test", "pos"): 12_500,
@@ -34,40 +34,40 @@ VALIDATION_EVERY = 10  # one review in ten of train
 
 @dataclass(frozen=True)
 class _Review:
-    part: tuple[str, str]  # as in PARTS
+    subset: tuple[str, str]  # as in SUBSETS
     number: int
-    rating: int  # stars of 10; 0 in the unlabelled part
+    rating: int  # stars of 10; 0 in the unlabelled subset
     text: str
 
     def row(self) -> dict[str, Any]:
-        if self.part[1] == "unsup":
+        if self.subset[1] == "unsup":
             return {"text": self.text, "id": self.number}
-        label = int(self.part[1] == "pos")
+        label = int(self.subset[1] == "pos")
         return {"text": self.text, "label": label, "rating": self.rating, "id": self.number}
 
 
 def convert_movie_reviews(
-    archive: Path, folder: Path, parts: dict[tuple[str, str], int] = PARTS
+    archive: Path, folder: Path, subsets: dict[tuple[str, str], int] = SUBSETS
 ) -> dict[Path, int]:
     """Write files that transfer reads; return the number of reviews in each.
 
-    `train.jsonl`, `test.jsonl` and `unlabelled.jsonl` are the published parts. The set has no
-    validation part: `fit.jsonl` and `val.jsonl` are train cut in two, by number, which keeps most
+    `train.jsonl`, `test.jsonl` and `unlabelled.jsonl` are the published subsets. The set has no
+    validation subset: `fit.jsonl` and `val.jsonl` are train cut in two, by number, which keeps most
     films on one side. Both labels alternate. Takes a few hundred megabytes of memory.
-    Raises InputError if the archive is damaged or does not hold `parts`.
+    Raises InputError if the archive is damaged or does not hold `subsets`.
     """
-    reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.part))
-    found = {part: sum(review.part == part for review in reviews) for part in parts}
-    if found != parts:
+    reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.subset))
+    found = {subset: sum(review.subset == subset for review in reviews) for subset in subsets}
+    if found != subsets:
         raise InputError(f"{archive}: not the published archive, it holds {_counts(found)} reviews")
-    train = [review for review in reviews if review.part in (("train", "pos"), ("train", "neg"))]
+    train = [review for review in reviews if review.subset in (("train", "pos"), ("train", "neg"))]
     cut = len(train) - len(train) // VALIDATION_EVERY
     files = {
         "train": train,
         "fit": train[:cut],
         "val": train[cut:],
-        "test": [review for review in reviews if review.part[0] == "test"],
-        "unlabelled": [review for review in reviews if review.part[1] == "unsup"],
+        "test": [review for review in reviews if review.subset[0] == "test"],
+        "unlabelled": [review for review in reviews if review.subset[1] == "unsup"],
     }
     for name, rows in files.items():
         write_atomically(folder / f"{name}.jsonl", partial(_write_rows, rows))
@@ -75,7 +75,7 @@ def convert_movie_reviews(
 
 
 def _counts(found: dict[tuple[str, str], int]) -> str:
-    return ", ".join(f"{count:,} {'/'.join(part)}" for part, count in found.items())
+    return ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in found.items())
 
 
 def _read_archive(path: Path) -> Iterator[_Review]:

@@ -106,13 +106,15 @@ def total_report(runs: Sequence[SortedRun]) -> ReadingReport:
 def mark_duplicates(runs: Sequence[SortedRun], partitions: int) -> int:
     """Of equal reviews, mark all but the first in the order of the input; return how many.
 
-    Digests are divided into `partitions` parts, equal ones into the same part. One part is in
+    Digests are divided into `partitions`, equal ones into the same one. One partition is in
     memory at a time, 24 bytes for each of its reviews.
     """
     dropped = [np.zeros(len(run.entries()), bool) for run in runs]
     count = 0
-    for part in range(partitions):
-        found = [_of_part(run, number, part, partitions) for number, run in enumerate(runs)]
+    for partition in range(partitions):
+        found = [
+            _of_partition(run, number, partition, partitions) for number, run in enumerate(runs)
+        ]
         rows = np.concatenate(found)
         rows = rows[np.lexsort((rows["id"], rows["low"], rows["high"]))]
         same = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
@@ -127,9 +129,9 @@ def mark_duplicates(runs: Sequence[SortedRun], partitions: int) -> int:
 _ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("id", "<u8"), ("run", "<u4"), ("place", "<u4")])
 
 
-def _of_part(run: SortedRun, number: int, part: int, partitions: int) -> np.ndarray:
+def _of_partition(run: SortedRun, number: int, partition: int, partitions: int) -> np.ndarray:
     digests, entries = run.digests(), run.entries()
-    places = np.flatnonzero(digests["high"] % np.uint64(partitions) == part)
+    places = np.flatnonzero(digests["high"] % np.uint64(partitions) == partition)
     rows = np.empty(len(places), _ROW)
     rows["high"], rows["low"] = digests["high"][places], digests["low"][places]
     rows["id"], rows["place"], rows["run"] = entries["id"][places], places, number

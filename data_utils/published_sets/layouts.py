@@ -27,14 +27,14 @@ class PairSet(LabelledSet):
         return PairSet(texts, self.labels[rows], self.classes, second)
 
 
-def joined(parts: Sequence[LabelledSet]) -> LabelledSet:
+def joined(sets: Sequence[LabelledSet]) -> LabelledSet:
     """Return sets of one kind, one after the other."""
-    texts = [text for part in parts for text in part.texts]
-    whole = replace(parts[0], texts=texts, labels=np.concatenate([p.labels for p in parts]))
+    texts = [text for each in sets for text in each.texts]
+    whole = replace(sets[0], texts=texts, labels=np.concatenate([each.labels for each in sets]))
     if not isinstance(whole, PairSet):
         return whole
-    pairs = [part for part in parts if isinstance(part, PairSet)]
-    return replace(whole, second=[text for part in pairs for text in part.second])
+    pairs = [each for each in sets if isinstance(each, PairSet)]
+    return replace(whole, second=[text for each in pairs for text in each.second])
 
 
 class Layout(Protocol):

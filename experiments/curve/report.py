@@ -26,14 +26,14 @@ def main() -> None:
 
 
 def points(name: str) -> list[dict[str, Any]]:
-    """Return the points of a run, the earliest first; of an absent one none."""
+    """Return the points of a run, the earliest first; none if it has no result."""
     path = RESULTS / f"{name}.json"
     found = read_json(path)["points"] if path.is_file() else []
     return sorted(found, key=lambda point: point["characters"])
 
 
 def table(name: str) -> str:
-    """Return some points: bits, accuracies, and how like its end the followed unit is."""
+    """Return some points: bits, accuracies, and how the followed unit correlates with its end."""
     found = points(name)
     if not found:
         return NOT_YET
@@ -100,7 +100,7 @@ def when(told: list[dict[str, Any]], word: str, direction: float) -> int | None:
 
 
 def draw(name: str) -> None:
-    """Draw accuracies by characters, and the followed unit's likeness to its end."""
+    """Draw accuracies by characters, and the followed unit's correlation with its end."""
     found = points(name)
     million = [point["characters"] / 1e6 for point in found]
     with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2)) as (_, (left, right)):

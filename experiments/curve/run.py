@@ -4,6 +4,8 @@ python -m experiments.curve.run runs/sizes/units_512_18m_seed_0 --data DATA \\
     --output experiments/curve/results/units_512.json
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +20,23 @@ from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from experiments.curve.words import telling_words, word_jumps
 from experiments.studies import POOLINGS, read_features, told
 from model.errors import InputError
 from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model
+from model.units.unit_traces import read_texts
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
 from transfer.neuron.ranking import fit_cuts
+from transfer.neuron.top_activations import jumps_of
 
 # Most texts to fit on, to choose on and to test on; SST is read whole.
 PARTS = {"sst": None, "mr": (2000, 500, 2000)}
 SCORED = {"sst": POOLINGS, "mr": ("mean",)}
 SEED = 0  # draws the parts
+FEWEST = 25  # texts that hold a word
+WORDS = 20  # of each class
+LETTERS = re.compile(r"[a-z']+")
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Followed:
-    """The unit that is best in the end, and its values on SST's test texts then."""
+    """The unit that is best at the last checkpoint, and its values there on SST's test texts."""
 
     unit: int
     polarity: int  # 1 where high is positive, else -1
@@ -119,7 +125,7 @@ def followed_unit(last: LoadedModel, sst: list[LabelledSet]) -> Followed:
 def score(
     loaded: LoadedModel, sets: Mapping[str, list[LabelledSet]], followed: Followed
 ) -> dict[str, Any]:
-    """Return what a checkpoint's features tell of each set, and how near the followed unit is."""
+    """Return a checkpoint's accuracies on each set, and correlations with the followed unit."""
     features = {name: read_features(loaded, parts) for name, parts in sets.items()}
     now = features["sst"]["mean"][2].features  # [N, H]
     likeness = correlations(now, followed.values)
@@ -142,6 +148,55 @@ def correlations(features: np.ndarray, values: np.ndarray) -> np.ndarray:
     against = values.astype(np.float64) - values.mean()
     scale = np.sqrt((centered**2).sum(0) * (against**2).sum())
     return np.divide(centered.T @ against, scale, out=np.zeros(len(scale)), where=scale > 0)
+
+
+def telling_words(train: LabelledSet) -> dict[str, float]:
+    """Return the words that tell most of the label, with the log of their odds, best last.
+
+    A word counts once in a text. One is added to each count, as a word of one class alone has no
+    finite odds.
+    """
+    counts = [Counter[str](), Counter[str]()]
+    for text, label in zip(train.texts, train.labels, strict=True):
+        counts[label].update(set(LETTERS.findall(text.lower())))
+    common = [word for word in counts[0] | counts[1] if counts[0][word] + counts[1][word] >= FEWEST]
+    odds = {word: float(np.log((counts[1][word] + 1) / (counts[0][word] + 1))) for word in common}
+    ordered = sorted(odds, key=odds.__getitem__)
+    return {word: odds[word] for word in [*ordered[:WORDS], *ordered[-WORDS:]]}
+
+
+def word_jumps(
+    loaded: LoadedModel, train: LabelledSet, words: Sequence[str] | dict[str, float], unit: int
+) -> dict[str, dict[str, Any]]:
+    """Return for each word how far it moves the unit on average, and the mean's standard error.
+
+    Every word is read where it stands in at most FEWEST texts, the first ones that hold it.
+    """
+    rows = {word: rows_with(train, word) for word in words}
+    wanted = sorted({row for of_word in rows.values() for row in of_word})
+    traces = read_texts(loaded, [train.texts[row] for row in wanted], [unit]).traces
+    changes: dict[str, list[float]] = {word: [] for word in words}
+    for trace in traces:
+        for jump in jumps_of(trace):
+            word = trace.text[jump.start : jump.stop].strip().lower()
+            if word in changes:
+                changes[word].append(jump.change)
+    return {word: mean_change(found) for word, found in changes.items()}
+
+
+def rows_with(train: LabelledSet, word: str) -> list[int]:
+    """Return the first FEWEST texts that hold a word."""
+    holds = re.compile(rf"(?<!\S){re.escape(word)}(?!\S)", re.IGNORECASE)
+    return [row for row, text in enumerate(train.texts) if holds.search(text)][:FEWEST]
+
+
+def mean_change(found: Sequence[float]) -> dict[str, Any]:
+    """Return the mean of changes, its standard error, and how many there are."""
+    if len(found) < 2:
+        return {"mean": None, "error": None, "count": len(found)}
+    values = np.array(found)
+    error = float(values.std(ddof=1) / len(values) ** 0.5)
+    return {"mean": float(values.mean()), "error": error, "count": len(values)}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.default_model.wording import normalized
+from experiments.default_model.examples import normalized
 
 HERE = Path(__file__).resolve().parent
 TEST, VALIDATION = "everyday.toml", "everyday_val.toml"

@@ -1,21 +1,16 @@
-"""Make everyday sentences with our own grammar; reviews contain too few of them.
-
-python -m experiments.default_model.grammar --sentences 20
-"""
+"""Make everyday sentences with our own grammar; reviews contain too few of them."""
 
 import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from configs import command
 from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.examples import normalized
 from experiments.default_model.noise import noisy
-from experiments.default_model.wording import normalized
 
 Words = Mapping[str, Sequence[str]]  # by slot
 
@@ -33,24 +28,6 @@ class Sentence(NamedTuple):
     text: str
     label: str  # positive, negative, neutral, or stars 1 to 5
     kind: str
-
-
-@dataclass(frozen=True)
-class Options:
-    """Print sentences of the grammar with their kinds and labels."""
-
-    sentences: int = 20
-    """Number of sentences."""
-    seed: int = 0
-    """Seed that draws the sentences."""
-
-
-def main() -> None:
-    options = command.parse(Options, __doc__)
-    chooser = random.Random(options.seed)
-    for _ in range(options.sentences):
-        sentence = draw(chooser)
-        print(f"{sentence.kind:<14}{sentence.label:<10}{sentence.text}")
 
 
 @cache
@@ -129,7 +106,3 @@ def dressed(plain: str, label: str, chooser: random.Random) -> str:
     if manner < 0.85:
         return noisy(text[0].upper() + text[1:], chooser)
     return plain.lower()
-
-
-if __name__ == "__main__":
-    command.run(main)

@@ -12,8 +12,10 @@ from configs import command
 from experiments.default_model.tables import HERE, NAMES, SETS, results
 from experiments.figures import open_frame, panels
 
-COLOURS = dict(zip(NAMES, ("#b2182b", "#ef8a62", "#2166ac", "#999999", "#4d4d4d"), strict=True))
-SHOWN = ("stars_1024", "sentiment_1024", "tfidf")  # the methods that give probabilities
+COLOURS = dict(
+    zip(NAMES, ("#b2182b", "#f4a582", "#d6604d", "#2166ac", "#999999", "#4d4d4d"), strict=True)
+)
+SHOWN = ("stars_1024", "stars_512", "tfidf")  # the methods that give probabilities
 FEWEST = 0.005  # share of the texts that a point must stand for
 
 

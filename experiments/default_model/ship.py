@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.methods import SIDES
-from experiments.default_model.texts import Example, read_examples
 from experiments.default_model.train import HEADS_FILE
 from experiments.shipped.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity

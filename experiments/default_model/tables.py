@@ -13,13 +13,14 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 NAMES = {
     "stars_1024": "`stars_1024` (`default`)",
+    "stars_512": "`stars_512` (`default_small`)",
     "sentiment_1024": "`sentiment_1024` (earlier default)",
     "tfidf": "TF-IDF, same training texts",
     "vader": "VADER",
     "textblob": "TextBlob",
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
-VAL = ("sst", "imdb", "amazon", "titles", "grammar")  # sources, in the order shown
+VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar")  # sources, in the order shown
 SECONDS = "CPU seconds per 1,000 texts"
 SHOWN = 40  # failures that the page lists; the file has all
 
@@ -126,15 +127,15 @@ def failures(method: str) -> str:
     return markdown(["kind", "label", "text", "positive"], rows) + more
 
 
-def texts() -> str:
+def texts(selection: str = "texts") -> str:
     """Return the numbers of texts of each source in train and in val."""
-    report = read_json(RESULTS / "texts.json")
+    report = read_json(RESULTS / f"{selection}.json")
     rows = [
         [
             source,
             f"{row['texts']:,}",
             f"{row['characters']:,}",
-            f"{report['val'][source]['texts']:,}",
+            f"{report['val'][source]['texts']:,}" if source in report["val"] else "",
         ]
         for source, row in report["train"].items()
     ]
@@ -144,7 +145,7 @@ def texts() -> str:
 def learning(training: str = "metrics") -> str:
     """Return the accuracy on val during a training, by the source of the texts."""
     evaluated = [row for row in read_rows(RESULTS / f"{training}.jsonl") if "sst" in row]
-    sources = [*VAL, *({"everyday"} & evaluated[0].keys())]
+    sources = [name for name in VAL if name in evaluated[0]]
     rows = [
         [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in sources)]
         for row in evaluated

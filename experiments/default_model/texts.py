@@ -1,4 +1,4 @@
-"""Select the texts from which the default model learns sentiment, from five sources.
+"""Select the texts from which the default model learns sentiment.
 
 python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
     --imdb imdb/imdb_train.jsonl.gz --sst sst/train.csv --sst-val sst/val.csv \\
@@ -8,19 +8,28 @@ python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
 
 import json
 import random
-import re
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
-from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.everyday import (
+    VALIDATION,
+    everyday_sentences,
+    everyday_wordings,
+)
+from experiments.default_model.examples import (
+    STARS,
+    Example,
+    counted,
+    normalized,
+    write_examples,
+)
 from experiments.default_model.grammar import draw
-from experiments.default_model.wording import normalized
+from experiments.default_model.rare import SENTENCE_END, noisy_copies, rare_texts
 from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import Review, what_bars
 from model.errors import InputError
@@ -28,17 +37,7 @@ from model.files.storage import write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
-STARS = ("1", "2", "3", "4", "5")
 POLARITY = ("negative", "positive")
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-
-
-class Example(NamedTuple):
-    """A text and its label: negative, neutral, positive, or stars 1 to 5."""
-
-    text: str
-    label: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,14 @@ class Options:
     """Number of Amazon reviews with each number of stars, and of titles of other reviews."""
     longest: int = 300
     """Most characters of an Amazon review, and of a part of an IMDB review."""
-    parts: int = 2
-    """Number of parts of each IMDB review."""
-    whole: int = 3000
+    whole: int = 8000
     """Number of whole IMDB reviews, of at most `longest_whole` characters."""
     longest_whole: int = 1500
     """Most characters of a whole IMDB review."""
-    sentences: int = 24_000
+    sentences: int = 30_000
     """Number of sentences of the grammar."""
+    noisy: int = 12_000
+    """Copies of short texts with mistakes."""
     sst_copies: int = 5
     """Copies of SST's sentences in train."""
     val_each: int = 500
@@ -81,47 +80,50 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     chooser = random.Random(options.seed)
     held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
-    train: list[Example] = []
     val = labelled(options.sst_val, "sst")
-    for part in drawn_parts(options, held_out, chooser):
+    train = apart(labelled(options.sst, "sst"), held_out)
+    pool = reviews_and_titles(options.amazon, held_out, options.longest)
+    for part in drawn_parts(options, pool, chooser):
         train += part[options.val_each :]
         val += part[: options.val_each]
     films, films_val = film_reviews(options, held_out, chooser)
-    sentences = apart(labelled(options.sst, "sst"), held_out)
-    train += films + sentences * options.sst_copies
+    train, val = train + films, val + films_val
+    taken = {normalized(example.text) for example in (*train, *val)}
+    train += rare_texts(chain(*pool), taken, chooser)
+    train += noisy_copies(train, options.noisy, chooser)
+    train += [e for e in train if e.source == "sst"] * (options.sst_copies - 1)
     chooser.shuffle(train)
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_examples(options.output / "train.jsonl", train)
-    write_examples(options.output / "val.jsonl", val + films_val)
-    report = {name: counted(part) for name, part in (("train", train), ("val", val + films_val))}
-    write_json(options.output / "report.json", {**report, "origin": describe_origin()})
+    val += [Example(s.text, s.label, "everyday") for s in everyday_sentences(VALIDATION)]
+    write(options.output, train, val)
+
+
+def write(folder: Path, train: Sequence[Example], val: Sequence[Example]) -> None:
+    """Write the examples and how many there are of each source."""
+    folder.mkdir(parents=True, exist_ok=True)
+    report = {}
+    for name, part in (("train", train), ("val", val)):
+        write_examples(folder / f"{name}.jsonl", part)
+        report[name] = counted(part)
+    write_json(folder / "report.json", {**report, "origin": describe_origin()})
     print(json.dumps(report, indent=1))
 
 
 def drawn_parts(
-    options: Options, held_out: HeldOut, chooser: random.Random
+    options: Options, pool: Iterable[Sequence[Example]], chooser: random.Random
 ) -> Iterator[list[Example]]:
     """Yield reviews, titles and sentences of the grammar, each in random order."""
-    reviews, titles = reviews_and_titles(options.amazon, held_out, options.longest)
-    for part in (reviews, titles):
+    for part in pool:
         wanted = options.reviews_per_star + options.val_each // len(STARS)
         yield balanced(part, wanted, chooser)
-    yield new_sentences(options.sentences + options.val_each, set(), chooser)
+    yield new_sentences(options.sentences + options.val_each, chooser)
 
 
-def new_sentences(
-    count: int, known: Container[str], chooser: random.Random, *, by_kind: bool = False
-) -> list[Example]:
-    """Return different sentences of the grammar whose wording is not known.
-
-    known: wordings as `normalized` returns them. by_kind: whether their source names their kind.
-    """
+def new_sentences(count: int, chooser: random.Random) -> list[Example]:
+    """Return different sentences of the grammar."""
     drawn: dict[str, Example] = {}
     while len(drawn) < count:
         sentence = draw(chooser)
-        if normalized(sentence.text) not in known:
-            source = f"grammar {sentence.kind}" if by_kind else "grammar"
-            drawn[sentence.text] = Example(sentence.text, sentence.label, source)
+        drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
     return list(drawn.values())
 
 
@@ -172,8 +174,7 @@ def film_reviews(
     chooser.shuffle(reviews)
     val, rest = reviews[: options.val_each], reviews[options.val_each :]
     parts = [
-        review._replace(text=part_of(review.text, options.longest, chooser))
-        for review in rest * options.parts
+        review._replace(text=part_of(review.text, options.longest, chooser)) for review in rest
     ]
     whole = [e for e in rest if options.longest < len(e.text) <= options.longest_whole]
     return parts + whole[: options.whole], val
@@ -229,26 +230,6 @@ def apart(examples: Iterable[Example], held_out: HeldOut) -> list[Example]:
         if not held_out.shares_with(example.text)
         and normalized(example.text) not in everyday_wordings()
     ]
-
-
-def counted(examples: Sequence[Example]) -> dict[str, dict[str, int]]:
-    """Return texts and characters by source."""
-    texts = Counter(example.source for example in examples)
-    characters: Counter[str] = Counter()
-    for example in examples:
-        characters[example.source] += len(example.text)
-    return {source: {"texts": texts[source], "characters": characters[source]} for source in texts}
-
-
-def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write JSON lines."""
-    lines = [json.dumps(example._asdict(), ensure_ascii=False) + "\n" for example in examples]
-    path.write_text("".join(lines), encoding="utf-8")
-
-
-def read_examples(path: Path) -> list[Example]:
-    """Read what `write_examples` wrote."""
-    return [Example(**json.loads(line)) for line in path.open(encoding="utf-8")]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.texts import Example, read_examples
+from experiments.default_model.examples import Example, read_examples
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.features import FeatureKind
 from model.files.storage import (
@@ -98,6 +98,7 @@ class Batch(NamedTuple):
 def main() -> None:
     options = command.parse(Options, __doc__)
     torch.manual_seed(options.seed)
+    options.output.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.bfloat16)
     examples = read_examples(options.texts / "train.jsonl")
     held = read_examples(options.texts / "val.jsonl")

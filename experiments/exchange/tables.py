@@ -6,25 +6,24 @@ from typing import Any
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
-from .readiness import KINDS
-
 RESULTS = Path(__file__).resolve().parent / "results"
 FULL_SIZE = 100  # bytes and links are a hundredth
+# How the recurrence delivers its gradients, and the heads of their columns.
 HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a node each"}
 
 
 def ready() -> str:
     """Return when the large gradients are ready, as a part of the backward pass."""
     result = read_json(RESULTS / "readiness.json")
-    leaves = {kind: {row["name"]: row for row in result[kind]["leaves"]} for kind in KINDS}
+    leaves = {kind: {row["name"]: row for row in result[kind]["leaves"]} for kind in HEAD}
     rows = [
-        [f"`{name}` ({row['part']:.1%} of the bytes)", *(moment(leaves[k], name) for k in KINDS)]
+        [f"`{name}` ({row['part']:.1%} of the bytes)", *(moment(leaves[k], name) for k in HEAD)]
         for name, row in leaves["one by one"].items()
         if row["part"] > 0.01
     ]
-    seconds = [f"{result[kind]['backward_seconds']:.2f}" for kind in KINDS]
+    seconds = [f"{result[kind]['backward_seconds']:.2f}" for kind in HEAD]
     rows.append(["seconds of the backward pass", *seconds])
-    head = ["ready at, of the backward pass", *(HEAD[kind] for kind in KINDS)]
+    head = ["ready at, of the backward pass", *(HEAD[kind] for kind in HEAD)]
     return f"{markdown(head, rows)}\n\n{origins({'readiness.json': result})}"
 
 
@@ -46,7 +45,7 @@ def costs() -> str:
         sent = sorted({round(row["sent_bytes"] * FULL_SIZE / 1e6) for row in kinds.values()})
         cells = [
             f"{row['exposed_seconds']:.3f} ({computing / row['seconds']:.2f})"
-            for row in (kinds[kind] for kind in KINDS)
+            for row in (kinds[kind] for kind in HEAD)
         ]
         rows.append([way, f"{' to '.join(map(str, {sent[0]: 0, sent[-1]: 0}))} MB", *cells])
     head = ["exposed seconds", "bytes of a step and rank, at full size", *HEAD.values()]

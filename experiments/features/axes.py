@@ -1,4 +1,4 @@
-"""Is sentiment a unit or a direction? The best axis beside axes of a turned space.
+"""Is sentiment a unit or a direction? The best unit beside the best axes of rotated spaces.
 
 Where a model writes sentiment on one unit, the best unit is far better than the best axis after a
 random rotation. Where it is spread over many units, the rotation changes little.
@@ -18,7 +18,7 @@ COMPONENTS = 20  # principal components that are tried as axes
 
 
 def describe_axes(sets: list[Examples], seed: int) -> dict[str, Any]:
-    """Return test accuracies of the best single axis, chosen on train: as it is, turned, principal.
+    """Return test accuracies of the best single axis, chosen on train: as is, rotated, principal.
 
     All features are standardised by the training set.
     """

@@ -52,7 +52,7 @@ class Fit:
     val_accuracy: float
 
     def accuracy(self, examples: Examples) -> float:
-        """Return the fraction classified rightly."""
+        """Return the fraction that is classified correctly."""
         return float(self.pipeline.score(examples.features, examples.labels))
 
     @property

@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
-    """Return what every choice of features tells of a set, fitted in every way."""
+    """Return the accuracies of every choice of features on a set, fitted in every way."""
     sets = read_sets(name, options)
     features = read_features(sets, loaded, options.work, name)
     labels = [part.labels for part in sets]
@@ -118,7 +118,7 @@ def read_sets(name: str, options: Options) -> list[LabelledSet]:
 def read_features(
     sets: list[LabelledSet], loaded: LoadedModel, work: Path, name: str
 ) -> dict[str, list[np.ndarray]]:
-    """Return by its name each kind of feature of train, val and test: float32 [N, H] each."""
+    """Return each kind of feature by name: of train, val and test, float32 [N, H] each."""
     texts = [text for part in sets for text in part.texts]
     bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
     found = {}

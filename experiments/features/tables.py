@@ -12,7 +12,7 @@ SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB, a part"}
 
 
 def result(model: str) -> dict[str, Any]:
-    """Return what a model's file holds; of an absent one nothing."""
+    """Return the content of a model's file; empty if there is none."""
     path = RESULTS / f"{model}.json"
     return read_json(path) if path.is_file() else {}
 
@@ -62,7 +62,7 @@ def chosen(model: str) -> str:
 
 
 def without_labels(model: str) -> str:
-    """Return what the expected titles tell, without any label."""
+    """Return the accuracies by the expected titles, without any label."""
     found = result(model).get("sets", {})
     rows = [
         [SET_TITLES[name], *(accuracy(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
@@ -72,7 +72,7 @@ def without_labels(model: str) -> str:
 
 
 def axes(model: str) -> str:
-    """Return the best unit beside the best axes of turned spaces and the principal components."""
+    """Return the best unit beside the best axes of rotated spaces and principal components."""
     found = result(model).get("sets", {})
     rows = []
     for name, of_set in found.items():

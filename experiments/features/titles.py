@@ -1,7 +1,7 @@
 """Sentiment without labels: which titles the model expects after a text.
 
 The model has read reviews that end with ` | ` and their title. The score of a text is the
-logarithm of how much likelier openings of pleased titles are than openings of displeased ones.
+logarithm of how much likelier the openings of positive titles are than those of negative ones.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
                 torch.stack([log_chances(loaded, weights, state, o) for o in openings])
                 for openings in (PLEASED, DISPLEASED)
             )  # [openings, B] each
-            scores[batch.rows] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
+            scores[batch.indices] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
     return scores
 
 
@@ -65,10 +65,10 @@ def state_after(
     model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
 ) -> State:
     """Return the state after the last symbol of each of a batch's rows."""
-    state, ended = model.initial_state(len(batch.rows)), []
+    state, ended = model.initial_state(len(batch.indices)), []
     for start, stop, active in batch.spans:
         ended.append(state.select(slice(active, None)))  # the shortest rows stand last
-        tokens = np.stack([sequences[row][start:stop] for row in batch.rows[:active]])
+        tokens = np.stack([sequences[row][start:stop] for row in batch.indices[:active]])
         of_rows = torch.from_numpy(tokens.astype(np.int64)).to(model.embedding.weight.device)
         _, state = model.hidden(of_rows, state.select(slice(active)), weights)
     return State.join([state, *reversed(ended)])

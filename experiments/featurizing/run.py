@@ -16,7 +16,7 @@ import torch
 from configs import command
 from data_utils.options import Model, TextKey
 from data_utils.provenance import describe_origin
-from model.errors import InputError
+from model.bounds import PositiveInt, check_bounds
 from model.features import features_in_order
 from model.files.storage import write_json
 from model.files.weights import load_model
@@ -36,11 +36,11 @@ class Options:
     input: Path
     """A file of texts in any format that prepare_corpus reads."""
     text_key: TextKey = None
-    texts: int = 512
+    texts: PositiveInt = 512
     """Number of texts, drawn at random; at most all."""
-    batch_size: int = 128
+    batch_size: PositiveInt = 128
     """Texts of a batch; the published code's default."""
-    rounds: int = 3
+    rounds: PositiveInt = 3
     """Rounds that count; each runs every way once."""
     seed: int = 0
     """Seed that draws the texts."""
@@ -48,9 +48,7 @@ class Options:
     """The JSON file of results."""
 
     def __post_init__(self) -> None:
-        for name in ("texts", "batch_size", "rounds"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name.replace('_', '-')} must be at least 1")
+        check_bounds(self, "--")
 
 
 def main() -> None:
@@ -126,7 +124,7 @@ def padded_size(sequences: Sequence[np.ndarray], batch_size: int) -> int:
 def read_padded(model: LanguageModel, sequences: Sequence[np.ndarray], batch_size: int) -> None:
     """Read batch by batch, each padded to its longest text, as NVIDIA's code did.
 
-    It does not look up which state belongs to a text, which makes it faster than the original.
+    It does not look up which state belongs to which text, so it is faster than the original.
     """
     with torch.inference_mode():
         weights = model.fold()

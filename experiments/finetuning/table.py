@@ -1,28 +1,25 @@
-"""Compare the ways of fine-tuning one model with each other and with published results.
+"""The tables of a closed study: ways to fine-tune one model, beside published results.
 
-python -m experiments.finetuning.table experiments/finetuning/results/amazon_1024    # table.png
+Its commands name the revision that measured them and that holds the code.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from configs import command
-from data_utils.published_sets.registry import FineTuned
+from data_utils.published_sets.registry import SETS, FineTuned
 from experiments.reproduction.emotions import PLUTCHIK
-from experiments.tables import markdown
-from model.errors import InputError
+from experiments.tables import markdown, percent
 from model.files.storage import read_json
-from transfer.plots import save_png
-
-from .figure import draw
-from .variants import TASKS, variants_of
 
 HERE = Path(__file__).resolve().parent
-WAYS = ("constant", "bag_of_words", *variants_of(1, 0))
+TASKS = {name: entry for name, entry in SETS.items() if entry.fine_tuned}
+WAYS = (
+    *("constant", "bag_of_words", "frozen", "frozen_hidden"),
+    *("learned", "learned_with_lm", "untrained"),
+)
 TITLES = {name: f"{entry.title}, {entry.tested_on}" for name, entry in TASKS.items()}
 MEASURES = {
     "classes": {"accuracy": "accuracy", "f1_macro": "macro F1"},
@@ -44,20 +41,8 @@ emotion. Published: (source).
 Scores = dict[str, list[dict[str, Any]]]  # for each way, the files of its seeds
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        raise InputError("give the folder of one model's results")
-    print(write_table(Path(sys.argv[1])))
-
-
-def write_table(folder: Path) -> str:
-    """Draw table.png for the results in a folder; return the tables."""
-    save_png(draw(main_measures(folder)), folder / "table.png")
-    return as_markdown(measured(folder))
-
-
 def main_measures(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the first measure of each task, ours and published, with what it is called."""
+    """Return the first measure of each task, ours and published."""
     return {task: numbers(task, scores) for task, scores in measured(folder).items()}
 
 
@@ -68,11 +53,7 @@ def shown(model: str) -> str:
 
 def measured(folder: Path) -> dict[str, Scores]:
     """Read the results of a model, by task."""
-    found = {task: results(folder, task) for task in TITLES}
-    found = {task: scores for task, scores in found.items() if scores}
-    if not found:
-        raise InputError(f"{folder}: no results of {' or '.join(TITLES)}")
-    return found
+    return {task: results(folder, task) for task in TITLES}
 
 
 def as_markdown(found: dict[str, Scores]) -> str:
@@ -95,27 +76,21 @@ def results(folder: Path, task: str) -> Scores:
 
 def about(found: dict[str, Scores]) -> list[str]:
     """Describe the model's size, its training and the texts."""
-    tuned = (seeds[0] for scores in found.values() for seeds in scores.values())
-    models = [result["model"] for result in tuned if "provenance" in result.get("model", {})]
-    known = [model for model in models if not model["provenance"].get("untrained")]
-    lines = []
-    for model in known[:1]:
-        read = model["provenance"].get("characters")
-        parts = [f"{model['architecture']['hidden_size']:,} units"]
-        parts += [f"{model['parameters']:,} parameters"] if "parameters" in model else []
-        parts += [f"{read:,} characters read in training"] if read else []
-        lines.append(f"The model: {', '.join(parts)}.")
+    model = found["sst"]["frozen"][0]["model"]
+    lines = [
+        f"The model: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} "
+        f"parameters, {model['provenance']['characters']:,} characters read in training."
+    ]
     for task, scores in found.items():
-        counts = next(seeds[0]["examples"] for seeds in scores.values() if "examples" in seeds[0])
-        texts = " / ".join(f"{count:,}" for count in counts.values())
+        counts = scores["frozen"][0]["examples"].values()
+        texts = " / ".join(f"{count:,}" for count in counts)
         lines.append(f"{TITLES[task]}: {texts} texts to train, choose and test on.")
     return [*lines, ""]
 
 
 def numbers(task: str, scores: Scores) -> dict[str, Any]:
     """Return the first measure of a task: ours with intervals, and the published values."""
-    measures = measures_of(task)
-    name = next(iter(measures))
+    name = next(iter(measures_of(task)))
     ours = {
         way: {"value": mean_of(seeds, name), "interval": interval_of(seeds, name)}
         for way, seeds in scores.items()
@@ -124,12 +99,7 @@ def numbers(task: str, scores: Scores) -> dict[str, Any]:
         f"{row.name} ({row.size.split(', ')[0]})": published_scores(row)[name]
         for row in TASKS[task].fine_tuned
     }
-    return {
-        "title": TITLES[task],
-        "measure": measures[name],
-        "ours": ours,
-        "published": published,
-    }
+    return {"ours": ours, "published": published}
 
 
 def scores_table(task: str, scores: Scores) -> str:
@@ -208,14 +178,4 @@ def interval_of(seeds: list[dict[str, Any]], name: str) -> list[float]:
 
 def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
     """Return a measure and its interval in per cent."""
-    low, high = interval_of(seeds, name)
-    return f"{percent(mean_of(seeds, name))} ({percent(low)} to {percent(high)})"
-
-
-def percent(value: float) -> str:
-    """Return a fraction in per cent."""
-    return f"{100 * value:.1f}"
-
-
-if __name__ == "__main__":
-    command.run(main)
+    return percent(mean_of(seeds, name), interval_of(seeds, name))

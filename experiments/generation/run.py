@@ -1,4 +1,4 @@
-"""What a model writes while its sentiment unit is held, judged by what has not seen the model.
+"""Let a model write with its sentiment unit held; judge the texts by models that did not write.
 
 python -m experiments.generation.run --model sentiment_1024 --reader amazon_1024 --data DATA \\
     --output experiments/generation/results/sentiment_1024.json
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def learn_judge(data: Path) -> tuple[Pipeline, dict[str, Any]]:
-    """Return a regression on words that has read IMDB, and how good it is there."""
+    """Return a regression on words, fitted to IMDB, and its accuracy there."""
     train, _, test = SETS["imdb"].read(data).sets
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=5, sublinear_tf=True)
     judge = make_pipeline(words, LogisticRegression(C=4.0, max_iter=300))
@@ -138,7 +138,7 @@ def bits_per_character(reader: LoadedModel, texts: Sequence[str]) -> tuple[float
 
 
 def distinct_words(texts: Sequence[str]) -> float:
-    """Return the fraction of words that are different ones: low where a model repeats itself."""
+    """Return the fraction of distinct words; it is low where a model repeats itself."""
     words = [word for text in texts for word in text.lower().split()]
     return len(set(words)) / max(len(words), 1)
 

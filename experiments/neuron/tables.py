@@ -51,7 +51,7 @@ def accuracies(model: str) -> str:
 
 
 def lost(row: dict[str, Any]) -> str:
-    """Return an accuracy, and its distance below that of all units."""
+    """Return an accuracy, and how far it is below that of all units."""
     return f"{percent(row['test_accuracy'])}; lost: {percent(row['lost'], row['lost_interval'])}"
 
 

@@ -1,13 +1,9 @@
-"""The mLSTM beside its peers: the table, in which each cell has its better rate.
-
-python -m experiments.peers.report
-"""
+"""The mLSTM beside its peers: the table, in which each cell has its better rate."""
 
 from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from configs import command
 from experiments.sizes.report import COLUMNS, TITLES, sst_cell
 from experiments.speeds import shape
 from experiments.studies import HERE, mean_of
@@ -19,10 +15,6 @@ SPEED = HERE / "peers" / "speed.json"
 # The study of sizes has the mLSTM's further seeds: the same run.
 SEEDS, SAME_RUN, SIZES_RATE = HERE / "sizes" / "results", "units_256_6m_seed_[12].json", "1e-2"
 CELLS = ("mlstm", "lstm", "gru", "transformer")
-
-
-def main() -> None:
-    print(table())
 
 
 def table() -> str:
@@ -62,7 +54,3 @@ def by_rate(cell: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         return fmean(result["valid_bits_per_character"] for result in pair[1])
 
     yield from sorted(rates.items(), key=bits)
-
-
-if __name__ == "__main__":
-    command.run(main)

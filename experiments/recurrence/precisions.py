@@ -1,8 +1,8 @@
-"""Inference with products in fp32, in bf16 and of 8-bit integers: time, and what results change.
+"""Inference with products in fp32, in bf16 and of 8-bit integers: its time, and its results.
 
-Time is measured as a window's over its bytes, by turns in one process, on one core and in its own
-time, so that other programs count for little; they share the last cache and the memory with it.
-Results are compared text by text with those in fp32.
+The precisions take turns in one process on one core. Only the processor's time of the process
+counts, so other programs matter little; they share the last cache and the memory with it. Results
+are compared text by text with those in fp32.
 
 python -m experiments.recurrence.precisions --data sst/test.csv imdb/imdb_test.jsonl.gz
 """
@@ -34,7 +34,7 @@ LONGEST = 500  # characters of these
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Time windows of untrained models and a classifier, then compare what it says of texts."""
+    """Time windows of untrained models and a classifier, then compare its results on texts."""
 
     data: tuple[Path, ...]
     """Files of texts in any format that prepare_corpus reads."""
@@ -93,7 +93,7 @@ def time_windows(options: Options) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def take_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the median microseconds of the processor's time that each takes once."""
+    """Run each in turns; return the median microseconds of the processor's time for one run."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for number in range(rounds + 1):
         for name, once in work.items():
@@ -112,7 +112,7 @@ def untrained(H: int, precision: str) -> LanguageModel:
 
 
 def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
-    """Return what reads the same window again and again."""
+    """Return a function that reads the same window again and again."""
     tokens = torch.randint(0, 256, (lanes, WINDOW), generator=torch.Generator().manual_seed(0))
     return partial(model.hidden, tokens, model.initial_state(lanes), model.fold())
 

@@ -14,6 +14,7 @@ from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
+from model.bounds import NonNegativeInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -21,7 +22,7 @@ from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 
 from .accuracy import measure_accuracy
-from .f1 import measure_f1
+from .emotions import measure_f1
 from .pairs import measure_paraphrases, measure_relatedness
 from .table import number, write_table
 
@@ -42,14 +43,13 @@ class Options:
     """Folder where features are kept; an interrupted run continues."""
     tasks: tuple[Name, ...] = ()
     """Names of sets; absent, those whose files exist."""
-    untrained: int = 3
+    untrained: NonNegativeInt = 3
     """Seeds of the untrained baseline; each reads all texts. 0: without it."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
 
     def __post_init__(self) -> None:
-        if self.untrained < 0:
-            raise InputError(f"--untrained {self.untrained}: it must be 0 or above")
+        check_bounds(self, "--")
 
 
 def main() -> None:

@@ -126,8 +126,7 @@ def number(result: dict[str, Any], measure: str = "accuracy") -> dict[str, Any]:
 
 def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     """Return a description of the model, the table, and the commands that measured it."""
-    any_result = next(iter(results.values()))
-    lines = [about(any_result["model"]), "", HEAD, "|---|---|---|---|---|---|---|---|"]
+    lines = [*models(results), "", HEAD, "|---|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(cells_of(row))} |" for row in rows]
     origins = {title(task): result["origin"] for task, result in results.items()}
     made = [
@@ -182,6 +181,16 @@ PAIR_NOTES = """\
 MRPC and SICK: |a - b| and a b of the texts' features; MRPC's "majority" is the commoner class,
 SICK's the mean score. SICK's measures are not in per cent.
 """
+
+
+def models(results: dict[str, Any]) -> list[str]:
+    """Describe the model; where sets were measured with different weights, each with its sets."""
+    tasks: dict[str, list[str]] = {}
+    for task, result in results.items():
+        tasks.setdefault(about(result["model"]), []).append(title(task))
+    if len(tasks) == 1:
+        return list(tasks)
+    return [f"- {', '.join(titles)}: {line}" for line, titles in tasks.items()]
 
 
 def about(model: dict[str, Any]) -> str:

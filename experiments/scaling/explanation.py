@@ -10,7 +10,7 @@ import numpy as np
 from scaling.fitting.least_squares import Fit, Values, fit
 from scaling.step_time import Fabric, Ring, Synchronisation, scaling, step_time, tokens_for
 
-from . import readings
+from . import puri
 
 Curves = dict[str, list[float]]
 EXTRAPOLATED_FROM = 3  # points of each curve: 8, 16 and 32 GPUs
@@ -29,20 +29,18 @@ STARTS = {ETHERNET: 1e9, SMALL_FABRIC: 3e9, LARGE_FABRIC: 1e10, OVERHEAD: 0.02}
 class Constants:
     """The declared constants, the same for all curves; `sensitivity` varies each of them."""
 
-    computing_seconds: float = readings.COMPUTING_SECONDS
+    computing_seconds: float = puri.COMPUTING_SECONDS
     """Seconds of computing in a step at 4,096 units."""
     large_over_small: float = field(default_factory=lambda: operations_ratio())
     """Computing at 8,192 units over that at 4,096, at the same lanes and operations per second."""
-    link_bytes_per_second: float = readings.NVLINK
+    link_bytes_per_second: float = puri.NVLINK
     ring: Ring = "gpus"
     how: Synchronisation = AS_IN_2018
 
 
 def operations_ratio() -> float:
     """Return the operations of 8,192 units over those of 4,096."""
-    return (
-        readings.workload(8192).operations_per_token / readings.workload(4096).operations_per_token
-    )
+    return puri.workload(8192).operations_per_token / puri.workload(4096).operations_per_token
 
 
 def curve(
@@ -57,17 +55,17 @@ def curve(
     """Return the scaling of a published model at 8 to 128 GPUs over a network of this bandwidth."""
     factor = constants.large_over_small if size == 8192 else 1.0
     fabric = Fabric(
-        gpus_per_node=readings.GPUS_PER_NODE,
+        gpus_per_node=puri.GPUS_PER_NODE,
         link_bytes_per_second=constants.link_bytes_per_second,
         network_bytes_per_second=network,
         latency_seconds=latency,
         ring=constants.ring,
     )
-    computing, parameters = constants.computing_seconds * factor, readings.workload(size).parameters
+    computing, parameters = constants.computing_seconds * factor, puri.workload(size).parameters
     costs = {"overhead": overhead, "jitter": jitter}
     return [
         scaling(p, step_time(computing, parameters, p, fabric, constants.how, **costs))
-        for p in readings.GPUS
+        for p in puri.GPUS
     ]
 
 
@@ -79,7 +77,7 @@ def predict(values: Values, constants: Constants, **costs: float) -> Curves:
     bandwidths = (values[ETHERNET], values[SMALL_FABRIC], values[LARGE_FABRIC])
     return {
         name: curve(size, constants, network, values[OVERHEAD], **costs)
-        for (name, size), network in zip(readings.SIZES.items(), bandwidths, strict=True)
+        for (name, size), network in zip(puri.SIZES.items(), bandwidths, strict=True)
     }
 
 
@@ -90,11 +88,11 @@ def fit_curves(
     predicting: Predict,
     starts: Values,
     *,
-    names: Sequence[str] = tuple(readings.SCALING),
+    names: Sequence[str] = tuple(puri.SCALING),
     points: int | None = None,
 ) -> Fit:
     """Fit the first `points` of the named curves; absent, all of them."""
-    observed = chain.from_iterable(readings.SCALING[name][:points] for name in names)
+    observed = chain.from_iterable(puri.SCALING[name][:points] for name in names)
 
     def flat(values: Values) -> list[float]:
         curves = predicting(values)
@@ -112,14 +110,14 @@ def fit_model(constants: Constants | None = None, points: int | None = None) -> 
 def errors_of(curves: Mapping[str, Sequence[float]]) -> Curves:
     """Return predicted / published - 1 for every point."""
     return {
-        name: [p / o - 1 for p, o in zip(predicted, readings.SCALING[name], strict=True)]
+        name: [p / o - 1 for p, o in zip(predicted, puri.SCALING[name], strict=True)]
         for name, predicted in curves.items()
     }
 
 
 def reading_deviations() -> np.ndarray:
     """Return the relative reading errors of the points, in the order of the fit."""
-    return readings.READING_ERROR / np.array(list(chain(*readings.SCALING.values())))
+    return puri.READING_ERROR / np.array(list(chain(*puri.SCALING.values())))
 
 
 def extrapolation() -> dict[str, Any]:
@@ -128,7 +126,7 @@ def extrapolation() -> dict[str, Any]:
     curves = predict(short.values, Constants())
     beyond = {name: errors[EXTRAPOLATED_FROM:] for name, errors in errors_of(curves).items()}
     return {
-        "fitted_on": list(readings.GPUS[:EXTRAPOLATED_FROM]),
+        "fitted_on": list(puri.GPUS[:EXTRAPOLATED_FROM]),
         "parameters": short.values,
         "predicted": curves,
         "errors_beyond": beyond,
@@ -147,9 +145,9 @@ def sensitivity() -> list[dict[str, Any]]:
         seconds, ratio = base.computing_seconds * factor, base.large_over_small * factor
         changed[f"computing x {factor:g}"] = replace(base, computing_seconds=seconds)
         changed[f"8,192 over 4,096 units x {factor:g}"] = replace(base, large_over_small=ratio)
-    by_figure = readings.computing_seconds(readings.HOURS_BY_FIGURE)
+    by_figure = puri.computing_seconds(puri.HOURS_BY_FIGURE)
     changed |= {
-        f"computing by their figure, {readings.HOURS_BY_FIGURE:g} h": replace(
+        f"computing by their figure, {puri.HOURS_BY_FIGURE:g} h": replace(
             base, computing_seconds=by_figure
         ),
         "gradients in fp32": replace(base, how=Synchronisation(bytes_per_parameter=4)),
@@ -175,9 +173,9 @@ def size_alone(values: Values) -> dict[str, Any]:
     constants = Constants()
     large = curve(8192, constants, values[SMALL_FABRIC], values[OVERHEAD])
     small = curve(4096, constants, values[SMALL_FABRIC], values[OVERHEAD])
-    published = readings.SCALING[readings.LARGE][-1] - readings.SCALING[readings.SMALL][-1]
+    published = puri.SCALING[puri.LARGE][-1] - puri.SCALING[puri.SMALL][-1]
     without = [curve(size, constants, values[SMALL_FABRIC], 0.0)[-1] for size in (4096, 8192)]
-    operations = readings.workload(4096).operations_per_token * readings.TOKENS_PER_GPU
+    operations = puri.workload(4096).operations_per_token * puri.TOKENS_PER_GPU
     rate = operations / constants.computing_seconds
     return {
         "infiniband_8192_over_the_fabric_of_4096": large,

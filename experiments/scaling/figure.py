@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
 
-from . import readings
+from . import puri
 
 LOOKS = {
     "infiniband_8192": (BLUE, "o", "8,192 units, InfiniBand"),
@@ -25,13 +25,13 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
     model over the network of the small one.
     """
     with panels(path, 1, 2, size=(11, 4.8)) as (figure, (left, right)):
-        left.plot(readings.GPUS, readings.GPUS, color=GREY, linewidth=1, linestyle=":")
+        left.plot(puri.GPUS, puri.GPUS, color=GREY, linewidth=1, linestyle=":")
         for name, (color, marker, _) in LOOKS.items():
-            for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in readings.GPUS])):
+            for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in puri.GPUS])):
                 draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
-        efficiency = [s / p for s, p in zip(size_alone, readings.GPUS, strict=True)]
-        right.plot(readings.GPUS, efficiency, color=BLUE, linewidth=1.2, linestyle="-.")
-        label(left, right, "GPUs (V100, eight to a DGX-1V)")
+        efficiency = [s / p for s, p in zip(size_alone, puri.GPUS, strict=True)]
+        right.plot(puri.GPUS, efficiency, color=BLUE, linewidth=1.2, linestyle="-.")
+        label(left, right)
         figure.legend(
             handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9
         )
@@ -48,26 +48,26 @@ def draw_curve(
 ) -> None:
     """Draw the points of a curve with their reading errors, the fit and the extrapolation."""
     scaled = [[v * s for v, s in zip(row, scale, strict=True)] for row in (fitted, extrapolated)]
-    points = [v * s for v, s in zip(readings.SCALING[name], scale, strict=True)]
-    errors = [readings.READING_ERROR * s for s in scale]
-    axes.plot(readings.GPUS, scaled[0], color=color, linewidth=1.4)
-    axes.plot(readings.GPUS[2:], scaled[1][2:], color=color, linewidth=1.2, linestyle="--")
+    points = [v * s for v, s in zip(puri.SCALING[name], scale, strict=True)]
+    errors = [puri.READING_ERROR * s for s in scale]
+    axes.plot(puri.GPUS, scaled[0], color=color, linewidth=1.4)
+    axes.plot(puri.GPUS[2:], scaled[1][2:], color=color, linewidth=1.2, linestyle="--")
     axes.errorbar(
-        readings.GPUS, points, errors, color=color, marker=marker, markersize=6, linestyle="none",
+        puri.GPUS, points, errors, color=color, marker=marker, markersize=6, linestyle="none",
         markerfacecolor="white", markeredgewidth=1.4, elinewidth=1, capsize=2,
     )  # fmt: skip
 
 
-def label(left: Any, right: Any, gpus: str) -> None:
+def label(left: Any, right: Any) -> None:
     """Label the axes of both panels: speed and efficiency over GPUs."""
     for axes in (left, right):
         axes.set_xscale("log", base=2)
-        axes.set_xticks(readings.GPUS, [str(p) for p in readings.GPUS])
-        axes.set_xlabel(gpus)
+        axes.set_xticks(puri.GPUS, [str(p) for p in puri.GPUS])
+        axes.set_xlabel("GPUs (V100, eight to a DGX-1V)")
     draw_grid(left, right)
     open_frame(left, right)
     left.set_yscale("log", base=2)
-    left.set_yticks(readings.GPUS, [str(p) for p in readings.GPUS])
+    left.set_yticks(puri.GPUS, [str(p) for p in puri.GPUS])
     left.set_ylabel("times the speed of one GPU")
     right.set(ylim=(0.68, 1.005), ylabel="efficiency: speed over GPUs")
 

@@ -6,9 +6,11 @@ python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fi
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from configs import command
 from data_utils.provenance import describe_origin
+from model.bounds import Bound, check_bounds
 from model.errors import InputError
 from model.files.storage import write_json
 from scaling.nccl_tests import read_bandwidths
@@ -29,7 +31,7 @@ class Options:
     one bandwidth is fitted."""
     network_bandwidth: Path | None = None
     """The same for several nodes."""
-    overlap: float | None = None
+    overlap: Annotated[float, Bound(min=0, max=1)] | None = None
     """Part of the computing over which gradients become ready; absent, it is fitted if some points
     sent several pieces."""
     output: Path | None = None
@@ -38,8 +40,7 @@ class Options:
     """PNG to draw."""
 
     def __post_init__(self) -> None:
-        if self.overlap is not None and not 0 <= self.overlap <= 1:
-            raise InputError(f"--overlap {self.overlap}: it must lie between 0 and 1")
+        check_bounds(self, "--")
 
 
 def main() -> None:

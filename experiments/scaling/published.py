@@ -47,12 +47,12 @@ def main() -> None:
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
     """Return the whole result of a fit."""
     from data_utils.provenance import describe_origin
-    from experiments.scaling import explanation, readings
+    from experiments.scaling import explanation, puri
     from experiments.scaling.rivals import rivals
 
     return {
-        "gpus": list(readings.GPUS),
-        "published": readings.SCALING,
+        "gpus": list(puri.GPUS),
+        "published": puri.SCALING,
         "predicted": curves,
         "errors": explanation.errors_of(curves),
         "worst_error": fitted.worst,
@@ -72,7 +72,7 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
 
 def declared() -> dict[str, Any]:
     """Return the constants that are not fitted, which are the same for all curves."""
-    from experiments.scaling import readings
+    from experiments.scaling import puri
     from experiments.scaling.explanation import Constants
 
     constants = Constants()
@@ -83,10 +83,9 @@ def declared() -> dict[str, Any]:
         "ring": constants.ring,
         **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
         "parameters": {
-            str(size): readings.workload(size).parameters
-            for size in sorted(set(readings.SIZES.values()))
+            str(size): puri.workload(size).parameters for size in sorted(set(puri.SIZES.values()))
         },
-        "tokens_per_gpu": readings.TOKENS_PER_GPU,
+        "tokens_per_gpu": puri.TOKENS_PER_GPU,
     }
 
 

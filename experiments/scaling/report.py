@@ -1,4 +1,4 @@
-"""Show the results of the scaling studies: in README.md, and README.md as one HTML file.
+"""Show the results of the scaling studies in README.md; write README.md as one HTML file.
 
 python -m experiments.scaling.report     # report.html, with the figures inside
 """
@@ -19,8 +19,7 @@ from experiments.tables import origins
 from model.files.storage import read_json, write_atomically
 from model.pages.page import SCROLLING, page_style
 
-from . import closed, regressed, replayed
-from .emulation import report as emulation
+from . import closed, emulated, regressed, replayed
 from .measuring import report as measuring
 
 HERE = Path(__file__).resolve().parent
@@ -55,7 +54,7 @@ STUDIES = {
         ("measured_gloo.png",),
     ),
     "emulated": Study(
-        "A scale model of a cluster", emulation.report, ("emulated.png", "emulated_ddp.png")
+        "A scale model of a cluster", emulated.report, ("emulated.png", "emulated_ddp.png")
     ),
     "convergence": Study("Convergence under scale", closed.convergence, ("convergence.png",)),
     "interpreter": Study("Processes against threads", closed.interpreter, ("interpreter.png",)),
@@ -97,7 +96,7 @@ def as_page(path: Path) -> str:
 
 
 def as_data(path: Path) -> str:
-    """Return a file as an address that contains it."""
+    """Return a file as a data URL."""
     kind, _ = mimetypes.guess_type(path)
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from scaling.fitting.least_squares import Fit, Values
 
-from . import readings
+from . import puri
 from .explanation import (
     LARGE_FABRIC,
     OVERHEAD,
@@ -30,8 +30,8 @@ ONE_FABRIC = {name: start for name, start in STARTS.items() if name != LARGE_FAB
 def rivals() -> list[dict[str, Any]]:
     """Return the fit of each other model."""
     return [
-        nothing_fitted("their text", readings.HOURS_BY_TEXT),
-        nothing_fitted("their figure", readings.HOURS_BY_FIGURE),
+        nothing_fitted("their text", puri.HOURS_BY_TEXT),
+        nothing_fitted("their figure", puri.HOURS_BY_FIGURE),
         described(
             "4,096 units alone: two bandwidths, one overhead",
             fit_curves(one_fabric, ONE_FABRIC, names=FOUR_UNITS),
@@ -75,8 +75,8 @@ def one_fabric(values: Values, constants: Constants = BASE) -> Curves:
 
 def nothing_fitted(source: str, hours: float) -> dict[str, Any]:
     """Predict Ethernet's curve from its wire rate, without any fitted parameter."""
-    goodput = readings.ETHERNET_WIRE * readings.ETHERNET_GOODPUT
-    constants = Constants(computing_seconds=readings.computing_seconds(hours))
+    goodput = puri.ETHERNET_WIRE * puri.ETHERNET_GOODPUT
+    constants = Constants(computing_seconds=puri.computing_seconds(hours))
     predicted = curve(4096, constants, goodput, 0.0)
     errors = errors_of({"ethernet_4096": predicted})["ethernet_4096"]
     return {
@@ -96,7 +96,7 @@ def latency_of_the_large(ports: int) -> dict[str, Any]:
     def predicting(values: Values) -> Curves:
         curves = predict({**values, LARGE_FABRIC: ports * EDR}, BASE)
         own = curve(8192, BASE, ports * EDR, values[OVERHEAD], latency=values["latency"])
-        return {**curves, readings.LARGE: own}
+        return {**curves, puri.LARGE: own}
 
     name = f"8,192 units over {ports} x EDR, with a latency of their own"
     return described(name, fit_curves(predicting, {**ONE_FABRIC, "latency": 0.01}), chosen=1)
@@ -110,7 +110,7 @@ def one_fabric_slow_large() -> dict[str, Any]:
         return one_fabric(values, replace(BASE, large_over_small=ratio))
 
     fitted = fit_curves(predicting, {**ONE_FABRIC, LARGE_SECONDS: 3.0})
-    operations = readings.workload(8192).operations_per_token * readings.TOKENS_PER_GPU
+    operations = puri.workload(8192).operations_per_token * puri.TOKENS_PER_GPU
     rate = operations / fitted.values[LARGE_SECONDS]
     note = f"8,192 units would compute at {rate / 1e12:.1f} TFLOP/s, a quarter of 4,096's: rejected"
     name = "one InfiniBand, the computing of 8,192 units fitted"

@@ -21,6 +21,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from configs import command
 from experiments.tables import markdown
 from experiments.training_runs import RANKS_HERE, rows_of, run_to_end
+from model.bounds import PositiveFloat, PositiveInt
 from model.errors import InputError
 
 from .measuring import results
@@ -64,25 +65,18 @@ class Options(Settings):
     """Numbers of windows between two exchanges."""
     all_combinations: bool = False
     """Measure every exchange with every bucket and every number of windows."""
-    repeats: int = 5
+    repeats: PositiveInt = 5
     """Launches of each point. All points are launched once before any is launched again."""
-    ranks_per_node: int | None = None
+    ranks_per_node: PositiveInt | None = None
     """Ranks of a node; absent, all ranks are on this node."""
     launcher: str | None = None
     """Command that starts the ranks instead of torch.distributed.run on this node, for instance
     `srun ...`. {nodes}, {per_node}, {world} and {number}, that of the launch, are replaced;
     main.py and its options follow."""
-    timeout: float = 1800.0
+    timeout: PositiveFloat = 1800.0
     """Longest time of a launch, in seconds."""
     retry: bool = False
     """Launch points again that have failed."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.repeats < 1 or not self.timeout > 0:
-            raise InputError("--repeats is at least 1, --timeout above zero")
-        if self.ranks_per_node is not None and self.ranks_per_node < 1:
-            raise InputError(f"--ranks-per-node is {self.ranks_per_node}; at least 1")
 
     @property
     def points(self) -> list[Point]:

@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict[str, Any]:
-    """Return how like the text the continuations of its passages are."""
+    """Return how closely greedy continuations of passages follow the text."""
     passages = sample_passages(split, prompts, seed)  # uint8 [N, PROMPT + CONTINUATION]
     prompt = torch.from_numpy(passages[:, :PROMPT]).long()
     return likeness(greedy(model, prompt, CONTINUATION).numpy(), passages[:, PROMPT:])

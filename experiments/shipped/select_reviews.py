@@ -5,6 +5,7 @@ python -m experiments.shipped.select_reviews amazon/*.jsonl.gz --held-out sst/te
 """
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,51 +21,14 @@ from model.files.storage import write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
+HERE = Path(__file__).resolve().parent
 SEPARATOR = " | "  # between a text and its title
 
-# Why the text of a source may not be trained on.
-AWS = "its licence forbids redistribution"
-NON_COMMERCIAL = "non-commercial licence"
-UNKNOWN = "no known licence"
-UNKNOWN_SOURCES = (
-    "alexa",
-    "amazon_in_scrapes",
-    "bestsellers_detective",
-    "biscotti_chinmay",
-    "books_akhila",
-    "books_russell",
-    "chromebook_eddieward",
-    "consoles_amcerri",
-    "earbuds_in_adhi",
-    "earbuds_ravinder",
-    "earphones_in",
-    "firestick_yuanyuanzho",
-    "fudj_akilsevim",
-    "info5731_vinod",
-    "iphone_in_silkymis",
-    "jaisurya",
-    "kindle_axie",
-    "kindle_devices_tsavko",
-    "laptops_amcerri",
-    "laptops_uk_zakariae",
-    "misc_drivepack",
-    "mivi_in_shaan",
-    "mlu_software",
-    "mp3_players_tejas",
-    "personal_care_in_vfl",
-    "personal_care_qmng",
-    "phones_in_lavan",
-    "pillows_mazaltov",
-    "roku_paulastefani",
-    "software_tztzwws",
-    "streaming_devices_nguyen",
-    "tablets_iamprem",
-    "unlocked_mobile",
-)
+# Why the text of a source may not be trained on, by the source's name.
 EXCLUDED = {
-    **dict.fromkeys(("aws_us_reviews", "amazon_uk_vishakha", "marc_en"), AWS),
-    **dict.fromkeys(("datafiniti", "datafiniti_1429", "datafiniti_akash"), NON_COMMERCIAL),
-    **dict.fromkeys(UNKNOWN_SOURCES, UNKNOWN),
+    source: reason
+    for reason, sources in tomllib.loads((HERE / "excluded.toml").read_text()).items()
+    for source in sources
 }
 
 

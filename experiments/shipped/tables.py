@@ -139,8 +139,9 @@ def files_of(model: str) -> Iterator[Path]:
 
 
 def titled(model: str) -> str:
-    """Return the name of a model, marked if it is the default."""
-    return f"`{model}` (`default`)" if model == ALIASES["default"] else f"`{model}`"
+    """Return the name of a model with its alias, if it has one."""
+    aliases = [f" (`{alias}`)" for alias, meaning in ALIASES.items() if meaning == model]
+    return "".join([f"`{model}`", *aliases])
 
 
 def learning() -> str:
@@ -163,7 +164,7 @@ def learning() -> str:
 
 
 def continued() -> str:
-    """Return the learning curve of the run that went on from the shipped one's held rate."""
+    """Return the learning curve of the run that was continued at the shipped one's held rate."""
     rows = [
         [
             f"{row['characters'] / MILLION:.0f} M",
@@ -184,15 +185,19 @@ def continued() -> str:
 
 
 def continued_on_test() -> str:
-    """Say what the weights at the end of that run do on test sets."""
-    measured = read_json(RESULTS / "bits_continued.json")
-    result = read_json(REPRODUCTION / "amazon_1024_continued" / "sst.json")
-    return (
-        f"At its end, on test: {measured['bits_per_character']:.3f} +- "
-        f"{measured['standard_error']:.3f} bits per character; SST by all units "
-        f"{accuracy(result['all_units'])} per cent, by the unit of largest weight "
-        f"{accuracy(result['one_unit'])}."
-    )
+    """Say what the run's weights do on test sets, each time its rate had reached zero."""
+    lines = []
+    for name in ("continued", "continued_again"):
+        measured = read_json(RESULTS / f"bits_{name}.json")
+        result = read_json(REPRODUCTION / f"amazon_1024_{name}" / "sst.json")
+        read = result["model"]["provenance"]["characters"] / MILLION
+        lines.append(
+            f"At {read:.0f} M, on test: {measured['bits_per_character']:.3f} +- "
+            f"{measured['standard_error']:.3f} bits per character; SST by all units "
+            f"{accuracy(result['all_units'])} per cent, by the unit of largest weight "
+            f"{accuracy(result['one_unit'])}."
+        )
+    return "\n\n".join(lines)
 
 
 def commands(model: str) -> str:

@@ -57,6 +57,7 @@ def own_classifier(loaded: LoadedModel, layer: int = -1) -> Fitted:
     Raises InputError, which names --neuron, where there is none, it belongs to other weights, or
     another layer than the last is wanted, of which it knows nothing.
     """
+    loaded.model.config.check_unit(0, layer)
     if layer not in (-1, loaded.model.config.layers - 1):
         raise InputError(
             f"layer {layer}: a classifier knows the units of the last layer; name one with --neuron"

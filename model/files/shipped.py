@@ -11,7 +11,7 @@ WEIGHTS_FILE = "model.safetensors"
 CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
-ALIASES = {"default": "stars_1024"}  # of shipped models; the best one
+ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
 
 
 def shipped_models() -> list[str]:

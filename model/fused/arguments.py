@@ -16,7 +16,7 @@ class Inputs(NamedTuple):
     """A window's tensors, dense and each in the dtype that the kernels read."""
 
     x: Tensor  # [T, B, 5H], or a table [R, 5H]; compute dtype, as h0, w_mh and w_h
-    rows: Tensor | None  # int64 [T, B]: the row of the table that each byte reads
+    indices: Tensor | None  # int64 [T, B]: the row of the table that each byte reads
     h0: Tensor  # [B, H]
     c0: Tensor  # [B, H], fp32
     w_mh: Tensor  # [H, H]
@@ -27,7 +27,7 @@ class Inputs(NamedTuple):
     def sizes(self) -> tuple[int, int, int]:
         """T, B and H."""
         B, H = self.h0.shape
-        return len(self.x if self.rows is None else self.rows), B, H
+        return len(self.x if self.indices is None else self.indices), B, H
 
     @property
     def want_gradient(self) -> bool:
@@ -59,26 +59,26 @@ def as_kernels_read_them(window: Window) -> Inputs:
     and IndexError if a row is not in the table. Rows on a GPU are not checked: that would wait for
     the device.
     """
-    x, rows, state, weights = window.x_proj, window.rows, window.state, window.weights
+    x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype = state.h.shape, weights.w_mh.dtype
     given = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
-    sequence = (x.shape[0], B, 5 * H) if rows is None else (x.shape[0], 5 * H)
+    sequence = (x.shape[0], B, 5 * H) if indices is None else (x.shape[0], 5 * H)
     shapes = (sequence, (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
     fits = all(tensor.shape == shape for tensor, shape in zip(given, shapes, strict=True))
-    if not fits or (rows is not None and (rows.dim() != 2 or rows.shape[1] != B)):
+    if not fits or (indices is not None and (indices.dim() != 2 or indices.shape[1] != B)):
         found = [tuple(tensor.shape) for tensor in given]
-        for_rows = "" if rows is None else f", with rows {tuple(rows.shape)} instead of (T, {B})"
-        raise ValueError(f"x, h, c, w_mh, w_h, b are {found} instead of {list(shapes)}{for_rows}")
+        read = "" if indices is None else f", indices {tuple(indices.shape)} instead of (T, {B})"
+        raise ValueError(f"x, h, c, w_mh, w_h, b are {found} instead of {list(shapes)}{read}")
     dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
     dense, *rest = (t.to(wanted).contiguous() for t, wanted in zip(given, dtypes, strict=True))
-    return Inputs(dense, _dense_rows(rows, len(x)), *rest)
+    return Inputs(dense, _dense_indices(indices, len(x)), *rest)
 
 
-def _dense_rows(rows: Tensor | None, count: int) -> Tensor | None:
-    if rows is None:
+def _dense_indices(indices: Tensor | None, count: int) -> Tensor | None:
+    if indices is None:
         return None
-    rows = rows.long().contiguous()
-    on_cpu = rows.device.type == "cpu"
-    if on_cpu and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < count:
-        raise IndexError(f"rows must be whole numbers from 0 to {count - 1}")
-    return rows
+    indices = indices.long().contiguous()
+    on_cpu = indices.device.type == "cpu"
+    if on_cpu and indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < count:
+        raise IndexError(f"indices must be whole numbers from 0 to {count - 1}")
+    return indices

@@ -45,7 +45,7 @@ def affine_cores() -> int:
 def quota(root: Path = ROOT) -> float:
     """Return for how many cores' time this process's cgroups allow; without a limit, infinity.
 
-    The least from its own group up to the root holds. root: the folder that has proc and sys.
+    The least from its own cgroup up to the root holds. root: the folder that has proc and sys.
     """
     with suppress(OSError):
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -54,7 +54,7 @@ def quota(root: Path = ROOT) -> float:
 
 
 def _cgroups(lines: list[str], root: Path) -> Iterator[Path]:
-    """Yield the folders of every group that limits the process's time on cores.
+    """Yield the folders of every cgroup that limits the process's time on cores.
 
     lines: of /proc/self/cgroup, `number:controllers:path`; version 2 names no controllers. In a
     container the path may be the host's, of which only the root is there to be seen.
@@ -70,7 +70,7 @@ def _cgroups(lines: list[str], root: Path) -> Iterator[Path]:
 
 
 def _quota_of(folder: Path) -> float:
-    """Return the cores' worth of time of one group, of either version."""
+    """Return the cores' worth of time of one cgroup, of either version."""
     with suppress(OSError):
         limit, period = (folder / "cpu.max").read_text().split()
         return inf if limit == "max" else int(limit) / int(period)

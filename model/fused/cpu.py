@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..state import State
+from ..state import DTYPES, State
 from ..window import Window
 from .arguments import Inputs, run_window
 from .compilation import window_library
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
-DTYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
 INTEGERS = torch.int8  # what packed weights are for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp
 
@@ -28,7 +27,7 @@ class _Window(ctypes.Structure):
         *(
             (name, ctypes.c_void_p)
             for name in (
-                *("x", "rows", "w_mh", "w_h", "b", "h0", "c0"),
+                *("x", "indices", "w_mh", "w_h", "b", "h0", "c0"),
                 *("h", "c", "recurrent", "gates", "packed", "narrow", "wide", "m"),
                 *("dh", "dh_last", "dx", "d_recurrent", "dh0", "dc", "db"),
             )
@@ -38,7 +37,7 @@ class _Window(ctypes.Structure):
 
 def runs_compiled(w_mh: Tensor) -> bool:
     """Return whether the compiled recurrence can take a w_mh of this device, dtype and length."""
-    if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES:
+    if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES.values():
         return False
     pairs = w_mh.dtype.itemsize == 2  # 16-bit products take units two by two
     return not (pairs and len(w_mh) % 2) and _multiplies(w_mh.dtype)
@@ -49,9 +48,14 @@ def _multiplies(dtype: torch.dtype) -> bool:
     library = window_library()
     if library is None:
         return False
-    probe = getattr(library, f"mlstm_multiplies_{DTYPES[dtype]}")
+    probe = getattr(library, f"mlstm_multiplies_{_name(dtype)}")
     probe.restype = ctypes.c_bool
     return bool(probe())
+
+
+def _name(dtype: torch.dtype) -> str:
+    """Return what a function's name in window.cpp ends with: float32, bfloat16, float16, int8."""
+    return str(dtype).removeprefix("torch.")
 
 
 def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
@@ -87,7 +91,7 @@ def forward(
         "forward",
         (T, B, H),
         x=inputs.x,
-        rows=inputs.rows,
+        indices=inputs.indices,
         b=inputs.b,
         h0=inputs.h0,
         c0=inputs.c0,
@@ -121,7 +125,7 @@ class _CompiledMlstm(torch.autograd.Function):
     def backward(
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        x, rows, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
+        x, indices, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
         T, B, H = h.shape
         dx = recycled_empty(T, B, 5 * H, dtype=x.dtype)
         d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
@@ -132,7 +136,7 @@ class _CompiledMlstm(torch.autograd.Function):
             "backward",
             (T, B, H),
             x=x,
-            rows=rows,
+            indices=indices,
             w_mh=w_mh,
             w_h=w_h,
             h0=h0,
@@ -154,17 +158,17 @@ class _CompiledMlstm(torch.autograd.Function):
         dz = dx.view(T * B, 5 * H)[:, H:]
         factors = Factors(dz, m.view(T * B, H), d_recurrent, h, h0)
         d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
-        d_x = dx if rows is None else _sum_rows(dx, rows, len(x))
+        d_x = dx if indices is None else _sum_rows(dx, indices, len(x))
         return None, d_x, None, dh0, dc, d_w_mh, d_w_h, db.sum(0)
 
 
-def _sum_rows(dx: Tensor, rows: Tensor, count: int) -> Tensor:
+def _sum_rows(dx: Tensor, indices: Tensor, count: int) -> Tensor:
     """Return [count, 5H]: the gradients of all bytes that read the same row, added up in fp32."""
     columns = dx.shape[-1]
     sums = torch.zeros(count, columns)
-    function = getattr(window_library(), f"mlstm_sum_rows_{DTYPES[dx.dtype]}")
-    pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (dx, rows, sums))
-    sizes = (ctypes.c_int64(n) for n in (rows.numel(), columns, torch.get_num_threads()))
+    function = getattr(window_library(), f"mlstm_sum_rows_{_name(dx.dtype)}")
+    pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (dx, indices, sums))
+    sizes = (ctypes.c_int64(n) for n in (indices.numel(), columns, torch.get_num_threads()))
     function(*pointers, *sizes)
     return sums.to(dx.dtype)
 
@@ -174,7 +178,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     _, B, H = sizes
     packed = tensors["packed"]
     assert packed is not None
-    name = f"mlstm_{name}_{'int8' if packed.dtype == INTEGERS else DTYPES[packed.dtype]}"
+    name = f"mlstm_{name}_{_name(packed.dtype)}"
     dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
     narrow, wide = (recycled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
     given = {"narrow": narrow, "wide": wide, **tensors}

@@ -29,7 +29,7 @@ class Pool:
         self.idle: list[Tensor] = []  # uint8, the longest idle first
         self.used = self.most_used = 0  # bytes
 
-    def take(self, size: int) -> Tensor:
+    def allocate(self, size: int) -> Tensor:
         """Return the smallest idle block that fits and is not twice too large, or a new one."""
         with self.lock:
             fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
@@ -40,8 +40,8 @@ class Pool:
             self.most_used = max(self.used, self.most_used)
         return torch.empty(size, dtype=torch.uint8) if block is None else block
 
-    def give_back(self, block: Tensor) -> None:
-        """Keep a block for the next `take`; drop the longest idle ones beyond the limit."""
+    def release(self, block: Tensor) -> None:
+        """Keep a block for the next `allocate`; drop the longest idle ones beyond the limit."""
         with self.lock:
             self.used -= block.numel()
             self.idle.append(block)
@@ -57,9 +57,9 @@ def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
     size = prod(shape) * dtype.itemsize
     if size < SMALLEST:
         return torch.empty(shape, dtype=dtype)
-    block = _pool.take(size)
+    block = _pool.allocate(size)
     lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
-    weakref.finalize(lease, _pool.give_back, block).atexit = False
+    weakref.finalize(lease, _pool.release, block).atexit = False
     return torch.from_numpy(lease)[:size].view(dtype).view(shape)
 
 

@@ -1,4 +1,4 @@
-// The threads of every kernel of this package, and where those of one group wait for each other.
+// The threads of every kernel of this package, and where those of a workgroup wait for each other.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ inline void relax() {
 #endif
 }
 
-// Threads of one group meet here. Counting up only, it needs no reset between meetings; the count
-// may wrap around.
+// Threads of a workgroup meet here. Counting up only, it needs no reset between meetings; the
+// count may wrap around.
 class Barrier {
  public:
   void wait(int64_t size, int64_t& meeting) {

@@ -4,9 +4,9 @@
 // run in S and add up in fp32, as does everything between them. Without a gradient, products may
 // also be of 8-bit integers (integers.py): W, what the weights are packed as, is S or int8_t.
 //
-// Lanes never meet: each group of threads takes some of them through the whole window. Within a
-// group each thread owns some units, and the group meets at a barrier where a product needs all
-// units. The two weight matrices are constant over the window, so they are packed once, into
+// Lanes never meet: each workgroup of threads takes some of them through the whole window. Within a
+// workgroup each thread owns some units, and its threads meet at a barrier where a product needs
+// all units. The two weight matrices are constant over the window, so they are packed once, into
 // panels of kUnits units, and each product's panel is followed at once by the arithmetic on what
 // it made, while that lies in cache. Products are oneDNN's, through torch's brgemm.
 
@@ -29,7 +29,7 @@ namespace {
 using at::native::cpublas::brgemm;
 
 constexpr int64_t kUnits = 32;       // units per panel: two AMX tiles, two AVX-512 registers
-constexpr int64_t kLanes = 16;       // fewer lanes per group than this starve the products;
+constexpr int64_t kLanes = 16;       // fewer lanes per workgroup than this starve the products;
 constexpr int64_t kUnitsPerLane = 16;  // at many units, so does reading all weights for few lanes
 constexpr int64_t kDepth = 2048;     // bytes of a panel's column per product: more leave the cache
 constexpr int64_t kPad = 16;         // keeps rows of a product off each other's cache sets
@@ -39,7 +39,7 @@ constexpr int64_t kPad = 16;         // keeps rows of a product off each other's
 struct Window {
   int64_t T, B, H, threads;
   const void* x;          // S [R, 5H]
-  const int64_t* rows;    // [T, B]: the row of x for each byte; null: t * B + b
+  const int64_t* indices; // [T, B]: the row of x for each byte; null: t * B + b
   const void* w_mh;       // W [H, H]
   const void* w_h;        // W [4H, H]
   const float* b;         // [4H]
@@ -66,24 +66,24 @@ struct Window {
 // What one thread works on.
 struct Share {
   int64_t lane0, lanes, block0, block1;  // lanes, and blocks of kUnits units
-  int64_t group_size, meeting = 0;
+  int64_t workgroup_size, meeting = 0;
   Barrier* barrier;
 
   Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
     const int64_t least = std::max(kLanes, w.H / kUnitsPerLane);
-    int64_t groups = 1;
+    int64_t workgroups = 1;
     for (int64_t n = 2; n <= threads; ++n)
-      if (threads % n == 0 && w.B / n >= least) groups = n;
-    group_size = threads / groups;
-    const int64_t group = thread / group_size, member = thread % group_size;
+      if (threads % n == 0 && w.B / n >= least) workgroups = n;
+    workgroup_size = threads / workgroups;
+    const int64_t workgroup = thread / workgroup_size, member = thread % workgroup_size;
     const int64_t blocks = (w.H + kUnits - 1) / kUnits;
-    lane0 = group * w.B / groups;
-    lanes = (group + 1) * w.B / groups - lane0;
-    block0 = member * blocks / group_size;
-    block1 = (member + 1) * blocks / group_size;
-    barrier = &barriers[group];
+    lane0 = workgroup * w.B / workgroups;
+    lanes = (workgroup + 1) * w.B / workgroups - lane0;
+    block0 = member * blocks / workgroup_size;
+    block1 = (member + 1) * blocks / workgroup_size;
+    barrier = &barriers[workgroup];
   }
-  void meet() { barrier->wait(group_size, meeting); }
+  void meet() { barrier->wait(workgroup_size, meeting); }
 };
 
 // What is multiplied by the weights, [lanes, depth].
@@ -191,7 +191,7 @@ class Pass {
   }
   const S* x_row(int64_t t, int64_t row) const {
     const int64_t place = t * w.B + my.lane0 + row;
-    return static_cast<const S*>(w.x) + (w.rows ? w.rows[place] : place) * 5 * H;
+    return static_cast<const S*>(w.x) + (w.indices ? w.indices[place] : place) * 5 * H;
   }
   float* c_row(int64_t t, int64_t row) const {
     const int64_t saved = w.gates ? t : 0;
@@ -370,10 +370,10 @@ void backward(const Window& w) {
   });
 }
 
-// sums[rows[n]] += values[n] over all n; each thread owns some columns.
+// sums[indices[n]] += values[n] over all n; each thread owns some columns.
 template <typename S>
-void sum_rows(const S* values, const int64_t* rows, float* sums, int64_t count, int64_t columns,
-              int64_t threads) {
+void sum_rows(const S* values, const int64_t* indices, float* sums, int64_t count,
+              int64_t columns, int64_t threads) {
   in_team(threads, [&](int64_t thread, int64_t team) {
     const int64_t vectors = (columns + Vec::size() - 1) / Vec::size();
     const int64_t first = thread * vectors / team * Vec::size();
@@ -381,7 +381,7 @@ void sum_rows(const S* values, const int64_t* rows, float* sums, int64_t count, 
     for (int64_t n = 0; n < count; ++n)
       for (int64_t j = first; j < end; j += Vec::size()) {
         const int64_t size = std::min<int64_t>(Vec::size(), end - j);
-        float* sum = sums + rows[n] * columns + j;
+        float* sum = sums + indices[n] * columns + j;
         store(sum, load(sum, size) + load(values + n * columns + j, size), size);
       }
   });
@@ -410,9 +410,10 @@ bool multiplies() {
   extern "C" void mlstm_forward_##name(const Window* w) { forward<S>(*w); }                    \
   extern "C" void mlstm_backward_##name(const Window* w) { backward<S>(*w); }                  \
   extern "C" bool mlstm_multiplies_##name() { return multiplies<S>(); }                        \
-  extern "C" void mlstm_sum_rows_##name(const void* values, const int64_t* rows, float* sums,  \
-                                        int64_t count, int64_t columns, int64_t threads) {     \
-    sum_rows<S>(static_cast<const S*>(values), rows, sums, count, columns, threads);           \
+  extern "C" void mlstm_sum_rows_##name(const void* values, const int64_t* indices,            \
+                                        float* sums, int64_t count, int64_t columns,           \
+                                        int64_t threads) {                                     \
+    sum_rows<S>(static_cast<const S*>(values), indices, sums, count, columns, threads);        \
   }
 
 EXPORT(float, float32)

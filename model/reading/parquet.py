@@ -16,7 +16,7 @@ BATCH_BYTES = 64 << 20  # that the rows read at once may take
 
 
 class RowTooLong(ValueError):
-    """A row, or all rows of a group on average, of more than LONGEST_RECORD bytes."""
+    """A row, or all rows of a row group on average, of more than LONGEST_RECORD bytes."""
 
 
 def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
@@ -35,8 +35,8 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
     number = 0
     try:
         for batch in _batches(file):
-            for part in _short_parts(batch):
-                for row in _decoded(part).to_pylist():
+            for piece in _short_pieces(batch):
+                for row in _decoded(piece).to_pylist():
                     number += 1
                     yield row
     except RowTooLong as error:
@@ -68,25 +68,25 @@ def _batches(file: IO[bytes]) -> Iterator[Any]:
         yield from source.iter_batches(count, row_groups=[number])
 
 
-def _rows_at_once(group: Any) -> int:
-    """Return how many rows of a group to read together, by its sizes; RowTooLong for none."""
-    values = sum(group.column(number).num_values for number in range(group.num_columns))
-    size, rows = max(group.total_byte_size, values), max(group.num_rows, 1)
+def _rows_at_once(row_group: Any) -> int:
+    """Return how many rows of a row group to read together, by its sizes; RowTooLong for none."""
+    values = sum(row_group.column(number).num_values for number in range(row_group.num_columns))
+    size, rows = max(row_group.total_byte_size, values), max(row_group.num_rows, 1)
     if size > rows * LONGEST_RECORD:
         raise RowTooLong
     return min(max(BATCH_BYTES * rows // max(size, 1), 1), MOST_ROWS)
 
 
-def _short_parts(batch: Any) -> Iterator[Any]:
-    """Cut a batch until no part takes more than a record may; RowTooLong for a row that does."""
+def _short_pieces(batch: Any) -> Iterator[Any]:
+    """Cut a batch until no piece takes more than a record may; RowTooLong for a row that does."""
     if sum(map(_size, batch.columns)) <= LONGEST_RECORD:
         yield batch
         return
     if batch.num_rows == 1:
         raise RowTooLong
     half = batch.num_rows // 2
-    yield from _short_parts(batch.slice(0, half))
-    yield from _short_parts(batch.slice(half))
+    yield from _short_pieces(batch.slice(0, half))
+    yield from _short_pieces(batch.slice(half))
 
 
 def _decoded(batch: Any) -> Any:

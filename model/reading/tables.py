@@ -20,7 +20,8 @@ class TableLines:
     def __init__(self, lines: Iterable[str], delimiter: str, location: str):
         self.lines, self.delimiter, self.location = lines, delimiter, location
         self.number = 0
-        self.characters = 0  # since the last row; the reader of rows sets it back
+        self.first = 1  # line of the row that is being read; its reader sets it and `characters`
+        self.characters = 0  # since the last row
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
@@ -28,7 +29,8 @@ class TableLines:
             self.number += 1
             self.characters += len(line)
             if self.characters > LONGEST_RECORD:
-                raise InputError(f"{self.place}: {TOO_LONG}; a quote may be open")
+                place = f"{self.location}, line {self.first}"
+                raise InputError(f"{place}: {TOO_LONG}; a quote may be open")
             yield line
         self.ended = True
         yield self.delimiter
@@ -52,9 +54,9 @@ def table_rows(
     numbered = TableLines(lines, delimiter, location)
     names: list[str] = []
     for row in csv.reader(numbered, delimiter=delimiter):
-        numbered.characters = 0
         if numbered.ended:
             break
+        numbered.first, numbered.characters = numbered.number + 1, 0
         if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
             continue
         if names:
@@ -63,7 +65,10 @@ def table_rows(
             names = column_names(row, numbered.place)
             check_delimiter(names, delimiter, numbered.place)
     if row != ["", ""]:
-        raise InputError(f"{location}: not a table (a quote is open at its end); close it")
+        raise InputError(
+            f"{location}, line {numbered.first}: not a table (a quote is open from here to the end "
+            "of the file); close it"
+        )
     if not names:
         raise InputError(f"{location}: nothing came, not even a header")
 

@@ -11,7 +11,7 @@ from ..errors import checked_whole
 class Batch(NamedTuple):
     """Rows of similar length that are read together, longest first."""
 
-    rows: np.ndarray  # indices into the caller's sequences
+    indices: np.ndarray  # of its rows' sequences, among the caller's
     spans: Iterator["Span"]  # read once: of a long text there are many
 
 
@@ -33,8 +33,8 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
     checked_whole("the batch size", batch_size, 1)
     order = np.argsort(-np.asarray(lengths), kind="stable")
     for first in range(0, len(order), batch_size):
-        rows = order[first : first + batch_size]
-        yield Batch(rows, _spans([lengths[row] for row in rows], block))
+        indices = order[first : first + batch_size]
+        yield Batch(indices, _spans([lengths[index] for index in indices], block))
 
 
 def _spans(lengths: Sequence[int], block: int) -> Iterator[Span]:

@@ -16,9 +16,9 @@ from ..text.ragged import ragged_batches
 class Moment(NamedTuple):
     """The sequences that have just read a byte, and the value of every unit after it."""
 
-    rows: np.ndarray  # indices into the caller's sequences
+    indices: np.ndarray  # of its rows' sequences, among the caller's
     position: int  # of the byte in each of them
-    values: Tensor  # fp32 [len(rows), H]
+    values: Tensor  # fp32 [len(indices), H]
 
 
 def moments(
@@ -39,14 +39,14 @@ def moments(
     device = model.embedding.weight.device
     weights = model.fold()
     for batch in ragged_batches([len(sequence) for sequence in sequences], batch_size, block=128):
-        now = model.initial_state(len(batch.rows))
+        now = model.initial_state(len(batch.indices))
         for start, stop, active in batch.spans:
-            rows, now = batch.rows[:active], now.select(slice(active))
-            window = np.stack([sequences[row][start:stop] for row in rows]).astype(np.int64)
+            indices, now = batch.indices[:active], now.select(slice(active))
+            window = np.stack([sequences[index][start:stop] for index in indices]).astype(np.int64)
             tokens = torch.from_numpy(window).to(device)  # [active, stop - start]
             for offset in range(stop - start):
                 _, now = model.hidden(tokens[:, offset : offset + 1], now, weights)
-                yield Moment(rows, start + offset, now.features(state)[layer].float())
+                yield Moment(indices, start + offset, now.features(state)[layer].float())
 
 
 @torch.inference_mode()
@@ -72,9 +72,9 @@ def trace(
     values = [np.empty((len(sequence), len(index)), np.float32) for sequence in sequences]
     for moment in moments(model, sequences, state=state, layer=layer):
         chosen = moment.values[:, index].cpu().numpy()  # [active, U]
-        for row, row_values in zip(moment.rows, chosen, strict=True):
+        for row, row_values in zip(moment.indices, chosen, strict=True):
             values[row][moment.position] = row_values
-        advance(len(moment.rows))
+        advance(len(moment.indices))
     return values
 
 

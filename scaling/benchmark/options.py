@@ -8,9 +8,10 @@ import torch
 
 from data_utils.provenance import describe_origin
 from model.bounds import PositiveInt, check_bounds
+from model.state import DTYPES
 from training.parallel.distributed import Device, choose_device
 
-from .problem import DTYPES, Shape
+from .problem import Shape
 
 
 @dataclass(frozen=True, kw_only=True)

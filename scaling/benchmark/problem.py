@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 SYMBOLS = 256  # V
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)

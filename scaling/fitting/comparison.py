@@ -10,11 +10,11 @@ def regression_answers(
     plan: Plan, runs: list[MeasuredRun], fitted: list[Regression]
 ) -> dict[str, Any]:
     """Return predictions of the step from measured runs, with their errors on each other."""
-    group = plan.groups[0]
+    pool = plan.pools[0]
     sent = plan.job.how.bytes_per_parameter * plan.workload.parameters
     wanted = MeasuredRun(
         operations=plan.workload.operations_per_token * plan.job.tokens_per_gpu,
-        operations_per_second=group.node.operations_per_second,
+        operations_per_second=pool.node.operations_per_second,
         bytes=2 * (plan.job.gpus - 1) / plan.job.gpus * sent,
         gpus=plan.job.gpus,
         seconds=plan.timing.step.seconds,

@@ -64,6 +64,7 @@ def test_what_a_window_holds_follows_from_its_index(persist):
         for field in FIELDS:
             expected = getattr(windows[index], field)
             np.testing.assert_array_equal(getattr(anew[index], field), expected)
+            np.testing.assert_array_equal(getattr(whole[index], field), expected)
             joined = np.concatenate([getattr(rank[index], field) for rank in ranks])
             np.testing.assert_array_equal(joined, expected)
         ranks[0].assign(slice(1, 4))

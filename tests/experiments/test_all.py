@@ -83,12 +83,13 @@ def test_the_words_of_a_command_are_accepted(line, parsed):
 
 @pytest.mark.parametrize("line", CLOSED)
 def test_the_revision_of_a_closed_study_holds_its_code(line):
-    checkout, given = line.split(AND)
-    revision, (program, *words) = checkout.removeprefix(CHECKOUT), given.split()
+    checkout, *given = line.split(AND)
+    revision = checkout.removeprefix(CHECKOUT)
     if not has(revision):
         pytest.skip("a checkout without its history")
-    path = words[0] if program == "bash" else f"{words[1].replace('.', '/')}.py"
-    assert has(f"{revision}:{path}")
+    for program, *words in map(str.split, given):
+        path = words[0] if program == "bash" else f"{words[1].replace('.', '/')}.py"
+        assert has(f"{revision}:{path}")
 
 
 def has(name):

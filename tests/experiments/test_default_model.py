@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.default_model import average
 from experiments.default_model.everyday import (
     APART,
     TEST,
@@ -16,6 +15,7 @@ from experiments.default_model.everyday import (
     everyday_sentences,
     everyday_wordings,
 )
+from experiments.default_model.examples import Example, normalized
 from experiments.default_model.grammar import (
     SLOT,
     domains,
@@ -26,26 +26,18 @@ from experiments.default_model.grammar import (
     kinds,
     words,
 )
-from experiments.default_model.later_texts import (
-    Recipe,
-    contradicts,
-    cue_of,
-    kept,
-    rare_texts,
-)
 from experiments.default_model.methods import Told
 from experiments.default_model.noise import mistyped, noisy
+from experiments.default_model.rare import contradicts, cue_of, noisy_copies, rare_texts
 from experiments.default_model.ship import calibrated, doubt, familiar
 from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import (
-    Example,
     first_sentences,
     last_sentences,
     new_sentences,
     part_of,
 )
 from experiments.default_model.train import (
-    HEADS_FILE,
     KIND,
     admitted_of,
     positive_share,
@@ -53,9 +45,7 @@ from experiments.default_model.train import (
     side_by_side,
     stars_loss,
 )
-from experiments.default_model.wording import normalized
 from model.features import features_in_order
-from model.files.weights import load_model, load_tensors, save_model, save_tensors
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
@@ -160,9 +150,11 @@ def test_rare_texts_have_each_cue_as_often_as_asked_and_none_is_taken():
         for text in texts.values()
         for place in range(50)
     ]
-    recipe = Recipe(0, {}, 0, rare={"negation": 20, "contrast": 100})
-    chosen = rare_texts(pool, {"no use 7", "odd but 8"}, recipe, random.Random(0))
-    assert chosen == rare_texts(pool, {"no use 7", "odd but 8"}, recipe, random.Random(0))
+    pool += [Example("No use. Odd.", "1", "titles"), Example("no use " * 30, "1", "amazon")]
+    taken, most = {"no use 7", "odd but 8"}, {"negation": 20, "contrast": 100}
+    chosen = rare_texts(pool, taken, random.Random(0), most)
+    assert chosen == rare_texts(pool, taken, random.Random(0), most)
+    assert {example.text for example in chosen} < {example.text for example in pool[:150]}
     counts = Counter((cue_of(example.text), example.label) for example in chosen)
     assert all(counts["negation", stars] == 4 for stars in "12345")
     assert [counts["contrast", stars] for stars in "12345"] == [10, 10, 10, 9, 10]
@@ -170,21 +162,17 @@ def test_rare_texts_have_each_cue_as_often_as_asked_and_none_is_taken():
     assert not {"No use 7", "Odd but 8"} & {example.text for example in chosen}
 
 
-def test_a_recipe_keeps_each_text_once_and_whole_reviews_beside_parts():
-    films = [
-        Example(f"{place} " + "long " * 100 * (place % 2), "positive", "imdb") for place in range(8)
-    ]
-    recipe = Recipe(0, {"imdb": 3}, 0, whole=2)
-    result = kept(films * 2, recipe, random.Random(0))
-    assert Counter(example.source for example in result) == {"imdb": 3, "imdb whole": 2}
-    assert len({example.text for example in result}) == 5
+def test_noisy_copies_are_of_short_texts_and_keep_their_labels():
+    examples = [Example(f"A fine toy number {n}", "positive", "rare") for n in range(9)]
+    copies = noisy_copies([*examples, Example("long " * 40, "1", "imdb")], 20, random.Random(0))
+    assert len(copies) == 9
+    assert {(copy.label, copy.source) for copy in copies} == {("positive", "noisy")}
 
 
-def test_new_sentences_are_neither_known_nor_everyday():
-    first = new_sentences(300, set(), random.Random(0))
-    known = {normalized(example.text) for example in first}
-    other = {normalized(e.text) for e in new_sentences(300, known, random.Random(0))}
-    assert not other & (known | everyday_wordings())
+def test_new_sentences_differ_and_none_is_everyday():
+    texts = [example.text for example in new_sentences(300, random.Random(0))]
+    assert len(set(texts)) == 300
+    assert not {normalized(text) for text in texts} & everyday_wordings()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -268,18 +256,3 @@ def test_everyday_sentences_count_by_what_was_told():
     assert worst["accuracy"] == 0
     assert len(worst["failures"]) == len(sentences)
     assert worst["falsely_unfamiliar"] == 1
-
-
-def test_an_average_lies_as_far_between_as_its_share_says(small_model, tmp_path):
-    heads = {"heads.bias": torch.arange(5.0)}
-    for name, factor in (("first", 1.0), ("second", 3.0)):
-        save_model(tmp_path / name, small_model, text_profile("openai"), {})
-        save_tensors(tmp_path / name / HEADS_FILE, {k: factor * t for k, t in heads.items()})
-        with torch.no_grad():
-            small_model.decoder.bias += 1
-    places = (tmp_path / "first", tmp_path / "second", tmp_path / "mean")
-    average.average(average.Options(*places, share=0.25))
-    found = load_model(tmp_path / "mean").model.decoder.bias
-    torch.testing.assert_close(found, small_model.decoder.bias.detach() - 1.75)
-    mean = load_tensors(tmp_path / "mean" / HEADS_FILE)["heads.bias"]
-    torch.testing.assert_close(mean, 1.5 * heads["heads.bias"])

@@ -61,5 +61,5 @@ def test_a_run_writes_speeds_ratios_and_origin(small_model, tmp_path, capsys):
 
 
 def test_counts_below_one_are_refused(tmp_path):
-    with pytest.raises(InputError, match="--batch-size must be at least 1"):
+    with pytest.raises(InputError, match="--batch-size is 0; it must be at least 1"):
         featurizing.Options(model="", input=tmp_path, output=tmp_path, batch_size=0)

@@ -16,7 +16,7 @@ from data_utils.synthetic import synthetic_reviews
 from experiments.reproduction import emotions, pairs
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import HERE, complete, title, write_table
+from experiments.reproduction.table import HERE, complete, models, title, write_table
 from model.errors import InputError
 from model.files.storage import read_json
 from model.files.weights import save_model
@@ -89,7 +89,7 @@ def test_resampling_gives_the_spread_of_a_mean():
 
 
 def test_fewer_than_no_seeds_of_the_untrained_baseline_are_refused(tmp_path):
-    with pytest.raises(InputError, match="--untrained -1: it must be 0 or above"):
+    with pytest.raises(InputError, match="--untrained is -1; it must be at least zero"):
         reproduction.Options(data=tmp_path, untrained=-1)
 
 
@@ -205,6 +205,19 @@ def test_what_is_there_is_measured(other_sets, reproduce, monkeypatch, capsys):
 def test_a_folder_without_any_set_is_refused(tmp_path, reproduce):
     with pytest.raises(InputError, match="holds none of the sets sst, mr, "):
         reproduce(tmp_path)
+
+
+def test_sets_that_other_weights_were_measured_on_say_so():
+    def result(characters):
+        architecture, provenance = {"hidden_size": 4}, {"characters": characters}
+        model = {"architecture": architecture, "provenance": provenance, "parameters": 9}
+        return {"model": model}
+
+    (alone,) = models({"sst": result(300), "imdb": result(300)})
+    assert alone == "Ours: 4 units, 9 parameters, 300 characters read in training."
+    first, second = models({"sst": result(300), "mr": result(172), "imdb": result(300)})
+    assert first == f"- {title('sst')}, {title('imdb')}: {alone}"
+    assert second == f"- {title('mr')}: {alone.replace('300', '172')}"
 
 
 def test_what_was_not_measured_has_its_published_value_and_a_command():

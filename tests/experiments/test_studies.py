@@ -8,8 +8,7 @@ import torch
 
 from data_utils.labelled import LabelledSet
 from experiments.curve.report import when
-from experiments.curve.run import correlations
-from experiments.curve.words import mean_change, telling_words
+from experiments.curve.run import correlations, mean_change, telling_words
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, fit_way
 from experiments.features.titles import TITLE_MARK, title_scores

@@ -31,10 +31,10 @@ def scaled_inputs(dtype, T, B, H):
     return inputs
 
 
-def results(recurrence, inputs, rows=None):
+def results(recurrence, inputs, indices=None):
     """h, the last h and c, and the gradient of every input."""
     x_proj, h, c, *weights = inputs
-    outputs, state = recurrence(window_of(x_proj, h, c, *weights, rows=rows))
+    outputs, state = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
     made = (outputs, *state.tensors().values())
     loss = sum(out.double().square().sum() for out in made)
     return (*made, *torch.autograd.grad(loss, inputs))
@@ -187,14 +187,14 @@ def test_what_does_not_fit_is_refused(kernel):
         kernel.run(window_of(x_proj, h[:2], c, *weights))
     table = x_proj.reshape(-1, 160)
     for row in (6, -1):
-        rows = torch.tensor([[0, 1, row]])
+        indices = torch.tensor([[0, 1, row]])
         with pytest.raises(IndexError, match="0 to 5"):
-            kernel.run(window_of(table, h, c, *weights, rows=rows))
-    with pytest.raises(ValueError, match="with rows"):
-        kernel.run(window_of(table, h, c, *weights, rows=torch.zeros(2, 4, dtype=torch.long)))
+            kernel.run(window_of(table, h, c, *weights, indices=indices))
+    with pytest.raises(ValueError, match="indices"):
+        kernel.run(window_of(table, h, c, *weights, indices=torch.zeros(2, 4, dtype=torch.long)))
     few = torch.tensor([[0, 1, 5]], dtype=torch.int32)
-    by_row, _ = kernel.run(window_of(table, h, c.double(), *weights, rows=few))
-    assert torch.equal(by_row, kernel.run(window_of(table, h, c, *weights, rows=few.long()))[0])
+    by_row, _ = kernel.run(window_of(table, h, c.double(), *weights, indices=few))
+    assert torch.equal(by_row, kernel.run(window_of(table, h, c, *weights, indices=few.long()))[0])
 
 
 def test_mixed_dtypes_are_brought_to_the_weights(kernel):

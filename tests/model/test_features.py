@@ -29,10 +29,10 @@ def sequences():
 def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size, block):
     walked = [[] for _ in lengths]
     for batch in ragged_batches(lengths, batch_size, block):
-        assert len(batch.rows) <= batch_size
+        assert len(batch.indices) <= batch_size
         for start, stop, active in batch.spans:
             assert 0 < stop - start <= block
-            for row in batch.rows[:active]:
+            for row in batch.indices[:active]:
                 walked[row] += range(start, stop)
     assert walked == [list(range(length)) for length in lengths]
 
@@ -40,7 +40,7 @@ def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size
 def test_rows_of_one_length_keep_their_order():
     """What a resume skips by number is the same then on every machine."""
     lengths = [5, 7, 3, 7] * 100
-    rows = np.concatenate([batch.rows for batch in ragged_batches(lengths, 32, 8)])
+    rows = np.concatenate([batch.indices for batch in ragged_batches(lengths, 32, 8)])
     assert rows.tolist() == sorted(range(400), key=lambda row: (-lengths[row], row))
 
 

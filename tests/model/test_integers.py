@@ -104,11 +104,13 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(integer_mlstm, 
 
 def test_packed_weights_and_tables_change_nothing(integer_mlstm):
     x_proj, *rest = (tensor.detach() for tensor in scaled_inputs(torch.float32, 6, 3, 40))
-    rows = torch.arange(18).view(6, 3)
+    indices = torch.arange(18).view(6, 3)
     dense, _ = integer_mlstm(window_of(x_proj, *rest))
     with torch.inference_mode():
         packed = pack("int8", *rest[2:4])
-        by_row, _ = integer_mlstm(window_of(x_proj.view(18, -1), *rest, rows=rows, packed=packed))
+        by_row, _ = integer_mlstm(
+            window_of(x_proj.view(18, -1), *rest, indices=indices, packed=packed)
+        )
     assert torch.equal(by_row, dense)
 
 

@@ -9,6 +9,7 @@ from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
+from model.layers.lstm import LstmLayer
 from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace
@@ -100,6 +101,17 @@ def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype):
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=float(tolerance))
     assert torch.equal(state["count"], last["count"])
     assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_the_feature_of_a_cell_of_ones_own_is_its_c_if_it_has_one(pooling):
+    model = peer("gru", layers=1)
+    model.layers[0] = LstmLayer(6, 16)
+    tokens = random_tokens(1, 9)
+    values = trace(model, list(tokens.numpy()), state="cell")[0]
+    expected = values[-1] if pooling == "last" else values.mean(0)
+    (feature,) = features_in_order(model, list(tokens.numpy()), kind=FeatureKind(pooling=pooling))
+    np.testing.assert_allclose(feature, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("cell", PEERS)

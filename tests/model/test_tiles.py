@@ -10,7 +10,7 @@ from model import recurrence
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
-from model.fused.tiles.mlstm import lane_groups, pack, runs_on_tiles, tiled_mlstm
+from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
 from tests.model.emulation import emulate_tiles
@@ -108,7 +108,7 @@ def test_a_product_of_other_dtypes_is_refused(emulated):
     ],
 )
 def test_threads_share_units_and_lanes(B, H, threads, groups):
-    assert lane_groups(B, H, threads) == groups
+    assert count_workgroups(B, H, threads) == groups
 
 
 def test_fewer_threads_than_asked_for(emulated, monkeypatch):
@@ -117,7 +117,7 @@ def test_fewer_threads_than_asked_for(emulated, monkeypatch):
     table = torch.randn(11, 5 * 40).bfloat16().requires_grad_()
     rows = torch.randint(0, 11, (6, 70))
     expected = results(tiled_mlstm, [table, *rest], rows)
-    monkeypatch.setattr(mlstm, "lane_groups", lambda *sizes: 2)  # of one thread
+    monkeypatch.setattr(mlstm, "count_workgroups", lambda *sizes: 2)  # of one thread
     for a, b in zip(results(tiled_mlstm, [table, *rest], rows), expected, strict=True):
         assert torch.equal(a, b)
 

@@ -46,9 +46,9 @@ def test_rows_of_a_table():
     T, B, H = 4, 3, 33
     x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
     table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
-    rows = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
-    expected = results(reference_mlstm, exact([table, *rest]), rows)
-    for a, e in zip(results(triton_mlstm, [table, *rest], rows), expected, strict=True):
+    indices = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
+    expected = results(reference_mlstm, exact([table, *rest]), indices)
+    for a, e in zip(results(triton_mlstm, [table, *rest], indices), expected, strict=True):
         assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
 
 

@@ -58,9 +58,8 @@ def test_the_published_rule_uses_the_lanes_of_all_ranks():
 
 
 def test_more_lanes_take_more_memory():
-    job = Job(
-        ModelConfig(hidden_size=256), OptimConfig(), TrainConfig(), ParallelConfig(), window=128
-    )
+    optim = OptimConfig(cooldown_steps=300)  # of a run; a trial is shorter
+    job = Job(ModelConfig(hidden_size=256), optim, TrainConfig(), ParallelConfig(), window=128)
     few, many = measured_peak(job, 8), measured_peak(job, 256)
     # h, c, W_mh h, four gates and their like in backward: at least 14 fp32 numbers a unit and byte
     assert many - few > 14 * 4 * 256 * 128 * (256 - 8) / 2
@@ -70,3 +69,4 @@ def test_the_command_refuses_nonsense():
     config = ("scripts/largest_batch.py", "--config", "configs/cpu_512.toml")
     assert_refused(run(*config, "--headroom", "1.5"), "--headroom")
     assert_refused(run(*config, "--limit", "4"), "--limit 4: it must be 8 or above")
+    assert_refused(run(*config, "--ranks", "0"), "--ranks is 0; it must be at least 1")

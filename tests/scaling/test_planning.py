@@ -153,7 +153,7 @@ def test_every_cluster_is_planned_for(path):
     plan = Plan(one, replace(PAPER, gpus=one.total_gpus, lanes_per_gpu=64))
     assert 0 < plan.timing.efficiency < 1
     assert plan.offer(spot=False).hours > plan.seconds / 3600
-    lanes = sum(plan.lanes_of(group) * group.gpus for group in plan.groups)
+    lanes = sum(plan.lanes_of(pool) * pool.gpus for pool in plan.pools)
     assert lanes == pytest.approx(64 * one.total_gpus, rel=0.02)
 
 
@@ -206,7 +206,7 @@ def two(fast, slow, **more):
 def test_unequal_gpus_share_by_speed():
     job = replace(PAPER, gpus=2, lanes_per_gpu=128)
     by_speed = Plan(two(3e13, 1e13), job)
-    assert [by_speed.lanes_of(group) for group in by_speed.groups] == [192, 64]
+    assert [by_speed.lanes_of(pool) for pool in by_speed.pools] == [192, 64]
     even = Plan(two(3e13, 1e13), replace(job, by_speed=False))
     assert even.timing.step.computing == pytest.approx(2 * by_speed.timing.step.computing)
     assert even.timing.efficiency < by_speed.timing.efficiency

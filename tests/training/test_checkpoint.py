@@ -315,6 +315,13 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
         go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "training.json"])
+def test_a_torn_file_is_refused_with_the_advice_to_go_back(saved, checkpoints, file):
+    torn = (saved[1] / file).read_bytes()[:20]
+    with pytest.raises(InputError, match=f"{file}.*; remove .*00001 to go on from the one before"):
+        go_on(saved, checkpoints, file, torn)
+
+
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
 def test_a_file_without_tensors_is_refused(saved, checkpoints, name):
     with pytest.raises(InputError, match=f"{name}.safetensors: tensor .* is absent"):

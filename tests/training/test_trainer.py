@@ -10,10 +10,10 @@ import torch
 from data_utils.lanes import Lanes, Window
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
-from training.precision import DTYPES
 from training.trainer import TrainConfig, Trainer, draw_dropout_mask
 
 CPU = torch.device("cpu")
@@ -102,6 +102,16 @@ def test_averaged_weights_are_the_moving_average_and_change_nothing():
         torch.testing.assert_close(tensor.double(), expected[name], rtol=0, atol=5e-7)
         assert torch.equal(trainer.model.state_dict()[name], plain.model.state_dict()[name])
         assert not torch.equal(tensor, trainer.model.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("rank", "ranks", "own"), [(0, 2, 1.0), (1, 2, 2.0), (0, 3, 3.0), (1, 3, 0.0), (0, 1, 3.0)]
+)
+def test_the_open_rows_loss_counts_once_whatever_the_number_of_ranks(rank, ranks, own):
+    trainer = make_trainer()
+    trainer.world = World(rank, ranks, CPU)
+    trainer.restore_nats(torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert float(trainer.nats) == own
 
 
 def test_padding_does_not_matter():

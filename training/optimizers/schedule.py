@@ -7,12 +7,17 @@ from typing import Literal
 
 from torch.optim import Optimizer
 
+from model.errors import InputError
+
 Decay = Literal["linear", "cosine", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The learning rates of a run. OptimConfig describes the fields after `steps`."""
+    """The learning rates of a run. OptimConfig describes the fields after `steps`.
+
+    Raises InputError where steps of the run would have a rate of zero, or below, and learn nothing.
+    """
 
     peak: float
     steps: int  # that the run is planned for
@@ -22,6 +27,25 @@ class Schedule:
     hold: float = 0.0
     cooldown_steps: int | None = None
     cooldown_from: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate(self.last_step - 1) > 0:
+            return
+        if self.cooldown_steps is None:
+            raise InputError(
+                f"optim.decay_steps is {self.decay_steps:,}, of {self.steps:,} steps: the rest "
+                "would have a learning rate of zero; give as many as the run has, or more"
+            )
+        begin = self.last_step - self.cooldown_steps
+        if begin < 0:
+            raise InputError(
+                f"optim.cooldown_steps is {self.cooldown_steps:,}, more than the {self.steps:,} "
+                "steps of the run; give fewer"
+            )
+        raise InputError(
+            f"the cooldown would begin at step {begin:,}, where the learning rate is zero already; "
+            "begin it earlier, from an earlier checkpoint (--from), or set optim.decay constant"
+        )
 
     @property
     def last_step(self) -> int:

@@ -29,7 +29,7 @@ class Clock:
         elif began is not None:
             self._spans.append((began, _event()))
 
-    def take(self) -> float:
+    def lap(self) -> float:
         """Return the seconds counted so far, and begin anew; waits for a GPU's last point."""
         total, self._total = self._total, 0.0
         spans, self._spans = self._spans, []

@@ -98,18 +98,18 @@ class World:
         self.finish(dist.all_gather(parts, tensor, async_op=True))
         return torch.stack(parts)
 
-    def gather_rows(self, rows: Tensor, total: int) -> Tensor:
+    def gather_lanes(self, own: Tensor, total: int) -> Tensor:
         """Join each rank's part [L, B, n] along B into [L, total, n], on every rank."""
         if self.size == 1:
-            return rows
+            return own
         parts = []
         for rank in range(self.size):  # broadcasts, since shares may differ in size
             span = self.slice_of(rank, total)
             count = span.stop - span.start
             if not count:
                 continue
-            shape = (rows.shape[0], count, rows.shape[2])
-            part = rows.contiguous() if rank == self.rank else rows.new_empty(shape)
+            shape = (own.shape[0], count, own.shape[2])
+            part = own.contiguous() if rank == self.rank else own.new_empty(shape)
             self.finish(dist.broadcast(part, src=rank, async_op=True))
             parts.append(part)
         return torch.cat(parts, dim=1)

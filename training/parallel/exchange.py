@@ -7,6 +7,7 @@ import torch
 
 from model.bounds import Bound, PositiveFloat, PositiveInt, check_bounds
 from model.errors import InputError
+from model.state import DTYPES
 
 from .adasum import AdasumExchange
 from .buckets import BucketedExchange, BucketSender, Exchange, Learner
@@ -16,7 +17,6 @@ from .powersgd import PowerSgdSender
 from .rank_groups import RankGroups
 
 Compression = Literal["none", "fp16", "bf16", "powersgd"]
-DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}  # of what travels; else fp32
 MEGABYTE = 2**20
 
 
@@ -34,8 +34,8 @@ class ParallelConfig:
     windows_per_step: PositiveInt = 1
     """Windows whose gradients are added up before they are exchanged and the weights updated."""
     lane_groups: PositiveInt = 1
-    """Compute a rank's lanes in so many groups, one after the other: the same gradient in less
-    memory."""
+    """Number of micro-batches of a rank's lanes, computed one after the other: the same gradient in
+    less memory."""
     shares: Literal["even", "measured"] | tuple[float, ...] = "even"
     """How lanes are divided among ranks: evenly, in proportion to the speed measured at
     checkpoints, or in proportion to these numbers."""

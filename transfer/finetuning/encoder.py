@@ -97,14 +97,14 @@ def _read(
 ) -> tuple[State, Tensor, int]:
     """Return every row's state after its own last symbol, and what predicting cost."""
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
-    order = torch.from_numpy(batch.rows).to(weights.b_out.device)
+    order = torch.from_numpy(batch.indices).to(weights.b_out.device)
     state = state.select(order)
     nats, symbols = weights.b_out.new_zeros(()), 0
     ended: list[State] = []  # the shortest rows first
     for start, stop, active in batch.spans:
         if active < state.lanes:
             ended.append(state.select(slice(active, None)))
-        rows = [sequences[row] for row in batch.rows[:active]]
+        rows = [sequences[row] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
         h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
         if predicts:

@@ -153,21 +153,21 @@ class SweepModel:
         how = Synchronisation(
             bytes_per_parameter=o.payload / parameters,
             chunks=o.pieces,
-            overlap=self.part_ready(values) if o.pieces > 1 else 0.0,
+            overlap=self.ready_fraction(values) if o.pieces > 1 else 0.0,
             windows=o.point.windows_per_step,
         )
         computing = o.workload.computing_seconds(o.tokens, values[o.speed])
         overhead = values.get(OVERHEAD, 0.0)
         return step_time(computing, parameters, o.point.world, fabric, how, overhead=overhead)
 
-    def part_ready(self, values: Values) -> float:
+    def ready_fraction(self, values: Values) -> float:
         """Return f. The fitted parameter is f / (1 - f), which may be any number above zero."""
         odds = values.get(OVERLAP)
         return (self.overlap or 0.0) if odds is None else odds / (1 + odds)
 
     def parameters(self, fitted: Fit) -> dict[str, float]:
         """Return the fitted values, with the overlap as f."""
-        f = {OVERLAP: self.part_ready(fitted.values)} if OVERLAP in fitted.values else {}
+        f = {OVERLAP: self.ready_fraction(fitted.values)} if OVERLAP in fitted.values else {}
         return {**fitted.values, **f}
 
     def deviations(self, fitted: Fit, reading: np.ndarray | None = None) -> dict[str, float]:

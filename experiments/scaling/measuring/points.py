@@ -1,19 +1,18 @@
 """The points of a sweep, and the settings that all its points share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from experiments.training_runs import Recipe
+from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training.parallel.distributed import Device
 from training.parallel.exchange import MEGABYTE, ParallelConfig
 from training.precision import Precision
-
-from ..emulation.schedule import Leaf, in_buckets
 
 EXCHANGES: dict[str, dict[str, Any]] = {
     "fp32": {},
@@ -26,6 +25,7 @@ EXCHANGES: dict[str, dict[str, Any]] = {
 }
 WHOLE = ("flat", "flat-fp16", "adasum")  # in one piece after backward, without buckets
 ALONE = "none"  # the exchange of a single rank
+FP32_BYTES = 4  # of a gradient in memory
 FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets after the first, PowerSGD begins at the third
 
 
@@ -33,9 +33,9 @@ FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets after the first, PowerSGD b
 class Settings:
     """What all points of a sweep share. The lanes of a rank stay the same: scaling is weak."""
 
-    lanes_per_rank: int = 256
+    lanes_per_rank: PositiveInt = 256
     """B, lanes of each rank."""
-    window: int = 256
+    window: PositiveInt = 256
     """T, characters of a lane in a window."""
     precision: Precision = "auto"
     """Precision of the products, as train.precision."""
@@ -43,22 +43,17 @@ class Settings:
     """auto: a GPU for each rank where there are GPUs (NCCL), else the CPU (gloo)."""
     corpus: Path | None = None
     """A prepared corpus; absent, the embedded one."""
-    threads: int | None = None
+    threads: PositiveInt | None = None
     """CPU threads of a rank; absent, the cores divided by the largest number of ranks."""
-    warm_up: int = 5
+    warm_up: Annotated[int, Bound(min=FEWEST_BEFORE)] = 5
     """Steps before those that count, rounded up to whole blocks."""
-    blocks: int = 5
+    blocks: PositiveInt = 5
     """Number of measurements in a launch."""
-    steps: int = 10
+    steps: PositiveInt = 10
     """Steps of a block."""
 
     def __post_init__(self) -> None:
-        least = {"warm_up": FEWEST_BEFORE}
-        for item in fields(Settings):
-            value = getattr(self, item.name)
-            if isinstance(value, int) and value < least.get(item.name, 1):
-                option = item.name.replace("_", "-")
-                raise InputError(f"--{option} is {value}; at least {least.get(item.name, 1)}")
+        check_bounds(self, "--")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -82,7 +77,7 @@ class Point:
     def of(
         cls, world: int, hidden_size: int, exchange: str, bucket_cap_mb: float, windows: int
     ) -> "Point":
-        """Return a point without the values that do not affect it; InputError for bad values."""
+        """Return a point, with only the values that affect it; InputError for bad values."""
         ParallelConfig(bucket_cap_mb=bucket_cap_mb, windows_per_step=windows)
         ModelConfig(hidden_size=hidden_size)
         if world < 1 or exchange not in EXCHANGES:
@@ -110,8 +105,8 @@ class Point:
         if self.bucket_cap_mb is None:
             return 1
         leaves = build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).split_leaves()
-        ready = [Leaf(leaf.numel(), 1.0) for leaf in reversed(leaves)]
-        return len(in_buckets(ready, self.bucket_cap_mb * MEGABYTE))
+        sizes = (FP32_BYTES * leaf.numel() for leaf in reversed(leaves))
+        return bucket_count(sizes, self.bucket_cap_mb * MEGABYTE)
 
     def recipe(self, settings: Settings) -> Recipe:
         """Return the run that measures this point; its last blocks count."""
@@ -133,6 +128,19 @@ class Point:
             keys["parallel.bucket_cap_mb"] = self.bucket_cap_mb
         windows = self.windows_per_step * settings.lanes_per_rank * self.world
         return Recipe(self.name, steps * windows * settings.window, keys)
+
+
+def bucket_count(sizes: Iterable[int], cap: float) -> int:
+    """Return how many buckets DDP makes of gradients of these bytes, in the order they are ready.
+
+    A bucket is full as soon as it reaches the cap, also in bytes (Li et al. 2020).
+    """
+    count, filling = 0, 0
+    for size in sizes:
+        filling += size
+        if filling >= cap:
+            count, filling = count + 1, 0
+    return count + (filling > 0)
 
 
 def design(

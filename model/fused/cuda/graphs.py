@@ -26,7 +26,7 @@ def graphed_mlstm(
 
     postponed: as in `RecurrentWeights`.
     """
-    captured = graphs.take(inputs)
+    captured = graphs.borrow(inputs)
     if captured is None:
         return None
     made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, postponed, *inputs)
@@ -103,7 +103,7 @@ class Graphs:
         self._last_use: dict[Hashable, int] = {}  # of each size kept: the number of its window
         self._windows = 0
 
-    def take(self, inputs: Inputs) -> Captured | None:
+    def borrow(self, inputs: Inputs) -> Captured | None:
         """Return passes that nobody uses, captured now if need be.
 
         None if `most_sizes` others are in use. A capture costs several passes: sizes that come in
@@ -139,10 +139,10 @@ class Graphs:
         return tensors, self._capture.stream(inputs.h0.device)
 
     def _captured(self, inputs: Inputs, sizes: Hashable) -> Captured:
-        x, rows, *rest = inputs
+        x, indices, *rest = inputs
         own = Inputs(
             x.detach().clone(),
-            None if rows is None else rows.clone(),
+            None if indices is None else indices.clone(),
             *(tensor.detach().clone() for tensor in rest),
         )
         made, replay = self._capture(lambda: run_forward(own, save=True), x.device)

@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ...state import State
+from ...state import DTYPES, State
 from ...window import Window
 from ..arguments import Inputs, as_kernels_read_them
 from ..weight_gradients import PostponedProducts, weight_gradients
 from .graphs import graphed_mlstm, graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _log = logging.getLogger(__name__)
 
 
 def runs_in_triton(w_mh: Tensor) -> bool:
     """Return whether the Triton kernels can take a w_mh of this device and dtype."""
-    return w_mh.device.type == "cuda" and w_mh.dtype in DTYPES and _launches(w_mh.device)
+    known = w_mh.device.type == "cuda" and w_mh.dtype in DTYPES.values()
+    return known and _launches(w_mh.device)
 
 
 @cache

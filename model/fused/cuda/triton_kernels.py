@@ -2,7 +2,7 @@
 
 Letters as in cell.py. Each program takes one lane and BLOCK units. Arrays are in the compute
 dtype, the cell state and all arithmetic in fp32. x has rows of 5H: the input's part of m, then of
-the gates i f u o; lane b reads row rows[b] of it, or row b where ROWS is false.
+the gates i f u o; lane b reads row indices[b] of it, or row b where INDEXED is false.
 """
 
 import triton
@@ -18,20 +18,22 @@ def _tanh(x):
 
 
 @triton.jit
-def _place(x, rows, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+def _place(x, indices, H: tl.constexpr, BLOCK: tl.constexpr, INDEXED: tl.constexpr):
     """Return this program's lane, units, which of them exist, and the lane's row of x."""
     lane = tl.program_id(0).to(tl.int64)
     units = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = lane
-    if ROWS:
-        row = tl.load(rows + lane)
+    if INDEXED:
+        row = tl.load(indices + lane)
     return lane, units, units < H, x + row * 5 * H
 
 
 @triton.jit
-def _multiply(x, rows, recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+def _multiply(
+    x, indices, recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr, INDEXED: tl.constexpr
+):
     """m = x_m * (W_mh h)"""
-    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
     at = lane * H + units
     r = tl.load(recurrent + at, real).to(tl.float32)
     x_m = tl.load(x + units, real).to(tl.float32)
@@ -40,10 +42,11 @@ def _multiply(x, rows, recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr, ROWS:
 
 @triton.jit
 def _advance(
-    x, rows, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr
-):
+    x, indices, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr,
+    INDEXED: tl.constexpr,
+):  # fmt: skip
     """z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c).  gates: W_h m in, i f u o out."""
-    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
     x, b, gates = x + H + units, b + units, gates + lane * 4 * H + units
     at = lane * H + units
     z_i = tl.load(gates, real) + tl.load(x, real).to(tl.float32) + tl.load(b, real)
@@ -90,11 +93,11 @@ def _retreat(dh, dh_next, gates, c_before, c, dc, dx, H: tl.constexpr, BLOCK: tl
 
 @triton.jit
 def _unmultiply(
-    dm, x, rows, recurrent, dx, d_recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr,
-    ROWS: tl.constexpr,
+    dm, x, indices, recurrent, dx, d_recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr,
+    INDEXED: tl.constexpr,
 ):  # fmt: skip
     """From d m to both of its factors; m itself is made again for the weight gradient."""
-    lane, units, real, x = _place(x, rows, H, BLOCK, ROWS)
+    lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
     at = lane * H + units
     d_m = tl.load(dm + at, real).to(tl.float32)
     x_m = tl.load(x + units, real).to(tl.float32)
@@ -111,14 +114,14 @@ def _launch(kernel, lanes: Tensor, *arguments: Tensor | None, **constants: bool)
     kernel[(B, triton.cdiv(H, block))](*arguments, H=H, BLOCK=block, **constants)
 
 
-def multiply(x: Tensor, rows: Tensor | None, recurrent: Tensor, m: Tensor) -> None:
-    """Write m [B, H] from recurrent = W_mh h [B, H]. x: [B, 5H], or [R, 5H] with rows [B]."""
-    _launch(_multiply, m, x, rows, recurrent, m, ROWS=rows is not None)
+def multiply(x: Tensor, indices: Tensor | None, recurrent: Tensor, m: Tensor) -> None:
+    """Write m [B, H] from recurrent = W_mh h [B, H]. x: [B, 5H], or [R, 5H] with indices [B]."""
+    _launch(_multiply, m, x, indices, recurrent, m, INDEXED=indices is not None)
 
 
 def advance(
     x: Tensor,
-    rows: Tensor | None,
+    indices: Tensor | None,
     gates: Tensor,
     b: Tensor,
     c_before: Tensor,
@@ -126,7 +129,7 @@ def advance(
     h: Tensor,
 ) -> None:
     """Turn gates [B, 4H] from W_h m into i f u o, in place; write c and h [B, H]."""
-    _launch(_advance, h, x, rows, gates, b, c_before, c, h, ROWS=rows is not None)
+    _launch(_advance, h, x, indices, gates, b, c_before, c, h, INDEXED=indices is not None)
 
 
 def retreat(
@@ -139,11 +142,13 @@ def retreat(
 def unmultiply(
     dm: Tensor,
     x: Tensor,
-    rows: Tensor | None,
+    indices: Tensor | None,
     recurrent: Tensor,
     dx: Tensor,
     d_recurrent: Tensor,
     m: Tensor,
 ) -> None:
     """Write the first H columns of dx [B, 5H], d_recurrent and m [B, H] from dm [B, H]."""
-    _launch(_unmultiply, m, dm, x, rows, recurrent, dx, d_recurrent, m, ROWS=rows is not None)
+    _launch(
+        _unmultiply, m, dm, x, indices, recurrent, dx, d_recurrent, m, INDEXED=indices is not None
+    )

@@ -76,8 +76,8 @@ def run_backward(
 
 
 def _byte(inputs: Inputs, t: int) -> tuple[Tensor, Tensor | None]:
-    """Return x and rows of one byte."""
-    return (inputs.x[t], None) if inputs.rows is None else (inputs.x, inputs.rows[t])
+    """Return x and the indices of one byte."""
+    return (inputs.x[t], None) if inputs.indices is None else (inputs.x, inputs.indices[t])
 
 
 def in_order(
@@ -93,9 +93,9 @@ def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:
     As a product: exact in its sums, the same every time, and it can be captured; adding 256 rows
     up atomically is none of these, and slower.
     """
-    if inputs.rows is None:
+    if inputs.indices is None:
         return dx
     flat = dx.view(-1, dx.shape[-1])
     chosen = flat.new_zeros(len(flat), len(inputs.x))  # [T * B, R], a one in every row
-    chosen.scatter_(1, inputs.rows.reshape(-1, 1), 1)
+    chosen.scatter_(1, inputs.indices.reshape(-1, 1), 1)
     return chosen.t() @ flat

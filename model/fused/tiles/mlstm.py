@@ -63,12 +63,12 @@ class _Window(ctypes.Structure):
     """The struct Window of window.h, which says what each field is."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "groups")),
+        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "workgroups")),
         *((name, ctypes.c_int64) for name in ("x_row", "x_part", "x_block", "R")),
         *(
             (name, ctypes.c_void_p)
             for name in (
-                *("x", "rows", "w_mh", "w_h", "b", "h0", "c0"),
+                *("x", "indices", "w_mh", "w_h", "b", "h0", "c0"),
                 *("packed", "narrow", "wide", "state"),
                 *("h", "c_last", "c", "recurrent", "gates", "h_before"),
                 *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db", "dz", "d_recurrent", "m"),
@@ -118,21 +118,21 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     return packed
 
 
-def lane_groups(B: int, H: int, threads: int) -> int:
-    """Return into how many groups, each with its own lanes, the threads are divided.
+def count_workgroups(B: int, H: int, threads: int) -> int:
+    """Return into how many workgroups, each with its own lanes, the threads are divided.
 
-    The threads of a group share the units and meet twice a byte. The thread with the most to do
-    should have as little as possible. Of equals the fewest groups, so that no two read the same
+    The threads of a workgroup share the units and meet twice a byte. The thread with the most to do
+    should have as little as possible. Of equals the fewest workgroups, so that no two read the same
     weights; the most, which meet least, where the weights stay in every core's cache.
     """
     lanes, units = blocks_of(B), blocks_of(H)
 
-    def busiest(groups: int) -> int:
-        return -(-lanes // groups) * -(-units // (threads // groups))
+    def busiest(workgroups: int) -> int:
+        return -(-lanes // workgroups) * -(-units // (threads // workgroups))
 
-    possible = [groups for groups in range(1, threads + 1) if threads % groups == 0]
+    possible = [workgroups for workgroups in range(1, threads + 1) if threads % workgroups == 0]
     least = min(map(busiest, possible))
-    best = [groups for groups in possible if busiest(groups) == least]
+    best = [workgroups for workgroups in possible if busiest(workgroups) == least]
     return best[-1 if 2 * 5 * H * H <= RESIDENT else 0]
 
 
@@ -140,12 +140,12 @@ def _empty_panels(H: int) -> Tensor:
     return recycled_empty(5 * blocks_of(H) ** 2 * 2 * TILE, dtype=torch.bfloat16)
 
 
-def _in_blocks(x: Tensor, rows: Tensor | None, H: int) -> Table:
+def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
     """Copy a table so that each block of units is contiguous, if its rows are read often enough.
 
     In the table as given, rows are 10 H bytes apart, so many of them fall into the same cache set.
     """
-    if rows is None or rows.numel() < len(x):
+    if indices is None or indices.numel() < len(x):
         return Table(x, len(x), 5 * H, H, BLOCK)
     R, K = len(x), blocks_of(H)
     padded = F.pad(x.view(R, 5, H), (0, K * BLOCK - H))
@@ -169,14 +169,14 @@ def _forward(
 ) -> tuple[Tensor, Tensor, Tensor, Table]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
     T, B, H = inputs.sizes
-    table = _in_blocks(inputs.x, inputs.rows, H)
+    table = _in_blocks(inputs.x, inputs.indices, H)
     h = recycled_empty(T, B, H, dtype=inputs.x.dtype)
     c_last = torch.empty_like(inputs.c0)
     _call(
         "forward",
         (T, B, H),
         table,
-        rows=inputs.rows,
+        indices=inputs.indices,
         b=inputs.b,
         h0=inputs.h0,
         c0=inputs.c0,
@@ -198,7 +198,7 @@ class _TiledMlstm(torch.autograd.Function):
         h, last_h, last_c, table = _forward(inputs, saved=saved)
         ctx.set_materialize_grads(False)
         ctx.postponed, ctx.sizes, ctx.strides = postponed, inputs.sizes, table[1:]
-        ctx.save_for_backward(inputs.rows, table.x, inputs.w_mh, inputs.w_h, *saved)
+        ctx.save_for_backward(inputs.indices, table.x, inputs.w_mh, inputs.w_h, *saved)
         return h, last_h, last_c
 
     @staticmethod
@@ -206,19 +206,19 @@ class _TiledMlstm(torch.autograd.Function):
     def backward(
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        rows, x, w_mh, w_h, *kept = ctx.saved_tensors
+        indices, x, w_mh, w_h, *kept = ctx.saved_tensors
         saved, table, (T, B, H) = Saved(*kept), Table(x, *ctx.strides), ctx.sizes
         K = blocks_of(H)
         dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = Factors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
         dh0 = torch.empty(B, H, dtype=x.dtype)
         dc = torch.zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
-        of_x = _empty_gradients_of_x(ctx.sizes, None if rows is None else table.R)
+        of_x = _empty_gradients_of_x(ctx.sizes, None if indices is None else table.R)
         _call(
             "backward",
             ctx.sizes,
             table,
-            rows=rows,
+            indices=indices,
             w_mh=w_mh,
             w_h=w_h,
             packed=_empty_panels(H),
@@ -248,8 +248,8 @@ def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[st
     if R is None:
         dx = recycled_empty(T, B, 5 * H, dtype=torch.bfloat16)
         return {"dx": dx, "db": torch.zeros(blocks_of(B), 4, K, BLOCK)}
-    groups = lane_groups(B, H, torch.get_num_threads())
-    return {"sums": recycled_empty(groups, K, R, 5, BLOCK, dtype=torch.float32).zero_()}
+    workgroups = count_workgroups(B, H, torch.get_num_threads())
+    return {"sums": recycled_empty(workgroups, K, R, 5, BLOCK, dtype=torch.float32).zero_()}
 
 
 def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
@@ -279,5 +279,5 @@ def _call(
     if table is not None:
         given["x"] = numbers.pop("x")
     pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
-    window = _Window(T, B, H, threads, lane_groups(B, H, threads), **numbers, **pointers)
+    window = _Window(T, B, H, threads, count_workgroups(B, H, threads), **numbers, **pointers)
     library.call(name, window)

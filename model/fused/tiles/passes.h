@@ -125,9 +125,10 @@ class Backward : Pass {
     });
   }
 
-  // The sums over all bytes that read the same row of x: my group's, and mine, who own the block.
+  // The sums over all bytes that read the same row of x: those of my workgroup, and of me, who own
+  // the block.
   float* sums_of(int64_t row, int64_t block) const {
-    return w.sums + ((my.group * K + block) * w.R + row) * 5 * kBlock;
+    return w.sums + ((my.workgroup * K + block) * w.R + row) * 5 * kBlock;
   }
 
   // The gradient of h after byte t that comes from byte t + 1, into made.
@@ -170,13 +171,13 @@ class Backward : Pass {
 
   // d z of one lane: to the next product, to d x or the sum of its row, and to d b.
   INLINE void hand_on(int64_t t, int64_t lane, int64_t block, const Units (&dz)[4]) const {
-    const int64_t lanes = (my.lane0 + lane) / kBlock, step = w.rows ? kBlock : K * kBlock;
-    float* sum = w.rows ? sums_of(w.rows[t * w.B + my.lane0 + lane], block) + kBlock
-                        : w.db + (lanes * 4 * K + block) * kBlock;
+    const int64_t lanes = (my.lane0 + lane) / kBlock, step = w.indices ? kBlock : K * kBlock;
+    float* sum = w.indices ? sums_of(w.indices[t * w.B + my.lane0 + lane], block) + kBlock
+                           : w.db + (lanes * 4 * K + block) * kBlock;
     for (int64_t gate = 0; gate < 4; ++gate, sum += step) {
       const Row row = narrow(dz[gate]);
       store_row(tile_row(w.wide, 4 * K, lane, gate * K + block), row);
-      if (!w.rows) stream_row(dx_at(t, lane, block, gate + 1), row, units(block));
+      if (!w.indices) stream_row(dx_at(t, lane, block, gate + 1), row, units(block));
       store(sum, load(sum) + dz[gate]);
     }
   }
@@ -194,8 +195,8 @@ class Backward : Pass {
         [&](int64_t lane) {
           const Units dm = load(made(lane)), x_m = load(x_at(t, lane, block), real);
           const Units r = load(in_blocks(w.recurrent, t, lane, block)), dx = dm * r;
-          if (w.rows) {
-            float* sum = sums_of(w.rows[t * w.B + my.lane0 + lane], block);
+          if (w.indices) {
+            float* sum = sums_of(w.indices[t * w.B + my.lane0 + lane], block);
             store(sum, load(sum) + dx);
           } else {
             stream_row(dx_at(t, lane, block, 0), narrow(dx), real);

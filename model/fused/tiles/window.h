@@ -1,9 +1,9 @@
 // One window of the mLSTM in bf16 on tiles, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
-// units. As in ../window.cpp, groups of threads take lanes, threads of a group take units, and a
-// group meets where a product needs all units. What differs is where things lie: everything that
-// is multiplied is kept as tiles, and everything that is read again at the next byte or in the
+// units. As in ../window.cpp, workgroups of threads take lanes, threads of a workgroup take units
+// and meet where a product needs all units. What differs is where things lie: everything that is
+// multiplied is kept as tiles, and everything that is read again at the next byte or in the
 // backward pass in blocks of 32 units, one line to a row. Units and lanes are padded to whole
 // blocks with zeros: in the factors of products, nowhere else.
 #pragma once
@@ -20,11 +20,11 @@
 // Everything one call reads and writes. Arrays are dense, the last dimension fastest, but for x;
 // those with blocks begin at a multiple of 64 bytes. The Python side mirrors this struct.
 struct Window {
-  int64_t T, B, H, threads, groups;
+  int64_t T, B, H, threads, workgroups;
   int64_t x_row, x_part, x_block;  // elements of x from row to row, from i to f, to the next block
   int64_t R;                       // rows of x
   const bf16* x;                   // the input's share of m, then of the gates
-  const int64_t* rows;             // [T, B]: the row of x for each byte; null: t * B + b
+  const int64_t* indices;          // [T, B]: the row of x for each byte; null: t * B + b
   const bf16* w_mh;                // [H, H]
   const bf16* w_h;                 // [4H, H]
   const float* b;                  // [4H]
@@ -42,8 +42,8 @@ struct Window {
   bf16* h_before;                  // h before each byte, the right factor of d W_mh
   const bf16* dh;                  // [T, B, H] or null
   const bf16* dh_last;             // [B, H] or null
-  bf16* dx;                        // [T, B, 5H] out, where rows is null
-  float* sums;                     // [groups, K, R, 5, 32], zeros in: d x by row, if rows is given
+  bf16* dx;                        // [T, B, 5H] out, where indices is null
+  float* sums;                     // [workgroups, K, R, 5, 32], zeros in: d x by row, given indices
   bf16* dh0;                       // [B, H] out
   float* dc;                       // [B, H]: d c_T in, d c_0 out
   float* db;                       // [blocks of B, 4, K, 32], zeros in: parts of d b, if it is not
@@ -56,22 +56,23 @@ namespace {
 
 // What one thread works on.
 struct Share {
-  int64_t group, lane0, lanes, block0, block1;  // lanes, a multiple of 32 before; blocks of units
-  int64_t group_size, meeting = 0;
+  int64_t workgroup, lane0, lanes, block0, block1;  // lane0: a multiple of 32; blocks: of units
+  int64_t workgroup_size, meeting = 0;
   Barrier* barrier;
 
   Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
-    const int64_t groups = threads % w.groups ? 1 : w.groups;  // the system may give fewer threads
-    group_size = threads / groups;
-    group = thread / group_size;
-    const int64_t member = thread % group_size;
-    lane0 = group * blocks_of(w.B) / groups * kBlock;
-    lanes = std::min(w.B, (group + 1) * blocks_of(w.B) / groups * kBlock) - lane0;
-    block0 = member * blocks_of(w.H) / group_size;
-    block1 = (member + 1) * blocks_of(w.H) / group_size;
-    barrier = &barriers[group];
+    // The system may give fewer threads.
+    const int64_t workgroups = threads % w.workgroups ? 1 : w.workgroups;
+    workgroup_size = threads / workgroups;
+    workgroup = thread / workgroup_size;
+    const int64_t member = thread % workgroup_size;
+    lane0 = workgroup * blocks_of(w.B) / workgroups * kBlock;
+    lanes = std::min(w.B, (workgroup + 1) * blocks_of(w.B) / workgroups * kBlock) - lane0;
+    block0 = member * blocks_of(w.H) / workgroup_size;
+    block1 = (member + 1) * blocks_of(w.H) / workgroup_size;
+    barrier = &barriers[workgroup];
   }
-  void meet() { barrier->wait(group_size, meeting); }
+  void meet() { barrier->wait(workgroup_size, meeting); }
 };
 
 // The two weight matrices as panels of 32 columns, all of W_mh before all of W_h.
@@ -155,7 +156,7 @@ class Pass {
   // The input's share of m; those of the gates follow at w.x_part each.
   const bf16* x_at(int64_t t, int64_t lane, int64_t block) const {
     const int64_t byte = t * w.B + my.lane0 + lane;
-    return w.x + (w.rows ? w.rows[byte] : byte) * w.x_row + block * w.x_block;
+    return w.x + (w.indices ? w.indices[byte] : byte) * w.x_row + block * w.x_block;
   }
   // The row of one of my lanes in tiles [B / 16, depth].
   bf16* tile_row(bf16* tiles, int64_t depth, int64_t lane, int64_t k) const {

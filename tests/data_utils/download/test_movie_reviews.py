@@ -10,7 +10,7 @@ from data_utils.download.movie_reviews import MAX_REVIEW_BYTES, convert_movie_re
 from data_utils.labelled import read_labelled_sets
 from model.errors import InputError
 
-PARTS = {
+SUBSETS = {
     ("train", "pos"): 10,
     ("train", "neg"): 10,
     ("test", "pos"): 3,
@@ -22,7 +22,7 @@ PARTS = {
 def write_archive(path, extra=()):
     """An archive as published, in another order, with what else it holds."""
     members = [("aclImdb/README", b"about"), ("aclImdb/train/urls_pos.txt", b"http://x")]
-    for (split, kind), count in PARTS.items():
+    for (split, kind), count in SUBSETS.items():
         for number in reversed(range(count)):
             rating = {"pos": 9, "neg": 2, "unsup": 0}[kind]
             text = f"{split} {kind} {number}<br />caf\u00e9"
@@ -40,7 +40,7 @@ def rows_of(path):
 
 
 def test_every_review_is_in_its_part(tmp_path):
-    counts = convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path, PARTS)
+    counts = convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path, SUBSETS)
     assert {path.name: count for path, count in counts.items()} == {
         "train.jsonl": 20,
         "fit.jsonl": 18,
@@ -61,7 +61,7 @@ def test_every_review_is_in_its_part(tmp_path):
 
 
 def test_transfer_reads_what_is_written(tmp_path):
-    convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path, PARTS)
+    convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path, SUBSETS)
     paths = [tmp_path / f"{name}.jsonl" for name in ("fit", "val", "test")]
     fit, _, test = read_labelled_sets(paths)
     assert fit.classes == ("0", "1")
@@ -74,7 +74,7 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
     evil = [("../outside.txt", b"x"), ("aclImdb/train/pos/../../../../9_9.txt", b"x")]
     evil += [(str(tmp_path / "absolute.txt"), b"x")]
     archive = write_archive(folder / "a.tar.gz", evil)
-    convert_movie_reviews(archive, folder, PARTS)
+    convert_movie_reviews(archive, folder, SUBSETS)
     assert {path.suffix for path in folder.iterdir()} == {".gz", ".jsonl"}
     assert list(tmp_path.iterdir()) == [folder]
 
@@ -90,7 +90,7 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
 def test_another_archive_is_refused(tmp_path, extra, message):
     archive = write_archive(tmp_path / "a.tar.gz", extra)
     with pytest.raises(InputError, match=message):
-        convert_movie_reviews(archive, tmp_path, PARTS)
+        convert_movie_reviews(archive, tmp_path, SUBSETS)
     assert list(tmp_path.iterdir()) == [archive]
 
 
@@ -99,5 +99,5 @@ def test_a_damaged_archive_is_refused(tmp_path, damage):
     archive = write_archive(tmp_path / "a.tar.gz")
     archive.write_bytes(damage(archive.read_bytes()) if damage is not bytes else b"")
     with pytest.raises(InputError, match="damaged"):
-        convert_movie_reviews(archive, tmp_path, PARTS)
+        convert_movie_reviews(archive, tmp_path, SUBSETS)
     assert list(tmp_path.iterdir()) == [archive]

@@ -194,7 +194,7 @@ def test_unlike_or_failed_sweeps_are_refused(folder):
         write_json(path, {**read_json(path), "summary": None})
     with pytest.raises(InputError, match="all points failed"):
         measured.explain(measured.Options(sweep=folder))
-    with pytest.raises(InputError, match="--overlap 2"):
+    with pytest.raises(InputError, match="--overlap is 2; it must be at least zero and at most 1"):
         measured.Options(sweep=folder, overlap=2)
 
 

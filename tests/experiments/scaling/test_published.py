@@ -5,7 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from experiments.scaling import explanation, readings, replayed, rivals
+from experiments.scaling import explanation, puri, replayed, rivals
 from model.files.storage import read_json
 from scaling.fitting.least_squares import fit
 from tests.runs import ROOT, assert_refused, run
@@ -62,7 +62,7 @@ def test_the_search_ends_at_the_same_place_wherever_it_begins():
 
 
 def test_no_constant_is_chosen_for_a_curve():
-    assert list(readings.SCALING) == list(POINTS)
+    assert list(puri.SCALING) == list(POINTS)
     rows = explanation.sensitivity()
     assert all(row["worst"] <= 0.03 for row in rows if row["constant"] != "a ring of nodes")
     (nodes,) = (row for row in rows if row["constant"] == "a ring of nodes")
@@ -106,9 +106,9 @@ def test_rivals_are_as_they_were_found_before():
 
 
 def test_computing_is_the_time_of_an_epoch():
-    assert pytest.approx(0.807, abs=5e-4) == readings.COMPUTING_SECONDS
-    assert pytest.approx(0.838 * 7.7 / 8, abs=5e-4) == readings.computing_seconds(17.0)
-    assert sum(map(len, readings.SCALING.values())) == 15
+    assert pytest.approx(0.807, abs=5e-4) == puri.COMPUTING_SECONDS
+    assert pytest.approx(0.838 * 7.7 / 8, abs=5e-4) == puri.computing_seconds(17.0)
+    assert sum(map(len, puri.SCALING.values())) == 15
 
 
 def test_a_fit_finds_what_made_the_data():

@@ -6,13 +6,21 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from configs.command import parse
 from configs.options import RunOptions
 from experiments.results import HERE
 from experiments.scaling import sweep
 from experiments.scaling.measuring import results
-from experiments.scaling.measuring.points import EXCHANGES, Point, Settings, design
+from experiments.scaling.measuring.points import (
+    EXCHANGES,
+    FP32_BYTES,
+    Point,
+    Settings,
+    bucket_count,
+    design,
+)
 from experiments.scaling.sweep import Options
 from model.errors import InputError
 from model.files.storage import read_json, write_json
@@ -164,6 +172,14 @@ def test_pieces_are_those_that_torch_sent():
     assert counted > 8
 
 
+@pytest.mark.parametrize("cap", [1, 300, 1000, 10**6])
+def test_buckets_are_those_of_ddp(cap):
+    sizes = [10, 200, 3, 90, 90, 90, 500, 1, 1]
+    tensors = [torch.empty(size) for size in sizes]
+    buckets, _ = dist._compute_bucket_assignment_by_size(tensors, [cap])
+    assert bucket_count([FP32_BYTES * size for size in sizes], cap) == len(buckets)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -172,8 +188,9 @@ def test_pieces_are_those_that_torch_sent():
         (("--hidden", "0"), "model.hidden_size"),
         (("--buckets", "0"), "bucket_cap_mb"),
         (("--windows", "0"), "windows_per_step"),
-        (("--repeats", "0"), "--repeats"),
-        (("--warm-up", "2"), "--warm-up is 2; at least 3"),
+        (("--repeats", "0"), "--repeats is 0; it must be at least 1"),
+        (("--timeout", "nan"), "--timeout is nan; it must be finite"),
+        (("--warm-up", "2"), "--warm-up is 2; it must be at least 3"),
         (("--lanes-per-rank", "0"), "--lanes-per-rank is 0"),
         (("--ranks-per-node", "0"), "--ranks-per-node"),
         (("--worlds", "6", "--ranks-per-node", "4"), "6 ranks cannot be divided into nodes of 4"),

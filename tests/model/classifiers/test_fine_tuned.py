@@ -184,6 +184,8 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
     values = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)[:, own.neuron]
     np.testing.assert_allclose(classifier.neuron_values(TEXTS), values, atol=1e-6)
     assert f"unit {own.neuron}" in repr(classifier)
+    with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
+        own_classifier(load_model(folder), layer=1)
 
 
 def test_heads_of_another_model_or_a_newer_format_are_refused(folder):

@@ -3,12 +3,14 @@
 import json
 import shlex
 from importlib import import_module
+from typing import get_args
 
 import pytest
 
-from model.commands.command_line import COMMANDS, PROGRAM, Parser, call, dispatch
+from model.commands.command_line import COMMANDS, PRECISIONS, PROGRAM, Parser, call, dispatch
 from model.errors import InputError
 from model.files.shipped import ALIASES, find_model, shipped_models
+from model.language_model import Precision
 
 
 def test_without_a_word_it_says_what_there_is(capsys):
@@ -16,6 +18,11 @@ def test_without_a_word_it_says_what_there_is(capsys):
     shown = capsys.readouterr().out
     for name, what in COMMANDS.items():
         assert f"  {name:<10} {what}\n" in shown
+
+
+def test_the_precisions_to_choose_from_are_those_of_a_model():
+    """They are written twice: the command starts without torch."""
+    assert get_args(Precision) == PRECISIONS
 
 
 def test_it_knows_its_version(capsys):

@@ -14,9 +14,9 @@ class CountingPool(Pool):
 
     new = 0
 
-    def take(self, size):
+    def allocate(self, size):
         idle = {block.data_ptr() for block in self.idle}
-        block = super().take(size)
+        block = super().allocate(size)
         self.new += block.data_ptr() not in idle
         return block
 
@@ -42,5 +42,5 @@ def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch, recycle_
 def test_no_more_memory_is_kept_than_the_slack_allows():
     pool = Pool()
     for size in range(1, 40):
-        pool.give_back(pool.take(size * SMALLEST))
+        pool.release(pool.allocate(size * SMALLEST))
     assert sum(block.numel() for block in pool.idle) <= 1.25 * pool.most_used

@@ -49,7 +49,7 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
     [
         ("", "a.csv: nothing came, not even a header"),
         (" \n\n", "nothing came"),
-        ('a\n"open\n', "a.csv: not a table .a quote is open"),
+        ('a\nfine\n"open\nand on\n', "a.csv, line 3: not a table .a quote is open from here"),
         ('a\n"', "a quote is open"),
         ('"a\n', "a quote is open"),
         ('a,b\n"1","2\n', "a quote is open"),

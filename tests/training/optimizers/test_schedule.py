@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from model.errors import InputError
 from training.optimizers.schedule import Schedule
 
 
@@ -57,3 +58,20 @@ def test_a_cooldown_without_a_start_covers_the_last_steps():
 def test_the_rate_stays_at_zero_after_the_end(shape):
     schedule = Schedule(peak=1.0, steps=2, hold=0.5, **shape)
     assert [schedule.rate(step) for step in (1, 2, 3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"cooldown_steps": 11}, "cooldown_steps is 11, more than the 10 steps"),
+        ({"cooldown_steps": 20, "warmup": 0.2}, "cooldown_steps is 20"),
+        ({"cooldown_steps": 4, "cooldown_from": 10}, "begin at step 10, where .* is zero already"),
+        ({"decay_steps": 9}, "decay_steps is 9, of 10 steps"),
+        ({"decay_steps": 2, "warmup": 0.5}, "decay_steps is 2"),
+    ],
+)
+def test_a_schedule_with_steps_that_learn_nothing_is_refused(shape, message):
+    with pytest.raises(InputError, match=message):
+        Schedule(peak=1.0, steps=10, **shape)
+    held = {key: value for key, value in shape.items() if key != "cooldown_steps"}
+    assert all(rate > 0 for rate in rates_of(10, **held, decay="constant"))

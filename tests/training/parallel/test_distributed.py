@@ -107,7 +107,7 @@ def in_two_groups(world):
     [
         lambda world: world.sum(torch.zeros(2)),
         lambda world: world.gather(torch.zeros(2)),
-        lambda world: world.gather_rows(torch.zeros(1, 1, 3), 2),
+        lambda world: world.gather_lanes(torch.zeros(1, 1, 3), 2),
         in_two_groups,
     ],
 )

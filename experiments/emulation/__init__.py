@@ -1,1 +1,0 @@
-"""A cluster on one machine: network namespaces, sleep for computing, real bytes."""

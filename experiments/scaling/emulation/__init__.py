@@ -1,1 +1,0 @@
-"""A scale model of a cluster: what it measures, which runs count, and its results."""

@@ -1,0 +1,84 @@
+"""What training a run of a study keeps and tells of its speed; how a run that fails is ended."""
+
+import os
+import sys
+
+import pytest
+
+from data_utils.corpus import open_corpus
+from experiments import speeds, training_runs
+from experiments.training_runs import Recipe, measure, reason_in, run_to_end
+from model.errors import InputError
+from tests.runs import ROOT
+
+CORPUS = ROOT / "tests/fixtures/v1/corpus"
+TINY = {"model.hidden_size": 8, "data.lanes": 4, "data.window": 16, "optim.lr": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("W1 elastic\n[rank 1] error: parallel.flat is no\nx.errors.ChildFailedError: \n",
+         "parallel.flat is no"),
+        ("[rank 0] error: lost a peer: gloo\n[rank1]: torch.OutOfMemoryError: CUDA\n",
+         "torch.OutOfMemoryError: CUDA"),
+        ("[rank 0] error: lost a peer: gloo\n"
+         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+         "  traceback : Signal 9 (SIGKILL) received by PID 7\n", "Signal 9 (SIGKILL) received by"),
+        ("[rank 0] error: lost a peer: gloo\n", "lost a peer: gloo"),
+        ("a warning\n[rank 0] error: the loss is not finite\n"
+         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\n",
+         "the loss is not finite"),
+        ("main.py: error: no such corpus\n", "no such corpus"),
+        ("error: optim.warmup is 2.0\n", "optim.warmup is 2.0"),
+        ("Killed\n", "Killed"),
+        ("srun: no such partition\n\n", "srun: no such partition"),
+        ("[rank 1] error: lost a peer: wait timeout\n"
+         "  traceback : Signal 15 (SIGTERM) received by PID 7\n", "lost a peer: wait timeout"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_reason_of_a_failure_is_its_cause(said, reason):
+    assert reason_in(said).startswith(reason)
+    assert bool(reason_in(said)) == bool(reason)
+
+
+def test_a_run_says_why_it_failed():
+    assert run_to_end([sys.executable, "-S", "-c", "raise MemoryError('no room')"], 1) == (
+        "MemoryError: no room"
+    )
+    assert run_to_end([sys.executable, "-S", "-c", "raise SystemExit(3)"], 1) == "exit code 3"
+    assert run_to_end([sys.executable, "-S", "-c", ""], 1) is None
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_runs, "GRACE", 0.3)
+    (tmp_path / "run.sh").write_text(f"trap '' TERM\necho $$ > {tmp_path}/id\nsleep 60\n")
+    assert run_to_end(["sh", str(tmp_path / "run.sh")], 1, timeout=0.7) == "took longer than 0.7 s"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "id").read_text()), 0)
+
+
+def test_a_recipe_is_trained_and_scored(tmp_path):
+    result = measure(Recipe("tiny", 64 * 8, TINY), CORPUS, tmp_path / "run", threads=1)
+    assert result["failure"] == []
+    assert result["characters_read"] == result["rows"][-1]["characters"] == 64 * 8
+    assert result["fingerprint"] == open_corpus(CORPUS).fingerprint
+    assert result["valid_bits_per_character"] == result["rows"][-1]["valid_bits_per_character"]
+    assert result["training_seconds"] > 0
+
+
+def test_a_speed_is_that_of_the_median_step():
+    options = speeds.Options("sizes", corpus=CORPUS, steps=8, threads=1)
+    assert speeds.of_shape(Recipe("tiny", 10**9, TINY), options) > 0
+    speed = speeds.summary([3.0, 1.0, 2.0])
+    assert speed == {"median": 2.0, "least": 1.0, "most": 3.0}
+
+
+def test_a_run_that_fails_is_kept_with_its_reason_and_has_no_speed(tmp_path):
+    bad = Recipe("bad", 64 * 8, {**TINY, "optim.warmup": 2.0})
+    result = measure(bad, CORPUS, tmp_path / "run", threads=1)
+    assert result["valid_bits_per_character"] is None
+    assert "optim.warmup is 2.0" in result["failure"][0]
+    with pytest.raises(InputError, match=r"bad failed: optim.warmup is 2.0"):
+        speeds.of_shape(bad, speeds.Options("sizes", corpus=CORPUS, threads=1))
