@@ -3,9 +3,10 @@
 import multiprocessing
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 
 from data_utils.lanes import Window
 from model.errors import InputError
+from model.fused.cores import ROOT, cgroups
 from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
 from training.feeding import as_batch
@@ -155,11 +157,24 @@ def _train(job: Job, lanes: int, device: torch.device) -> None:
     trainer.row_nats()  # waits for the device
 
 
-def available_bytes(device: torch.device) -> int:
-    """Return a GPU's free memory, or the machine's."""
+def available_bytes(device: torch.device, root: Path = ROOT) -> int:
+    """Return a GPU's free memory, or the machine's, of which a container may allow only a part.
+
+    root: the folder that has proc and sys.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([machine, *_memory_limits(root)])
+
+
+def _memory_limits(root: Path) -> Iterator[int]:
+    """Yield the bytes that each cgroup of this process allows; none where there is no limit."""
+    with suppress(OSError):
+        for folder in cgroups("memory", root):
+            for name in ("memory.max", "memory.limit_in_bytes"):  # of version 2, of version 1
+                with suppress(OSError, ValueError):  # not there; "max", which is no limit
+                    yield int((folder / name).read_text())
 
 
 def describe(fit: Fit, optim: OptimConfig, ranks: int) -> dict[str, Any]:

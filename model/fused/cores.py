@@ -48,22 +48,22 @@ def quota(root: Path = ROOT) -> float:
     The least from its own cgroup up to the root holds. root: the folder that has proc and sys.
     """
     with suppress(OSError):
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-        return min((_quota_of(folder) for folder in _cgroups(lines, root)), default=inf)
+        return min(map(_quota_of, cgroups("cpu", root)), default=inf)
     return inf
 
 
-def _cgroups(lines: list[str], root: Path) -> Iterator[Path]:
-    """Yield the folders of every cgroup that limits the process's time on cores.
+def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
-    lines: of /proc/self/cgroup, `number:controllers:path`; version 2 names no controllers. In a
-    container the path may be the host's, of which only the root is there to be seen.
+    From its own cgroup up to the root, of both versions; a folder may not be there. In a container
+    the path in proc may be the host's, of which only the root is there to be seen. root: the folder
+    that has proc and sys. Raises OSError where the system has no cgroups.
     """
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)  # version 2 names no controllers
+        if controllers and controller not in controllers.split(","):
             continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        mount = root / "sys/fs/cgroup" / (controller if controllers else "")
         own = mount / path.lstrip("/")
         yield own
         yield from (folder for folder in own.parents if folder.is_relative_to(mount))

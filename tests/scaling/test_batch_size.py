@@ -1,10 +1,13 @@
 """The largest batch: with a formula in place of a device, and once with a real one."""
 
+import os
+
 import pytest
+import torch
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from scaling.batch_size import Job, describe, largest_batch, measured_peak
+from scaling.batch_size import Job, available_bytes, describe, largest_batch, measured_peak
 from tests.runs import assert_refused, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
@@ -55,6 +58,53 @@ def test_the_published_rule_uses_the_lanes_of_all_ranks():
     assert describe(fit, OptimConfig(), ranks=1)["learning_rate"] == 1e-3
     assert describe(fit, OptimConfig(), ranks=8)["learning_rate"] == 3e-3  # the cap
     assert describe(fit, OptimConfig(lr=0.5), ranks=8)["learning_rate"] == 0.5
+
+
+MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+GROUP = "sys/fs/cgroup"
+V1 = {"proc/self/cgroup": "5:memory:/job\n3:cpu,cpuacct:/job\n"}
+V2 = {"proc/self/cgroup": "0::/users/job\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({}, MACHINE, id="no cgroups"),
+        pytest.param(V2 | {f"{GROUP}/users/job/memory.max": "max\n"}, MACHINE, id="no limit"),
+        pytest.param(V2 | {f"{GROUP}/users/job/memory.max": "65536\n"}, 65536, id="own"),
+        pytest.param(
+            V2 | {f"{GROUP}/users/job/memory.max": "max", f"{GROUP}/users/memory.max": "4096"},
+            4096,
+            id="the group above",
+        ),
+        pytest.param(V2 | {f"{GROUP}/memory.max": "8192"}, 8192, id="a container's root"),
+        pytest.param(V2 | {f"{GROUP}/memory.max": f"{2 * MACHINE}"}, MACHINE, id="the machine"),
+        pytest.param(
+            V1 | {f"{GROUP}/memory/job/memory.limit_in_bytes": f"{2**63 - 4096}\n"},
+            MACHINE,
+            id="version 1, no limit",
+        ),
+        pytest.param(
+            V1
+            | {
+                f"{GROUP}/memory/job/memory.limit_in_bytes": "16384\n",
+                f"{GROUP}/memory/memory.limit_in_bytes": "32768\n",
+            },
+            16384,
+            id="version 1, own",
+        ),
+        pytest.param(
+            V1 | {f"{GROUP}/memory/memory.limit_in_bytes": "32768"},
+            32768,
+            id="version 1, a container's root",
+        ),
+    ],
+)
+def test_a_container_may_allow_less_memory_than_the_machine_has(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_bytes(torch.device("cpu"), tmp_path) == expected
 
 
 def test_more_lanes_take_more_memory():
