@@ -1,12 +1,15 @@
 """Features of labelled texts, computed once and kept; an interrupted computation continues."""
 
 import hashlib
+import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import filelock
 import numpy as np
 from tqdm import tqdm
 
@@ -18,6 +21,8 @@ from model.language_model import LanguageModel
 
 BATCH_SIZE = 128
 SECONDS_BETWEEN_SAVES = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class FeatureCache:
@@ -41,8 +46,8 @@ class FeatureCache:
     ) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.
 
-        sequences: the texts as the model reads them, symbols [n] each. Raises InputError for a
-        file of the cache that is damaged.
+        sequences: the texts as the model reads them, symbols [n] each. While another process
+        computes them, waits for it. Raises InputError for a file of the cache that is damaged.
         """
         digest = hashlib.sha256(
             f"{model_digest(model)} {len(sequences)} {self.batch_size}".encode()
@@ -54,7 +59,9 @@ class FeatureCache:
         path = self.folder / f"{digest.hexdigest()[:24]}.npy"
         if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._compute(model, sequences, path, name)
+            with _one_at_a_time(path):
+                if not path.is_file():
+                    self._compute(model, sequences, path, name)
         return np.array(_map(path, "r", self._shape(model, sequences)))
 
     def _shape(self, model: LanguageModel, sequences: Sequence[np.ndarray]) -> tuple[int, int]:
@@ -89,6 +96,32 @@ class FeatureCache:
         array.flush()
         partial.rename(path)
         progress.unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    """Let one command compute a file of the cache, which the others then only read."""
+    # A lock file without a lock would outlive a kill, and the next command would wait for ever.
+    lock = filelock.FileLock(path.with_suffix(".lock"), fallback_to_soft=False)
+    try:
+        _acquire(lock, path)
+    except (OSError, NotImplementedError) as error:  # a file system without locks
+        log.warning("%s: no locks here (%s); fill it with one command at a time", path, error)
+        yield
+        return
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is this command's
+        lock.release()
+
+
+def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        log.info("%s: another command is computing these features; waiting for them", path)
+        lock.acquire()
 
 
 def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:

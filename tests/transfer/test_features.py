@@ -1,5 +1,9 @@
 """The feature cache: computed once, resumed where it was interrupted."""
 
+import errno
+import fcntl
+from threading import Thread
+
 import numpy as np
 import pytest
 
@@ -71,6 +75,48 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
     found = cache_of(tmp_path / "cut").features(model, texts, "a")
     np.testing.assert_array_equal(found, expected)
     assert model.begun == 8 - 3
+
+
+class Overtaken(Interrupted):
+    """A model in the midst of whose batch another command begins, and has a while to run."""
+
+    def __init__(self, model, batch, other):
+        super().__init__(model, batch)
+        self.other = other
+
+    def hidden(self, *arguments):
+        try:
+            return super().hidden(*arguments)
+        except KeyboardInterrupt:
+            self.other.start()
+            self.other.join(timeout=0.5)
+            return self.model.hidden(*arguments)
+
+
+def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, small_model):
+    expected = cache_of(tmp_path / "alone").features(small_model, TEXTS, "a")
+    second, found = Interrupted(small_model, None), []
+
+    def command():
+        found.append(cache_of(tmp_path / "shared").features(second, TEXTS, "a"))
+
+    other = Thread(target=command)
+    first = Overtaken(small_model, 3, other)
+    found.append(cache_of(tmp_path / "shared").features(first, TEXTS, "a"))
+    other.join(timeout=60)
+    assert second.begun == 0
+    assert len(found) == 2
+    for features in found:
+        np.testing.assert_array_equal(features, expected)
+    assert len(list((tmp_path / "shared").iterdir())) == 1
+
+
+def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert cache_of(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
 
 
 def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):
