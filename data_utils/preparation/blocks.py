@@ -5,10 +5,11 @@ is the same for any number of processes.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +32,7 @@ from model.text.profiles import TextProfile, text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 READ_BYTES = 1 << 20
+MOST_ROWS = 1 << 20  # of a table encoded together; row_ids has 24 bits for them
 PLACE = "\x00place\x00"  # stands for a line's place until an error needs it
 
 
@@ -258,30 +260,36 @@ def _json_loads() -> Any:
 
 
 def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
-    """Encode all records of an input, in parts."""
+    """Encode all records of an input, in parts, of which there is at least one."""
     records = read_records(block.given, strict=request.strict, whole=request.documents)
-    part: list[tuple[int, Record]] = []
-    size = row = 0
-    for row, record in enumerate(records):
-        part.append((row, record))
-        size += sum(len(value) for value in record.values() if isinstance(value, str))
-        if size >= request.block_bytes:
-            yield _encode_part(part, request)
-            part, size = [], 0
-    if part or row == 0:
-        yield _encode_part(part, request)
+    yield _encode_part(records, request)
+    for first in records:
+        yield _encode_part(chain([first], records), request)
 
 
-def _encode_part(part: list[tuple[int, Record]], request: Request) -> Reviews:
-    start = part[0][0] if part else 0
+def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
+    """Encode records until their strings are a block's size; of those without text, none is kept.
+
+    Where there are hardly any strings, MOST_ROWS ends a part.
+    """
+    place = ""
+
+    def rows() -> Iterator[tuple[int, Record]]:
+        nonlocal place
+        size = 0
+        for row, record in enumerate(records):
+            place = record.place
+            size += sum(len(value) for value in record.values() if isinstance(value, str))
+            yield row, record
+            if size >= request.block_bytes or row + 1 == MOST_ROWS:
+                return
+
     try:
-        rows = ((row - start, record) for row, record in part)
-        return _encode(rows, _never, lambda record, place, strict: record, request)
+        return _encode(rows(), _never, lambda record, place, strict: record, request)
     except InputError as error:  # of a text: the record knows its place
         before, sign, after = str(error).partition(PLACE)
-        row, _, after = after.partition(" ")
-        place = part[int(row)][1].place if sign else ""
-        raise InputError(f"{before}{place}{after}") from error
+        _, _, after = after.partition(" ")
+        raise InputError(f"{before}{place}{after}" if sign else str(error)) from error
 
 
 def block_file(folder: Path, source: int, index: int) -> Path:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from data_utils.preparation import blocks
 from data_utils.preparation.blocks import Request, cut, read_block
 from model.errors import InputError
 from model.reading.inputs import as_input
@@ -112,10 +114,32 @@ def test_an_array_and_a_table_come_in_parts(tmp_path):
         assert all(part.rows == list(range(len(part.rows))) for part in parts)
 
 
+def test_rows_without_text_take_no_memory(tmp_path):
+    rows = 20_000
+    path = tmp_path / "a.csv"
+    path.write_text("text,stars\n" + ",\n" * rows)
+    (block,) = cut(0, as_input(path), REQUEST)
+    tracemalloc.start()
+    try:
+        (part,) = read_block(block, REQUEST)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert part.report.empty_text == rows
+    assert peak / rows < 40  # bytes; a row that is kept takes several hundred
+
+
+def test_many_rows_end_a_part_of_a_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "MOST_ROWS", 5)
+    path = tmp_path / "a.csv"
+    path.write_text("text,stars\n" + ",\n" * 5 + "good,\n" * 7)
+    assert through_blocks(path)[:2] == ([b"good"] * 7, [(0, n) for n in (0, 1, 2, 3, 4, 0, 1)])
+
+
 def test_a_surrogate_in_a_table_is_named_by_its_row(tmp_path):
     strict = Request(None, "raw", strict=True, documents=False, digests=False)
     (tmp_path / "a.json").write_text('[{"text": "a"}, {"text": "\\ud800"}]')
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="item 2: a lone surrogate"):
         through_blocks(tmp_path / "a.json", strict)
 
 
