@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+MOST_SLOWDOWN = 1000.0  # beyond it, a job hardly ever reaches its next checkpoint
+
 
 @dataclass(frozen=True)
 class Interruptions:
@@ -27,14 +29,15 @@ class Interruptions:
         """The job's time, relative to that without any checkpoint or failure.
 
         M exp(R / M) (exp((tau + t) / M) - 1) / tau (Daly 2006), exact if interruptions are
-        independent of each other, also during restarts. Infinite if the job never progresses.
+        independent of each other, also during restarts. Infinite above MOST_SLOWDOWN: no job lasts
+        so long.
         """
         M, tau = self.between, self.interval
         try:
             segment = M * math.exp(self.restart / M) * math.expm1((tau + self.checkpoint) / M)
         except OverflowError:
             return math.inf
-        return segment / tau
+        return segment / tau if segment <= MOST_SLOWDOWN * tau else math.inf
 
 
 def job_hours_between(node_hours: float, nodes: int) -> float:

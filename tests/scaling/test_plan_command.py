@@ -56,6 +56,9 @@ def test_options_change_what_they_should():
     assert never["spot"]["hours"] is never["spot"]["dollars"] is None
     assert "never ends" in "\n".join(lines(never))
     json.dumps(never, allow_nan=False)
+    many = planned(*ISSUE, "--gpus", 100_000)  # one of so many nodes is always being taken away
+    assert many["spot"]["hours"] is many["spot"]["slowdown"] is None
+    assert many["on_demand"]["hours"] < 1
     bound = planned(*ISSUE, "--efficiency", 0.9)
     assert bound["most_gpus_with_these_lanes_each"] == 8
     assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
