@@ -71,7 +71,8 @@ def main() -> None:
         sequences = [shipped.tokens(example.text) for example in val]
         readings = read_in_order(shipped.model, sequences, kind=FEATURES)
         plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
-        known, report = settled(plain, readings, np.array(list(map(len, sequences))), val)
+        sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
+        known, report = settled(plain, readings, sizes, val)
         data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
         origin = {**describe_origin(), "data": data, "val_accuracy": report}
         save_stars(folder / FOLDER, known, origin)
@@ -105,7 +106,8 @@ def settled(
 ) -> tuple[StarsClassifier, dict[str, float]]:
     """Return the head, with calibration and limits from val, and its accuracy there by source.
 
-    The head has not learned from these texts.
+    lengths: of the texts as the model reads them, bytes [N]. The head has not learned from these
+    texts.
     """
     sources = np.array([example.source for example in val])
     labels = np.array([SIDES.get(example.label, -1) for example in val])

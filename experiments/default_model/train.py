@@ -30,6 +30,7 @@ from model.files.storage import (
 )
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from model.language_model import LanguageModel
+from model.text.tokenizer import BYTES, Tokenizer
 from training.objective import IGNORED, linear_cross_entropy
 from training.optimizers.schedule import Schedule, set_learning_rate
 from training.optimizers.state import flatten_optimizers, load_optimizers
@@ -91,7 +92,8 @@ class Batch(NamedTuple):
     """Texts of a batch, padded to the longest."""
 
     tokens: Tensor  # int64 [B, T]
-    lengths: Tensor  # int64 [B]
+    sizes: Tensor  # int64 [B, T], how many bytes each token stands for; zero past a text's end
+    lengths: Tensor  # int64 [B], in tokens
     admitted: Tensor  # bool [B, 5]
 
 
@@ -178,14 +180,18 @@ class Learner:
         result = torch.empty(len(sequences), KIND.size(self.model.config))
         order = np.argsort([len(sequence) for sequence in sequences])
         for rows in np.array_split(order, -(-len(order) // self.options.batch_size)):
-            batch = side_by_side([sequences[row] for row in rows], self.admitted[:0])
+            batch = self.batch([sequences[row] for row in rows], self.admitted[:0])
             result[torch.from_numpy(rows)], _ = read(self.model, batch, predicts=False)
         return result
+
+    def batch(self, sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
+        """Return texts of tokens, [n] each, as one batch."""
+        return side_by_side(sequences, admitted, self.loaded.tokenizer)
 
     def take_step(self) -> dict[str, Any]:
         """Learn from the next batch; return its row of metrics."""
         rows = self.batches[self.step]
-        batch = side_by_side([self.sequences[row] for row in rows], self.admitted[rows])
+        batch = self.batch([self.sequences[row] for row in rows], self.admitted[rows])
         rate = self.schedule.rate(self.step)
         set_learning_rate([self.optimizer], rate)
         self.optimizer.zero_grad(set_to_none=True)
@@ -200,7 +206,7 @@ class Learner:
         return {
             "step": self.step,
             "steps": self.steps,
-            "characters": int(batch.lengths.sum()),
+            "characters": int(batch.sizes.sum()),
             "loss": loss.item(),
             "bits_per_character": nats.item() / float(np.log(2)),
             "learning_rate": rate,
@@ -219,7 +225,8 @@ class Learner:
         folder = step_folder(self.options.output, self.step)
         provenance = {"finetuned_from": dict(self.loaded.provenance), **self.origin}
         with whole_folder(folder) as partial:
-            save_model(partial, self.model, self.loaded.profile, provenance)
+            tokenizer = self.loaded.tokenizer
+            save_model(partial, self.model, self.loaded.profile, provenance, tokenizer=tokenizer)
             save_tensors(partial / HEADS_FILE, self.heads.state_dict())
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([self.optimizer]))
             settings = {name: str(value) for name, value in asdict(self.options).items()}
@@ -237,11 +244,19 @@ class Learner:
         load_optimizers([self.optimizer], load_tensors(moments), moments)
 
 
-def side_by_side(sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
-    """Return texts of symbols, [n] each, as one batch."""
-    symbols = [torch.from_numpy(sequence.astype(np.int64)) for sequence in sequences]
-    tokens = torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True)  # [B, T]
-    return Batch(tokens, torch.tensor(list(map(len, symbols))), admitted)
+def side_by_side(
+    sequences: Sequence[np.ndarray], admitted: Tensor, tokenizer: Tokenizer = BYTES
+) -> Batch:
+    """Return texts of tokens, [n] each, as one batch."""
+    lengths = torch.tensor(list(map(len, sequences)))
+    sizes = padded([tokenizer.byte_lengths(sequence) for sequence in sequences])
+    return Batch(padded(sequences), sizes, lengths, admitted)
+
+
+def padded(sequences: Sequence[np.ndarray]) -> Tensor:
+    """Return sequences of whole numbers, [n] each, with zeros after the shorter, int64 [B, T]."""
+    rows = [torch.from_numpy(sequence.astype(np.int64)) for sequence in sequences]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor, Tensor]:
@@ -259,7 +274,7 @@ def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor,
     nats = linear_cross_entropy(
         h[:-1].flatten(0, 1), weights.w_out, weights.b_out, targets.flatten()
     )
-    return features, nats / is_read[1:].sum()
+    return features, nats / batch.sizes[:, 1:].sum()
 
 
 def admitted_of(label: str) -> Tensor:

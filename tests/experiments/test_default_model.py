@@ -196,15 +196,20 @@ def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability
     assert positive_share(logits.softmax(-1)[:, 0]).item() == pytest.approx(0.55, abs=1e-6)
 
 
-def test_texts_read_side_by_side_have_the_features_of_each_alone(small_model):
+@pytest.mark.parametrize("of", ["bytes", "subwords"])
+def test_texts_read_side_by_side_have_the_features_of_each_alone(
+    small_model, subword_model, subwords, of
+):
+    model, tokenizer = (small_model, BYTES) if of == "bytes" else (subword_model, subwords)
     texts = ["Good.", "A much longer text than the other one.", ""]
-    sequences = [BYTES.encode(text_profile("openai").encode(text)) for text in texts]
-    batch = side_by_side(sequences, torch.empty(0))
+    sequences = [tokenizer.encode(text_profile("openai").encode(text)) for text in texts]
+    batch = side_by_side(sequences, torch.empty(0), tokenizer)
     with torch.no_grad():
-        read_together, nats = read(small_model, batch, predicts=True)
-    alone = features_in_order(small_model, sequences, kind=KIND)
-    (costs,) = [costs for _, costs in token_costs(small_model, sequences, batch_size=3)]
-    bits = sum(cost[1:].sum() for cost in costs) / sum(len(cost) - 1 for cost in costs)
+        read_together, nats = read(model, batch, predicts=True)
+    alone = features_in_order(model, sequences, kind=KIND)
+    (costs,) = [costs for _, costs in token_costs(model, sequences, batch_size=3)]
+    characters = sum(tokenizer.count_bytes(sequence[1:]) for sequence in sequences)
+    bits = sum(cost[1:].sum() for cost in costs) / characters
     # Sums of some 40 numbers of at most one, in fp32.
     assert read_together.numpy() == pytest.approx(alone, abs=1e-5)
     assert nats.item() / math.log(2) == pytest.approx(bits, rel=1e-5)
