@@ -126,7 +126,7 @@ def _reproductions() -> Iterator[Result]:
             yield Result(file, f"{module} --model {model} --tasks {name}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "sentiment_1024_full",
+        "amazon_subword_1024", "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
@@ -266,8 +266,13 @@ RESULTS: tuple[Result, ...] = (
                f"{MODULE}studies {study} --corpus CORPUS --data DATA --work runs/{study}")
         for study in ("sizes", "peers", "lamb", "confounders")
     ),
-    _measured("features", "amazon_1024",
-              "run --model amazon_1024 --data DATA --work runs/features --most-texts 1000"),
+    *(
+        _measured("features", name,
+                  f"run --model {model} --data DATA --work runs/features --most-texts 1000")
+        for name, model in (("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"))
+    ),
+    Result("subwords/results/bits.json",
+           f"{EVALUATE} --model RUN --output experiments/subwords/results/bits.json"),
     _measured("curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA"),
     *(
         _measured("generation", model, f"run --model {model} --reader {reader} --data DATA")
