@@ -220,7 +220,7 @@ class Costs:
         return (self._nats.cpu().double() / math.log(2)).numpy()
 
 
-class Readings(NamedTuple):
+class ModelOutput(NamedTuple):
     """What reading N texts gives."""
 
     features: np.ndarray  # float32 [N, F]
@@ -287,7 +287,7 @@ def read_in_order(
     block: int = 128,
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
-) -> Readings:
+) -> ModelOutput:
     """Return what `features_in_order` does, and what predicting each sequence costs, at once."""
     lengths = [len(sequence) for sequence in sequences]
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
@@ -298,7 +298,7 @@ def read_in_order(
             costs = Costs([sequences[row] for row in batch.indices], weights.b_out)
             values = _walk(model, weights, sequences, batch, kind, advance, costs)
             features[batch.indices], bits[batch.indices] = values, costs.bits()
-    return Readings(features, bits)
+    return ModelOutput(features, bits)
 
 
 def _walk(

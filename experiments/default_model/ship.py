@@ -32,7 +32,7 @@ from model.classifiers.stars import (
     positive_log_odds,
     save_stars,
 )
-from model.features import Readings, read_in_order
+from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
 from model.files.weights import (
     LoadedModel,
@@ -69,10 +69,10 @@ def main() -> None:
         size = write_quantized(options.model, folder)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.tokens(example.text) for example in val]
-        readings = read_in_order(shipped.model, sequences, kind=FEATURES)
+        outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
         plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
         sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
-        known, report = settled(plain, readings, sizes, val)
+        known, report = settled(plain, outputs, sizes, val)
         data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
         origin = {**describe_origin(), "data": data, "val_accuracy": report}
         save_stars(folder / FOLDER, known, origin)
@@ -102,7 +102,7 @@ def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
 
 
 def settled(
-    plain: StarsClassifier, readings: Readings, lengths: np.ndarray, val: list[Example]
+    plain: StarsClassifier, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
 ) -> tuple[StarsClassifier, dict[str, float]]:
     """Return the head, with calibration and limits from val, and its accuracy there by source.
 
@@ -112,13 +112,13 @@ def settled(
     sources = np.array([example.source for example in val])
     labels = np.array([SIDES.get(example.label, -1) for example in val])
     rows = (labels >= 0) & np.isin(sources, CALIBRATED_ON)
-    odds = positive_log_odds(plain.of_each_star(readings.features))
+    odds = positive_log_odds(plain.of_each_star(outputs.features))
     calibration = calibrated(odds[rows], labels[rows], sources[rows])
     known = replace(plain, calibration=calibration)
-    positive = known.probabilities(readings.features)
+    positive = known.probabilities(outputs.features)
     known = replace(
         known,
-        familiarity=familiar(readings.bits, lengths),
+        familiarity=familiar(outputs.bits, lengths),
         unsure=doubt(positive, labels, sources),
     )
     right = (positive > 0.5) == (labels == 1)

@@ -1,4 +1,4 @@
-"""Readings for people and programs: a page of its own, JSON, colours for the terminal."""
+"""Heatmaps for people and programs: a page of its own, JSON, colours for the terminal."""
 
 import base64
 import hashlib
