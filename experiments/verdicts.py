@@ -13,6 +13,7 @@ from experiments import claims
 from experiments.results import HERE
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
 from experiments.tables import markdown
+from experiments.unequal.tables import speeds_of
 from model.files.storage import read_json
 
 Found = Mapping[str, Any]
@@ -123,14 +124,7 @@ def unequal(found: Found) -> str:
     """Return the speeds with measured over those with even shares, by the slower rank's part."""
     words = []
     for part in found["settings"]["parts"]:
-        even, measured = (
-            median(
-                run["characters_per_second"]
-                for run in found["runs"]
-                if (run.get("part"), run.get("way")) == (part, way)
-            )
-            for way in ("even", "measured")
-        )
+        even, measured = (median(speeds_of(found, part, way)) for way in ("even", "measured"))
         words.append(f"{measured / even:.2f} times at {part:g}")
     return f"measured shares to even ones: {', '.join(words)} of the other's core"
 

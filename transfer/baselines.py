@@ -1,5 +1,7 @@
 """Baselines with which an accuracy has to be compared, on the same split."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -29,16 +31,22 @@ def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np
     if not any(text.strip() for text in train.texts):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())
     vectorizer = bag_of_words()
-    train_features = vectorizer.fit_transform(train.texts)
-    val_features = vectorizer.transform(val.texts)
-    classifiers = [tfidf_regression(c).fit(train_features, train.labels) for c in TFIDF_C_GRID]
-    best = max(classifiers, key=lambda fitted: fitted.score(val_features, val.labels))
-    return best.predict(vectorizer.transform(test.texts))
+    known = vectorizer.fit_transform(train.texts), train.labels
+    choosing = vectorizer.transform(val.texts), val.labels
+    return best_tfidf_regression(known, choosing).predict(vectorizer.transform(test.texts))
 
 
 def bag_of_words() -> TfidfVectorizer:
     """Return TF-IDF of words and word pairs, not fitted yet."""
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+
+
+def best_tfidf_regression(
+    train: tuple[Any, np.ndarray], val: tuple[Any, np.ndarray]
+) -> LogisticRegression:
+    """Return the regression fitted to train with the C that is best on val; features, labels."""
+    fits = [tfidf_regression(c).fit(*train) for c in TFIDF_C_GRID]
+    return max(fits, key=lambda fitted: fitted.score(*val))
 
 
 def tfidf_regression(c: float) -> LogisticRegression:

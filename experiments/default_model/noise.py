@@ -2,7 +2,9 @@
 
 import random
 import re
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?")
 CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
@@ -12,77 +14,7 @@ NEIGHBOURS = {  # on the keyboard
     for row in ("qwertyuiop", "asdfghjkl", "zxcvbnm")
     for place, letter in enumerate(row)
 }
-BY_EAR = {  # wrong spellings that are common
-    "again": ("agian", "agen"),
-    "amazing": ("amazin", "amazeing", "ammazing"),
-    "and": ("n", "an", "adn"),
-    "are": ("r",),
-    "awesome": ("awsome", "awsum"),
-    "awful": ("aweful", "awfull"),
-    "beautiful": ("beutiful", "beautifull", "butiful"),
-    "because": ("cuz", "becuz", "becuase", "bc"),
-    "believe": ("beleive", "belive"),
-    "boring": ("borring", "boreing"),
-    "bought": ("brought", "bougt", "bot"),
-    "broke": ("brok", "broek"),
-    "comfortable": ("comfertable", "confortable", "comfy"),
-    "could": ("cud", "coud"),
-    "definitely": ("definately", "definitly", "defiantly"),
-    "delicious": ("delishus", "delicous", "delicius"),
-    "disappointed": ("dissapointed", "disapointed", "dissappointed"),
-    "disappointing": ("dissapointing", "disapointing"),
-    "disappoints": ("dissapoints", "disapoints"),
-    "enough": ("enuf", "enouhg"),
-    "everyone": ("everyon", "evryone"),
-    "excellent": ("excelent", "exellent", "excellant"),
-    "friend": ("freind", "frend"),
-    "good": ("gud", "goood", "godo"),
-    "great": ("gr8", "grate", "graet"),
-    "have": ("hav", "ahve"),
-    "horrible": ("horible", "horrable"),
-    "it's": ("its",),
-    "know": ("kno", "knwo"),
-    "love": ("luv", "lov", "loove"),
-    "loved": ("luved", "lovd"),
-    "money": ("mony", "moeny"),
-    "movie": ("moive", "movi"),
-    "never": ("nevr", "nver", "neva"),
-    "nothing": ("nothin", "nuthing", "nohting"),
-    "people": ("ppl", "poeple"),
-    "perfect": ("perfekt", "prefect", "perfact"),
-    "please": ("plz", "pls"),
-    "price": ("prise", "pirce"),
-    "quality": ("qualty", "quailty", "qualitty"),
-    "quickly": ("quikly", "quicly"),
-    "quite": ("quiet",),
-    "really": ("realy", "rly", "relly"),
-    "received": ("recieved", "recived"),
-    "recommend": ("recomend", "reccomend", "recommed"),
-    "service": ("servise", "sevice", "serivce"),
-    "should": ("shud", "shoud"),
-    "stopped": ("stoped", "stopt"),
-    "terrible": ("terible", "terrable", "terribel"),
-    "thanks": ("thx", "thanx", "tanks"),
-    "that": ("taht", "dat"),
-    "the": ("teh", "da", "hte"),
-    "their": ("there", "thier"),
-    "they": ("thay", "tehy"),
-    "this": ("tihs", "dis", "thsi"),
-    "though": ("tho",),
-    "too": ("to",),
-    "very": ("verry", "vry", "vary"),
-    "waste": ("waist", "wast"),
-    "with": ("wiht", "wit", "w"),
-    "wonderful": ("wonderfull", "wunderful"),
-    "work": ("wrk", "wrok"),
-    "works": ("werks", "wroks"),
-    "worst": ("wurst", "worts"),
-    "worth": ("wurth", "worht"),
-    "would": ("wud", "woud"),
-    "wrong": ("rong", "worng"),
-    "you": ("u", "yu"),
-    "your": ("ur", "youre"),
-}
+BY_EAR = tomllib.loads(Path(__file__).with_name("spellings.toml").read_text(encoding="utf-8"))
 
 
 def noisy(text: str, chooser: random.Random) -> str:

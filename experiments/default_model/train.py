@@ -19,7 +19,9 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
-from model.features import FeatureKind
+from model.classifiers.stars import FEATURES as KIND
+from model.classifiers.stars import STARS
+from model.features import features_in_order
 from model.files.storage import (
     read_json,
     step_folder,
@@ -37,8 +39,6 @@ from training.optimizers.state import flatten_optimizers, load_optimizers
 from training.runs.signals import StopRequest
 from transfer.finetuning.batches import epoch_batches
 
-KIND = FeatureKind(state="hidden", pooling=("last", "mean"))
-STARS = 5
 ADMITTED = {  # the numbers of stars that agree with a label
     "negative": (1, 2),
     "neutral": (3,),
@@ -174,15 +174,11 @@ class Learner:
         features = self.features([self.sequences[row] for row in rows])
         self.heads.standardize_by(features)
 
-    @torch.no_grad()
     def features(self, sequences: Sequence[np.ndarray]) -> Tensor:
         """Return features [N, 2H] without a gradient."""
-        result = torch.empty(len(sequences), KIND.size(self.model.config))
-        order = np.argsort([len(sequence) for sequence in sequences])
-        for rows in np.array_split(order, -(-len(order) // self.options.batch_size)):
-            batch = self.batch([sequences[row] for row in rows], self.admitted[:0])
-            result[torch.from_numpy(rows)], _ = read(self.model, batch, predicts=False)
-        return result
+        batch_size = self.options.batch_size
+        found = features_in_order(self.model, sequences, kind=KIND, batch_size=batch_size)
+        return torch.from_numpy(found)
 
     def batch(self, sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
         """Return texts of tokens, [n] each, as one batch."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS
 from experiments.tables import accuracy, markdown, origins
+from experiments.tour.tables import BASELINES
 from model.files.storage import read_json
 from training.metrics import read_rows
 
@@ -38,11 +39,7 @@ def transfer() -> str:
         ["all units", *(all_units(result) for result in found.values())],
         ["top unit alone", *(top_unit(result["neuron"]) for result in found.values())],
     ]
-    for key, words in (
-        ("tfidf", "TF-IDF, words and pairs"),
-        ("untrained", "untrained mLSTM"),
-        ("majority", "majority class"),
-    ):
+    for key, words in BASELINES.items():
         rows.append([words, *(accuracy(result["baselines"][key]) for result in found.values())])
     sizes = [
         f"{SETS[name].title} ({result['examples']['test']:,})" for name, result in found.items()

@@ -24,6 +24,7 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.files.storage import write_json
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.reading.texts import read_plain_texts
+from scaling.benchmark.timing import interleave
 
 RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
 PRECISIONS = ("fp32", "bf16", "int8")
@@ -85,23 +86,17 @@ def time_windows(options: Options) -> dict[str, dict[str, dict[str, float]]]:
         models = {precision: untrained(H, precision) for precision in PRECISIONS}
         for lanes in options.lanes:
             work = {name: window(model, lanes) for name, model in models.items()}
-            seconds = take_turns(work, options.rounds)
+            seconds = processor_time(work, options.rounds)
             found.setdefault(f"{H}", {})[f"{lanes}"] = {
                 name: value / WINDOW for name, value in seconds.items()
             }
     return found
 
 
-def take_turns(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def processor_time(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Run each in turns; return the median microseconds of the processor's time for one run."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
-    for number in range(rounds + 1):
-        for name, once in work.items():
-            started = process_time()
-            once()
-            if number:  # the first is not counted
-                seconds[name].append(process_time() - started)
-    return {name: 1e6 * median(all_) for name, all_ in seconds.items()}
+    seconds = interleave(work, rounds, clock=process_time)
+    return {name: 1e6 * median(of_rounds) for name, of_rounds in seconds.items()}
 
 
 def untrained(H: int, precision: str) -> LanguageModel:
@@ -123,7 +118,7 @@ def time_classifying(
     """Return microseconds for a character, from texts to labels, by precision."""
     texts = [text[:LONGEST] for text in next(iter(drawn.values()))[:BATCH]]
     work = {name: partial(each.read, texts) for name, each in classifiers.items()}
-    seconds = take_turns(work, max(1, options.rounds // 5))
+    seconds = processor_time(work, max(1, options.rounds // 5))
     return {name: value / sum(map(len, texts)) for name, value in seconds.items()}
 
 

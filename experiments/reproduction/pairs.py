@@ -9,6 +9,7 @@ val.
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from data_utils.published_sets.registry import Task
 from data_utils.published_sets.splits import SEED, Fold
 from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, untrained_like
-from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
+from transfer.baselines import TFIDF_C_GRID, bag_of_words, best_tfidf_regression
 from transfer.features import FeatureCache
 from transfer.metrics import RESAMPLES, bootstrap_intervals
 from transfer.regression import C_GRID, CONFIDENCE, Examples, accuracy_interval, fit_regression
@@ -54,7 +55,7 @@ def measure_relatedness(
     """Return correlations and squared error of all units and of the baselines."""
     (fold,) = task.folds
     labels = task.texts.labels
-    answers = (_scores_by_units, _scores_by_words)
+    answers = tuple(partial(expected_scores, grid=grid) for grid in (C_GRID, TFIDF_C_GRID))
     return {
         **_measured(task, loaded, cache, untrained, answers, _closeness),
         "mean": _closeness(labels[fold.test], np.full(len(fold.test), labels[fold.train].mean())),
@@ -117,18 +118,8 @@ def _told_by_units(features: np.ndarray, labels: np.ndarray, fold: Fold) -> np.n
 
 
 def _told_by_words(features: Any, labels: np.ndarray, fold: Fold) -> np.ndarray:
-    train, val = features[fold.train], features[fold.val]
-    fits = [tfidf_regression(c).fit(train, labels[fold.train]) for c in TFIDF_C_GRID]
-    best = max(fits, key=lambda fitted: fitted.score(val, labels[fold.val]))
-    return best.predict(features[fold.test])
-
-
-def _scores_by_units(features: np.ndarray, labels: np.ndarray, fold: Fold) -> np.ndarray:
-    return expected_scores(features, labels, fold, C_GRID)
-
-
-def _scores_by_words(features: Any, labels: np.ndarray, fold: Fold) -> np.ndarray:
-    return expected_scores(features, labels, fold, TFIDF_C_GRID)
+    train, val = ((features[rows], labels[rows]) for rows in (fold.train, fold.val))
+    return best_tfidf_regression(train, val).predict(features[fold.test])
 
 
 def expected_scores(

@@ -23,6 +23,7 @@ from experiments.tables import markdown
 from experiments.training_runs import RANKS_HERE, rows_of, run_to_end
 from model.bounds import PositiveFloat, PositiveInt
 from model.errors import InputError
+from model.fused.cores import affine_cores
 
 from .measuring import results
 from .measuring.points import EXCHANGES, Point, Settings, design
@@ -108,8 +109,7 @@ def settled(options: Options) -> Options:
     if options.threads is not None:
         return options
     most = min(max(options.worlds), options.ranks_per_node or max(options.worlds))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return replace(options, threads=max((cores or 1) // most, 1))
+    return replace(options, threads=max(affine_cores() // most, 1))
 
 
 def sweep(

@@ -44,18 +44,23 @@ def points(result: dict[str, Any]) -> str:
     return markdown(["published / model", *map(str, result["gpus"])], rows)
 
 
-def parameters(result: dict[str, Any]) -> str:
-    """Return the fitted values with their deviations."""
+def parameters(result: dict[str, Any], by: str = "reading") -> str:
+    """Return the fitted values with their deviations: from the errors, and by another measure."""
     rows = [
         [
             words(name),
             quantity(name, value),
-            quantity(name, result["deviations"][name]),
-            quantity(name, result["deviations_by_reading"][name]),
+            deviation(name, result["deviations"][name]),
+            deviation(name, result[f"deviations_by_{by}"][name]),
         ]
         for name, value in result["parameters"].items()
     ]
-    return markdown(["fitted", "value", "+-, by the errors", "+-, by the reading"], rows)
+    return markdown(["fitted", "value", "+-, by the errors", f"+-, by the {by}"], rows)
+
+
+def deviation(name: str, value: float) -> str:
+    """Return the deviation of a parameter; it is zero where the parameter lies at its bound."""
+    return quantity(name, value) if value else "at its bound"
 
 
 def beyond(result: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """The table of unequal machines, from results/."""
 
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from experiments.studies import HERE
 from experiments.tables import markdown, origins
@@ -12,17 +14,12 @@ RESULT = HERE / "unequal" / "results" / "throttled.json"
 def speeds() -> str:
     """Return speeds, one rank alone being 1: even shares, measured ones, the most possible."""
     found = read_json(RESULT)
-    runs = found["runs"]
-    alone = median(run["characters_per_second"] for run in runs if run.get("ranks") == 1)
+    alone = median(r["characters_per_second"] for r in found["runs"] if r.get("ranks") == 1)
     rows = []
     for part in found["settings"]["parts"]:
         cells = []
         for way in ("even", "measured"):
-            ratios = sorted(
-                run["characters_per_second"] / alone
-                for run in runs
-                if (run.get("part"), run.get("way")) == (part, way)
-            )
+            ratios = [speed / alone for speed in speeds_of(found, part, way)]
             cells.append(f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
         rows.append([f"{part:g}", *cells, f"{2 * part:.2f}", f"{1 + part:.2f}"])
     head = [
@@ -30,3 +27,10 @@ def speeds() -> str:
         "measured at best",
     ]  # fmt: skip
     return f"{markdown(head, rows)}\n\n{origins({'throttled.json': found})}"
+
+
+def speeds_of(found: Mapping[str, Any], part: float, way: str) -> list[float]:
+    """Return the sorted speeds of the runs with a part of a core and a way to share."""
+    wanted = (part, way)
+    runs = (run for run in found["runs"] if (run.get("part"), run.get("way")) == wanted)
+    return sorted(run["characters_per_second"] for run in runs)

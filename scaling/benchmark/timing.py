@@ -11,11 +11,16 @@ from tqdm import tqdm
 Seconds = dict[str, list[float]]
 
 
-def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> Seconds:
+def interleave(
+    work: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = perf_counter,
+) -> Seconds:
     """Return each piece's seconds in each round; one more round before them is not counted.
 
     A round runs every piece once and starts with a different one each time. So other work on the
     machine affects all pieces alike, and a ratio compares pieces that ran shortly after each other.
+    clock: returns the seconds that have passed.
     """
     names = list(work)
     seconds: Seconds = {name: [] for name in names}
@@ -25,7 +30,7 @@ def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> Seconds
         for index in tqdm(range(rounds + 1), desc="rounds", disable=None, leave=False):
             first = index % len(names)
             for name in names[first:] + names[:first]:
-                elapsed = _time(work[name])
+                elapsed = _time(work[name], clock)
                 if index > 0:
                     seconds[name].append(elapsed)
     finally:
@@ -33,12 +38,12 @@ def interleave(work: Mapping[str, Callable[[], object]], rounds: int) -> Seconds
     return seconds
 
 
-def _time(piece: Callable[[], object]) -> float:
+def _time(piece: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
     _synchronize()
-    started = perf_counter()
+    started = clock()
     piece()
     _synchronize()
-    return perf_counter() - started
+    return clock() - started
 
 
 def _synchronize() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from experiments.tables import markdown
 from scaling.fitting.least_squares import Fit
 
-from ..tables import quantity, words
+from ..tables import parameters
 from .explanation import Observation, SweepModel
 
 ONLY_A_CHECK = (
@@ -62,8 +62,10 @@ def tables(result: dict[str, Any]) -> str:
         f"{len(result['parameters'])} parameters fitted to {result['fitted_points']} points, worst "
         f"error {result['worst_error']:.1%}, rms {result['rms_error']:.1%}"
     )
-    warning = [ONLY_A_CHECK] if result["only_a_check_of_the_harness"] else []
-    return "\n\n".join([residuals(result["points"]), worst, parameters(result), *warning])
+    warning = [ONLY_A_CHECK] * result["only_a_check_of_the_harness"]
+    return "\n\n".join(
+        [residuals(result["points"]), worst, parameters(result, "repeats"), *warning]
+    )
 
 
 def residuals(points: Sequence[dict[str, Any]]) -> str:
@@ -82,22 +84,3 @@ def residuals(points: Sequence[dict[str, Any]]) -> str:
         scaling = [f"{point['scaling']:.2f}", f"{point['scaling_predicted']:.2f}"]
         rows.append([point["name"], *measured, error, *exposed, *scaling])
     return markdown([*head, "ranks' worth", "model"], rows)
-
-
-def parameters(result: dict[str, Any]) -> str:
-    """Return the fitted values with their deviations: from the errors, and from the repeats."""
-    rows = [
-        [
-            words(name),
-            quantity(name, value),
-            deviation(name, result["deviations"][name]),
-            deviation(name, result["deviations_by_repeats"][name]),
-        ]
-        for name, value in result["parameters"].items()
-    ]
-    return markdown(["fitted", "value", "+-, by the errors", "+-, by the repeats"], rows)
-
-
-def deviation(name: str, value: float) -> str:
-    """Return the deviation of a parameter; it is zero where the parameter lies at its bound."""
-    return quantity(name, value) if value else "at its bound"
