@@ -4,6 +4,7 @@ import contextlib
 import copy
 import errno
 import json
+import logging
 import shutil
 from itertools import product
 
@@ -24,11 +25,14 @@ from model.text.split import encode_split
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
-from training.checkpoint import Checkpoints
+from training.checkpoint import CheckpointConfig, Checkpoints
 from training.feeding import as_batch
 from training.optimizers.state import flatten_optimizers
+from training.parallel.distributed import World
 from training.parallel.powersgd import PowerSgdSender
+from training.parallel.rank_groups import RankGroups
 from training.runs import checkpoint_store
+from training.runs.named_checkpoints import keep_newest
 
 PROFILE = text_profile("openai")
 
@@ -97,6 +101,15 @@ def test_averaged_weights_go_on_bit_for_bit_and_are_a_model(checkpoints, small_s
         train(each, small_split, 2)
     for name, tensor in trainer.averaged.state_dict().items():
         assert torch.equal(tensor, restored.averaged.state_dict()[name]), name
+
+
+def test_averaged_weights_that_are_absent_are_refused(checkpoints, small_split):
+    trainer = make_trainer(ema_decay=0.9)
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    (checkpoints.complete()[-1] / "ema" / "model.safetensors").write_bytes(save({}))
+    with pytest.raises(InputError, match=r"ema/.* is absent where the config asks for"):
+        checkpoints.restore(make_trainer(ema_decay=0.9))
 
 
 def test_an_average_may_begin_and_end_with_a_resume(checkpoints, small_split):
@@ -215,7 +228,7 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     other = Checkpoints(checkpoints.folder, keep=2, corpus_fingerprint="xyz")
-    with pytest.raises(InputError, match="another corpus"):
+    with pytest.raises(InputError, match=r"another corpus \(abc, now xyz\)"):
         other.restore(make_trainer())
 
 
@@ -224,10 +237,112 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     path = checkpoints.complete()[-1] / "training.json"
-    assert read_json(path)["format_version"] == 1  # one state: as before there were groups
-    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": 4})
+    description = read_json(path)  # one state: as before there were groups
+    assert description["format_version"] == 1
+    assert "optimizer_states" not in description
+    write_json(path, description | {"format_version": 2, "optimizer_states": 4})
     with pytest.raises(InputError, match="there were 4, now 1; start 4 processes"):
         checkpoints.restore(make_trainer())
+
+
+@pytest.mark.parametrize(
+    ("saved_groups", "advice"),
+    [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "now 4; start 3 processes")],
+)
+def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
+    checkpoints, small_split, monkeypatch, saved_groups, advice
+):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    path = checkpoints.complete()[-1] / "training.json"
+    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
+    monkeypatch.setattr(World, "from_main", lambda world, step: step)  # there are no other ranks
+    trainer.world = World(0, 4, torch.device("cpu"))
+    trainer.exchange.optimizer_groups = RankGroups(size=1, count=4, index=0, place=0)
+    with pytest.raises(InputError, match=f"there were {saved_groups}, .*{advice}"):
+        checkpoints.restore(trainer)
+
+
+class OtherGroup(RankGroups):
+    """One of two groups; the other's optimiser has twice of everything."""
+
+    def receive(self, tensors, world):
+        yield tensors
+        yield {name: 2 * tensor for name, tensor in tensors.items()}
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_every_group_of_ranks_finds_its_own_optimiser(checkpoints, small_split, index):
+    trainer, restored = make_trainer(), make_trainer()
+    for each in (trainer, restored):
+        each.exchange.optimizer_groups = OtherGroup(size=1, count=2, index=index, place=0)
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    description = read_json(checkpoints.complete()[-1] / "training.json")
+    assert (description["format_version"], description["optimizer_states"]) == (2, 2)
+    checkpoints.restore(restored)
+    found = flatten_optimizers(restored.optimizers)
+    for name, tensor in flatten_optimizers(trainer.optimizers).items():
+        assert torch.equal(found[name], (1 + index) * tensor), name
+
+
+def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):
+    trainer, restored, told = make_trainer(), make_trainer(), []
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    monkeypatch.setattr(World, "from_main", lambda world, step: told.append(step) or step)
+    restored.world = World(1, 2, torch.device("cpu"))
+    checkpoints.restore(restored)
+    assert told == [checkpoint.NONE]
+    assert restored.progress.step == 0
+
+
+def test_a_checkpoint_kept_by_a_name_is_restored(checkpoints, small_split):
+    trainer, restored = make_trainer(), make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    keep_newest(checkpoints.folder, "before-cooldown")
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    checkpoints.restore(restored, "before-cooldown-00000001")
+    assert restored.progress.step == 1
+
+
+def test_its_models_have_the_tokenizer_the_profile_and_the_provenance(
+    tmp_path, subwords, subword_model
+):
+    checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc", tokenizer=subwords)
+    checkpoints.save(make_trainer(model=subword_model, ema_decay=0.5), PROFILE, {"from": "here"})
+    for folder in (checkpoints.complete()[0], checkpoints.complete()[0] / "ema"):
+        loaded = load_model(folder)
+        assert loaded.tokenizer.fingerprint == subwords.fingerprint
+        assert loaded.profile == PROFILE
+        assert loaded.provenance == {"from": "here"}
+
+
+def test_the_loss_of_an_open_row_is_that_of_all_ranks_that_saved_it(saved, checkpoints):
+    folder = shutil.copytree(saved[1], checkpoints.folder / saved[1].name)
+    tensors = load((folder / "lanes.safetensors").read_bytes())
+    tensors["row_nats"] = torch.tensor([[[1.0], [2.0], [4.0]]], dtype=torch.float64)
+    (folder / "lanes.safetensors").write_bytes(save(tensors))
+    trainer = make_trainer("fp16", name="muon")
+    checkpoints.restore(trainer)
+    assert float(trainer.nats) == 7.0
+
+
+def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
+    tensors = load((saved[1] / "lanes.safetensors").read_bytes())
+    tensors["random_state"].fill_(255)
+    with pytest.raises(InputError, match=r"lanes\.safetensors: random_state is none of torch's"):
+        go_on(saved, checkpoints, "lanes.safetensors", save(tensors))
+
+
+@pytest.mark.parametrize("key", ["every_steps", "keep"])
+def test_numbers_below_one_are_refused_by_name(key):
+    CheckpointConfig()
+    with pytest.raises(InputError, match=rf"^checkpoint\.{key} is 0"):
+        CheckpointConfig(**{key: 0})
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
@@ -306,6 +421,7 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
         ("loss_scaler", None, "loss_scaler is None"),
         ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler is"),
         ("optimizer_states", 0, "optimizer_states is 0"),
+        ("format_version", 3, "format_version 3 is newer"),
     ],
 )
 def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, value, complaint):
@@ -322,9 +438,14 @@ def test_a_torn_file_is_refused_with_the_advice_to_go_back(saved, checkpoints, f
         go_on(saved, checkpoints, file, torn)
 
 
-@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
-def test_a_file_without_tensors_is_refused(saved, checkpoints, name):
-    with pytest.raises(InputError, match=f"{name}.safetensors: tensor .* is absent"):
+@pytest.mark.parametrize(
+    ("name", "authority"),
+    [("model", "the config asks for"), ("optimizer", "the optimiser has"),
+     ("lanes", "the config asks for")],
+)  # fmt: skip
+def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
+    absent = f"{name}.safetensors: tensor .* is absent where {authority}"
+    with pytest.raises(InputError, match=absent):
         go_on(saved, checkpoints, f"{name}.safetensors", save({}))
 
 
@@ -363,7 +484,8 @@ def test_what_powersgd_forgets_is_reported(checkpoints, small_split, caplog):
         if compressing:
             restored.exchange.forgets = PowerSgdSender.forgets
         checkpoints.restore(restored)
-        assert ("PowerSGD" in caplog.text) is compressing
+        expected = ("training.checkpoint", logging.WARNING, PowerSgdSender.forgets)
+        assert caplog.record_tuples == [expected] * compressing
 
 
 def test_a_run_without_a_checkpoint_starts_again(checkpoints):

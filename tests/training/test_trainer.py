@@ -22,12 +22,11 @@ ALONE = World(0, 1, CPU)
 
 def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", **optim,
+    cell="mlstm", model=None, **optim,
 ):  # fmt: skip
     config = ModelConfig(hidden_size=8, cell=cell, context=16)
-    model = build_model(config, seed=1, compute_dtype=DTYPES[precision])
     return Trainer(
-        model,
+        model or build_model(config, seed=1, compute_dtype=DTYPES[precision]),
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
         train=TrainConfig(
             precision=precision, dropout=dropout, loss_scale=loss_scale, ema_decay=ema_decay
