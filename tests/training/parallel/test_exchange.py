@@ -1,17 +1,24 @@
 """All ways to add up the ranks' gradients agree; what is sent, what is lost."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.distributed as dist
 
+from configs.options import RunOptions
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from tests.exchanging_ranks import WAYS
 from tests.runs import run
+from training.parallel import buckets
 from training.parallel import flat as flat_exchange
+from training.parallel.adasum import AdasumExchange
+from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig, make_exchange
+from training.parallel.rank_groups import RankGroups
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
@@ -87,6 +94,129 @@ def test_a_single_process_sends_nothing():
     assert not make_loss_scaler("fp32", World(0, 1, CPU), config).is_enabled()
 
 
+class RecordedDdp:
+    """Stands for torch's DDP, which would ask the other ranks."""
+
+    def __init__(self, module, **settings):
+        self.settings = settings
+
+    def register_comm_hook(self, state, hook):
+        self.hook = (state, hook)
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """Return a function that makes the exchange of rank 1 of 4, without the others."""
+    monkeypatch.setattr(buckets, "DistributedDataParallel", RecordedDdp)
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, src: None)
+    monkeypatch.setattr(dist, "new_subgroups_by_enumeration", lambda rows, timeout: (rows, rows))
+    model = build_model(ModelConfig(hidden_size=8), seed=0)
+
+    def make(*, stateful=False, **keys):
+        world = World(1, 4, CPU)
+        return make_exchange(model, ParallelConfig(**keys), world, stateful_optimizer=stateful)
+
+    return make
+
+
+def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
+    exchange = choose(bucket_cap_mb=3.0)
+    assert type(exchange) is BucketedExchange
+    assert exchange.ddp.settings["bucket_cap_mb"] == 3.0
+    assert exchange.ddp.hook == (exchange.sender, BucketSender.send)
+    assert exchange.sender.groups == RankGroups.whole(World(1, 4, CPU))
+    assert exchange.sender.dtype == torch.float32
+    assert exchange.forgets is None
+
+
+@pytest.mark.parametrize(("form", "dtype"), [("fp16", torch.float16), ("bf16", torch.bfloat16)])
+def test_gradients_travel_in_the_dtype_that_is_asked_for(choose, form, dtype):
+    assert choose(compression=form).sender.dtype == dtype
+    assert choose(compression=form, flat=True).dtype == dtype
+    assert choose(flat=True).dtype == torch.float32
+
+
+def test_powersgd_has_the_rank_and_the_start_that_are_asked_for(choose):
+    exchange = choose(compression="powersgd", powersgd_rank=3, powersgd_start=7)
+    assert exchange.sender.state.matrix_approximation_rank == 3
+    assert exchange.sender.state.start_powerSGD_iter == 7
+    assert "PowerSGD" in exchange.forgets
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_adasum_combines_single_ranks(choose, stateful):
+    exchange = choose(combine="adasum", stateful=stateful)
+    assert type(exchange) is AdasumExchange
+    assert type(exchange.within) is Exchange
+    assert exchange.groups == RankGroups(size=1, count=4, index=1, place=0)
+    assert exchange.of_steps is stateful
+
+
+def test_adasum_combines_groups_whose_mean_travels_in_buckets(choose):
+    exchange = choose(combine="adasum", adasum_group=2)
+    assert type(exchange.within) is BucketedExchange
+    assert exchange.within.sender.groups == exchange.groups
+    assert exchange.within.ddp.settings["process_group"] == [[0, 1], [2, 3]]
+
+
+def test_adasum_of_one_group_is_the_mean(choose):
+    assert type(choose(combine="adasum", adasum_group=4)) is BucketedExchange
+
+
+def test_a_bucket_becomes_the_mean_over_its_group(monkeypatch):
+    def all_reduce(tensor, *, async_op, group):
+        assert (async_op, group) == (True, "its group")
+        future = torch.futures.Future()
+        future.set_result([tensor.mul_(3)])  # the others have the same
+        return SimpleNamespace(get_future=lambda: future)
+
+    monkeypatch.setattr(dist, "all_reduce", all_reduce)
+    groups = RankGroups(size=3, count=2, index=0, place=0, within="its group")
+    sender, buffer = BucketSender(groups, torch.float16, CPU), torch.tensor([1.0, -2.0])
+    for _ in range(2):
+        sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
+        assert buffer.tolist() == [1.0, -2.0]
+    assert sender.payload == 2 * 2 * torch.float16.itemsize
+
+
+def test_what_a_flat_exchange_sends_adds_up(choose, monkeypatch):
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.mul_(4))
+    exchange = choose(flat=True)
+    parameters = list(exchange.model.parameters())
+    for _ in range(3):
+        with exchange.during_backward():
+            for parameter in parameters:
+                parameter.grad = torch.ones_like(parameter)
+    assert all(bool((parameter.grad == 1).all()) for parameter in parameters)
+    ring = 2 * 3 / 4
+    assert exchange.sent_bytes == 3 * ring * sum(p.nbytes for p in parameters)
+
+
+def test_all_ranks_begin_with_the_weights_of_the_main_one(monkeypatch):
+    sent = []
+    monkeypatch.setattr(dist, "broadcast", lambda t, src: sent.append((t.data_ptr(), src)))
+    model = build_model(ModelConfig(hidden_size=8), seed=0)
+    begin_as_one(model)
+    assert sent == [(parameter.data_ptr(), 0) for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [
+        *(("compression", form) for form in ("none", "fp16", "bf16", "powersgd")),
+        *(("shares", how) for how in ("even", "measured")),
+        *(("combine", how) for how in ("mean", "adasum")),
+    ],
+)
+def test_every_way_has_a_word_on_the_command_line(key, word):
+    options = RunOptions.from_command_line([f"--parallel.{key}", word])
+    assert getattr(options.run.parallel, key) == word
+
+
+def test_shares_may_be_fractions_and_some_of_them_nothing():
+    assert ParallelConfig(shares=(0.0, 0.25, 0.5)).shares == (0.0, 0.25, 0.5)
+
+
 @pytest.mark.parametrize(
     ("keys", "word"),
     [
@@ -94,18 +224,21 @@ def test_a_single_process_sends_nothing():
         ({"lane_groups": -1}, "lane_groups"),
         ({"bucket_cap_mb": 0.0}, "bucket_cap_mb"),
         ({"powersgd_start": 1}, "powersgd_start"),
-        ({"flat": True, "compression": "powersgd"}, "powersgd"),
+        ({"flat": True, "compression": "powersgd"}, "flat cannot go with powersgd"),
         ({"shares": (0.0, 0.0)}, "shares"),
         ({"shares": (1.0, -1.0)}, "shares"),
         ({"shares": ()}, "shares"),
     ],
 )
 def test_refused(keys, word):
-    with pytest.raises(InputError, match=word):
+    with pytest.raises(InputError, match=rf"^parallel\.{word}"):
         ParallelConfig(**keys)
 
 
 def test_powersgd_does_not_go_with_a_scaled_loss():
     config = ParallelConfig(compression="powersgd")
-    with pytest.raises(InputError, match="powersgd"):
+    with pytest.raises(InputError, match=r"^parallel\.compression powersgd goes with train\.prec"):
         make_loss_scaler("fp16", World(0, 2, CPU), config)
+    assert not make_loss_scaler("bf16", World(0, 2, CPU), config).is_enabled()
+    fp16 = ParallelConfig(compression="fp16")
+    assert make_loss_scaler("fp16", World(0, 2, CPU), fp16).is_enabled()
