@@ -4,15 +4,14 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import filelock
 import numpy as np
 from tqdm import tqdm
 
+from data_utils.preparation.locks import one_at_a_time
 from model.errors import InputError, checked_whole
 from model.features import FINAL_CELL, FeatureKind, final_states
 from model.files.storage import read_json, write_json
@@ -21,6 +20,7 @@ from model.language_model import LanguageModel
 
 BATCH_SIZE = 128
 SECONDS_BETWEEN_SAVES = 10.0
+BUSY = "%s: another command is computing these features; waiting for them"
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class FeatureCache:
         path = self.folder / f"{digest.hexdigest()[:24]}.npy"
         if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            with _one_at_a_time(path):
+            with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
                 if not path.is_file():
                     self._compute(model, sequences, path, name)
         return np.array(_map(path, "r", self._shape(model, sequences)))
@@ -96,32 +96,6 @@ class FeatureCache:
         array.flush()
         partial.rename(path)
         progress.unlink(missing_ok=True)
-
-
-@contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Let one command compute a file of the cache, which the others then only read."""
-    # A lock file without a lock would outlive a kill, and the next command would wait for ever.
-    lock = filelock.FileLock(path.with_suffix(".lock"), fallback_to_soft=False)
-    try:
-        _acquire(lock, path)
-    except (OSError, NotImplementedError) as error:  # a file system without locks
-        log.warning("%s: no locks here (%s); fill it with one command at a time", path, error)
-        yield
-        return
-    try:
-        yield
-    finally:
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is this command's
-        lock.release()
-
-
-def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        log.info("%s: another command is computing these features; waiting for them", path)
-        lock.acquire()
 
 
 def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:

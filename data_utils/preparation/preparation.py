@@ -28,6 +28,7 @@ from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_
 from .blocks import BLOCK_BYTES, Request
 from .encoding import encode
 from .expansion import expand
+from .locks import one_at_a_time
 from .merging import SORTED_BYTES, merge
 from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
 from .tokenization import DESCRIPTION_FILE, TOKENIZED_BYTES, tokenize
@@ -109,11 +110,23 @@ def prepare_corpus(
     The work happens in `output` + ".partial", so `output` exists only when it is complete.
     After an interruption, the next call for the same output reuses the blocks that it finds there,
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
-    `output` exists.
+    `output` exists or another process is preparing it.
     """
+
+    def busy() -> None:
+        raise InputError(f"{output}: another process is preparing it; wait, or name another folder")
+
     found = expand(inputs)
-    if output.exists():
-        raise InputError(f"{output}: exists already; remove it or name another folder")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
+        if output.exists():
+            raise InputError(f"{output}: exists already; remove it or name another folder")
+        return _prepare(found, output, preparation, workers)
+
+
+def _prepare(
+    found: Sequence[Input], output: Path, preparation: Preparation, workers: int
+) -> dict[str, Any]:
     partial = output.with_name(output.name + PARTIAL)
     _open_work_folder(partial, _request(found, preparation), keep=BLOCK_FOLDER)
     try:

@@ -55,6 +55,22 @@ def test_every_review_lands_whole_in_one_split(tmp_path, source):
     assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
 
 
+def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, source, monkeypatch):
+    alone = prepare_corpus([source], tmp_path / "alone")
+    encode = preparation.encode
+
+    def overtaken(*arguments):
+        runs = encode(*arguments)
+        with pytest.raises(InputError, match="another process is preparing it"):
+            preparation.prepare_corpus([source], tmp_path / "out", Preparation(seed=1), 1)
+        return runs
+
+    monkeypatch.setattr(preparation, "encode", overtaken)
+    meta = prepare_corpus([source], tmp_path / "out")
+    assert meta["splits"] == alone["splits"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "in.jsonl", "out"]
+
+
 def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
