@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_args, get_origin
 
 from .errors import InputError, is_whole
 
+MOST_BITS = 63  # of a whole number, as in TOML; a larger one may have no float
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -64,6 +66,8 @@ def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bo
         raise InputError(f"{name} is {value}; it must be a whole number, {wanted}")
     if not all(bound.admits(number) for bound in bounds):
         raise InputError(f"{name} is {value}; it must be {wanted}")
+    if isinstance(number, int) and number.bit_length() > MOST_BITS:
+        raise InputError(f"{name} is too large a number; it must be below 2^{MOST_BITS}")
 
 
 def _other_types(parts: list[Any]) -> tuple[type, ...]:

@@ -6,6 +6,7 @@ decimals only, so B is computed from the time, and the factor 2 (p - 1) / p from
 """
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -59,8 +60,8 @@ def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
         place = f"{path}: {row.size:,.0f} bytes"
         if row.wrong:
             raise InputError(f"{place}: {row.wrong:g} values were wrong")
-        if not row.seconds > 0:
-            raise InputError(f"{place} in {row.seconds:g} s; it must be above zero")
+        if not (0 < row.size < math.inf and 0 < row.seconds < math.inf):
+            raise InputError(f"{place} in {row.seconds:g} s; both must be above zero and finite")
     largest = max(rows)
     if not largest.algorithm > 0:
         raise InputError(
@@ -68,7 +69,8 @@ def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
             "by; measure up to 1G"
         )
     factor = largest.bus / largest.algorithm
-    if factor < 0.99:  # 1 for two ranks, nearly 2 for many; two decimals are printed
+    # It is 1 for two ranks, nearly 2 for many; two decimals are printed.
+    if not 0.99 <= factor < math.inf:
         raise InputError(
             f"{path}: bus over algorithm bandwidth is {factor:.2f}; of an all-reduce over two "
             "ranks or more it is at least 1"
@@ -110,7 +112,7 @@ def _of_json(text: str, path: Path) -> list[Row]:
         content = json.loads(text)
         _check_collective([" ", *content.get("args", ())], " ", path)
         return [_of_result(result) for result in content["results"]]
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); is it cut off?") from error
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise InputError(f"{path}: not what all_reduce_perf writes with -J ({error!r})") from error

@@ -17,6 +17,7 @@ from .planning import Job, Plan
 from .step_time import Synchronisation
 
 LANES, WINDOW = 256, 256  # of a GPU, as published
+MOST_DIGITS = 6  # of a number of units
 # The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
 # to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
 OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
@@ -116,7 +117,7 @@ def job_of(options: Options, gpus: int) -> Job:
 
 def model_of(word: str, gpus: int) -> tuple[ModelConfig, int, int]:
     """Return a model, the lanes of a GPU, and the window."""
-    if word.isdecimal():
+    if word.isdecimal() and len(word) <= MOST_DIGITS:
         return ModelConfig(hidden_size=int(word)), LANES, WINDOW
     if not word.endswith(".toml"):
         raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")

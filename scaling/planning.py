@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.language_model import ModelConfig
@@ -155,20 +156,19 @@ class Plan:
 
     @property
     def most_looked_at(self) -> int:
-        """The number of GPUs at which a search stops; without a network, all of the cluster."""
-        return MOST_GPUS if self.cluster.extensible else self.cluster.total_gpus
+        """The number of GPUs at which a search stops; without a network, that of the cluster."""
+        return MOST_GPUS if self.cluster.extensible else min(self.cluster.total_gpus, MOST_GPUS)
 
     def _counts(self) -> list[int]:
         """Return the numbers of GPUs to try: every number within a node, then whole nodes."""
-        cluster, most = self.cluster, self.most_looked_at
-        counts = list(range(1, cluster.nodes[0].gpus + 1))
-        for node in cluster.nodes:
-            for number in range(node.count):
-                if node is not cluster.nodes[0] or number:
-                    counts.append(counts[-1] + node.gpus)
-        while counts[-1] < most:
-            counts.append(counts[-1] + cluster.nodes[-1].gpus)
-        return [count for count in counts if count <= most]
+        nodes, most = self.cluster.nodes, self.most_looked_at
+        sizes = chain((n.gpus for n in nodes for _ in range(n.count)), repeat(nodes[-1].gpus))
+        counts = list(range(1, min(next(sizes), most) + 1))
+        for size in sizes:
+            if counts[-1] + size > most:
+                break
+            counts.append(counts[-1] + size)
+        return counts
 
     def tokens_for(self, efficiency: float) -> float | None:
         """Return the tokens per GPU and window that an efficiency needs; None if none suffice."""

@@ -7,6 +7,7 @@ is measured on runs that it has not seen: each run is left out once.
 
 import json
 import math
+import reprlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -27,6 +28,7 @@ from training.metrics import read_rows
 from ..workload import Workload
 
 FEWEST_RUNS = 5
+MOST = 1e30  # of any number of a run
 RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 
@@ -122,7 +124,7 @@ def read_runs(path: Path, operations_per_second: float) -> list[MeasuredRun]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file or run directory") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, deep nesting
         raise InputError(f"{path}: not JSON ({error})") from error
     if not isinstance(rows, list):
         raise InputError(f"{path}: expected a list of runs, found {type(rows).__name__}")
@@ -136,8 +138,9 @@ def run_of_row(row: Any, place: str) -> MeasuredRun:
         raise InputError(f"{place}: expected an object with {', '.join(names)}")
     for name, value in row.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf") or (name != "bytes" and not value):
-            raise InputError(f"{place}: {name} is {value!r}; it must be a number above zero")
+        if not number or not 0 <= value <= MOST or (name != "bytes" and not value):
+            said = reprlib.repr(value)
+            raise InputError(f"{place}: {name} is {said}; it must be a number above zero")
     return MeasuredRun(**row)
 
 

@@ -91,6 +91,9 @@ def test_a_lab_without_prices():
         (("--characters", "0"), "characters"),
         (("--gpus", "-8"), "gpus"),
         (("--gpus", "0"), "gpus"),
+        (("--gpus", "1" + "0" * 400), "--gpus is too large a number"),
+        (("--lanes-per-gpu", "1" + "0" * 400), "--lanes-per-gpu is too large a number"),
+        (("--model", "9" * 5000), "neither a number of units nor"),
         (("--lanes-per-gpu", "0"), "--lanes-per-gpu is 0"),
         (("--windows-per-step", "0"), "at least 1"),
         (("--efficiency", "1"), "--efficiency"),
@@ -124,6 +127,14 @@ def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
     (tmp_path / "cluster.toml").write_text(text.replace(old, new))
     with pytest.raises(InputError, match=words):
         planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
+
+
+def test_the_search_for_efficiency_ends_in_a_cluster_of_any_size(tmp_path):
+    text = CLUSTER.read_text().replace("count = 16", f"count = {10**15}")
+    (tmp_path / "cluster.toml").write_text(text)
+    vast = planned(*ISSUE, "--cluster", tmp_path / "cluster.toml", "--gpus", 128)
+    key = "most_gpus_with_these_lanes_each"
+    assert vast[key] == planned(*ISSUE)[key]
 
 
 def test_several_nodes_need_a_network(tmp_path):
@@ -200,6 +211,9 @@ def test_a_run_directory_is_a_measured_run(tmp_path):
         read_runs(tmp_path / "run", 1e9)
 
 
+MADE = vars(made_run(np.random.default_rng(0)))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -207,7 +221,10 @@ def test_a_run_directory_is_a_measured_run(tmp_path):
         ("{}", "expected a list"),
         ("[1]", "run 0: expected an object with operations"),
         ("no", "not JSON"),
-        (json.dumps([{**vars(made_run(np.random.default_rng(0))), "seconds": 0}]), "seconds is 0"),
+        ("[" * 100_000, "not JSON"),
+        (f"[{'1' * 5000}]", "not JSON"),
+        (json.dumps([{**MADE, "gpus": 10**400}]), "gpus is 1000"),
+        (json.dumps([{**MADE, "seconds": 0}]), "seconds is 0"),
     ],
 )
 def test_measured_runs_that_are_none(tmp_path, content, words):
