@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from configs.toml_file import load_config, read_toml
 from data_utils.provenance import describe_origin
-from model.bounds import Fraction, PositiveFloat, PositiveInt, check_bounds
+from model.bounds import Bound, Fraction, PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import ModelConfig
 
@@ -33,7 +33,7 @@ class Options:
     window."""
     cluster: Path
     """A TOML file like those in configs/clusters."""
-    characters: PositiveFloat = 38.3e9
+    characters: Annotated[float, Bound(above=0, max=1e18)] = 38.3e9
     """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
@@ -57,7 +57,7 @@ class Options:
     """Efficiency below which more GPUs are not worth it."""
     headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
-    preemptions_per_day: PositiveFloat | None = None
+    preemptions_per_day: Annotated[float, Bound(min=1e-6, max=1e9)] | None = None
     """Preemptions of a node at the spot price, on average. Default: the cluster's."""
     measured: tuple[Path, ...] = ()
     """Run directories, or JSON lists of runs, for a regression beside the model."""

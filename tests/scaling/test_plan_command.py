@@ -89,6 +89,8 @@ def test_a_lab_without_prices():
         (("--model", "nowhere.toml"), "no such config"),
         (("--cluster", "nowhere.toml"), "no such config"),
         (("--characters", "0"), "characters"),
+        (("--characters", "1e308"), "--characters is 1e[+]308; it must be above zero and at most"),
+        (("--preemptions-per-day", "1e-320"), "--preemptions-per-day is .*; it must be at least"),
         (("--gpus", "-8"), "gpus"),
         (("--gpus", "0"), "gpus"),
         (("--gpus", "1" + "0" * 400), "--gpus is too large a number"),
