@@ -167,15 +167,15 @@ def test_a_bucket_becomes_the_mean_over_its_group(monkeypatch):
     def all_reduce(tensor, *, async_op, group):
         assert (async_op, group) == (True, "its group")
         future = torch.futures.Future()
-        future.set_result([tensor.mul_(3)])  # the others have the same
+        future.set_result([tensor.mul_(3).add_(3)])  # two others, who have 1 and 2 more
         return SimpleNamespace(get_future=lambda: future)
 
     monkeypatch.setattr(dist, "all_reduce", all_reduce)
     groups = RankGroups(size=3, count=2, index=0, place=0, within="its group")
     sender, buffer = BucketSender(groups, torch.float16, CPU), torch.tensor([1.0, -2.0])
-    for _ in range(2):
+    for mean in ([2.0, -1.0], [3.0, 0.0]):
         sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
-        assert buffer.tolist() == [1.0, -2.0]
+        assert buffer.tolist() == mean
     assert sender.payload == 2 * 2 * torch.float16.itemsize
 
 

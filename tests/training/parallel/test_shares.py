@@ -6,6 +6,7 @@ import torch
 from model.errors import InputError
 from tests.training.test_throughput import times
 from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import Shares, apportion, better_shares, with_shares
 
 CPU = torch.device("cpu")
@@ -14,6 +15,12 @@ CPU = torch.device("cpu")
 def test_shares_are_one_for_each_rank():
     with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
         with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
+
+
+def test_lanes_are_dealt_evenly_by_default():
+    world = World(0, 2, CPU)
+    assert ParallelConfig().shares == "even"
+    assert with_shares(world, "even") is world
 
 
 def test_shares_follow_the_speed_of_computing():
