@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from tests.exchanging_ranks import WAYS
 from tests.runs import run
-from training.parallel import buckets
+from training.parallel import buckets, powersgd
 from training.parallel import flat as flat_exchange
 from training.parallel.adasum import AdasumExchange
 from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
@@ -98,7 +98,7 @@ class RecordedDdp:
     """Stands for torch's DDP, which would ask the other ranks."""
 
     def __init__(self, module, **settings):
-        self.settings = settings
+        self.leaves, self.settings = list(module.parameters()), settings
 
     def register_comm_hook(self, state, hook):
         self.hook = (state, hook)
@@ -112,9 +112,8 @@ def choose(monkeypatch):
     monkeypatch.setattr(dist, "new_subgroups_by_enumeration", lambda rows, timeout: (rows, rows))
     model = build_model(ModelConfig(hidden_size=8), seed=0)
 
-    def make(*, stateful=False, **keys):
-        world = World(1, 4, CPU)
-        return make_exchange(model, ParallelConfig(**keys), world, stateful_optimizer=stateful)
+    def make(*, how=(), **keys):
+        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU), **dict(how))
 
     return make
 
@@ -127,6 +126,16 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert exchange.sender.groups == RankGroups.whole(World(1, 4, CPU))
     assert exchange.sender.dtype == torch.float32
     assert exchange.forgets is None
+    leaves = exchange.model.split_leaves()
+    assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
+
+
+def test_what_buckets_send_is_that_of_a_ring_and_the_mean_is_per_symbol(choose):
+    exchange = choose()
+    exchange.sender.payload = 100
+    assert exchange.sent_bytes == 2 * 3 / 4 * 100
+    windows = [SimpleNamespace(transitions=count) for count in (3, 5)]
+    assert exchange.gradient_scale(windows) == 4 / 8
 
 
 @pytest.mark.parametrize(("form", "dtype"), [("fp16", torch.float16), ("bf16", torch.bfloat16)])
@@ -145,7 +154,7 @@ def test_powersgd_has_the_rank_and_the_start_that_are_asked_for(choose):
 
 @pytest.mark.parametrize("stateful", [False, True])
 def test_adasum_combines_single_ranks(choose, stateful):
-    exchange = choose(combine="adasum", stateful=stateful)
+    exchange = choose(combine="adasum", how={"stateful_optimizer": stateful})
     assert type(exchange) is AdasumExchange
     assert type(exchange.within) is Exchange
     assert exchange.groups == RankGroups(size=1, count=4, index=1, place=0)
@@ -157,6 +166,7 @@ def test_adasum_combines_groups_whose_mean_travels_in_buckets(choose):
     assert type(exchange.within) is BucketedExchange
     assert exchange.within.sender.groups == exchange.groups
     assert exchange.within.ddp.settings["process_group"] == [[0, 1], [2, 3]]
+    assert not exchange.of_steps
 
 
 def test_adasum_of_one_group_is_the_mean(choose):
@@ -177,6 +187,21 @@ def test_a_bucket_becomes_the_mean_over_its_group(monkeypatch):
         sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
         assert buffer.tolist() == mean
     assert sender.payload == 2 * 2 * torch.float16.itemsize
+
+
+def test_powersgd_counts_what_travels_and_waits_for_it_on_a_cpu(monkeypatch):
+    def hook(state, bucket):
+        state.total_numel_after_compression += 5 if state.iter >= 2 else 0
+        state.iter += 1
+        return SimpleNamespace(wait=lambda: waited.append(bucket))
+
+    monkeypatch.setattr(powersgd.powersgd, "powerSGD_hook", hook)
+    waited, bucket = [], SimpleNamespace(buffer=lambda: torch.zeros(10))
+    sender = powersgd.PowerSgdSender(RankGroups.whole(World(0, 2, CPU)), CPU, rank=1, start=2)
+    for _ in range(4):
+        sender.send(bucket)
+    assert sender.payload == 4 * (10 + 10 + 5 + 5)
+    assert waited == [bucket] * 4
 
 
 def test_what_a_flat_exchange_sends_adds_up(choose, monkeypatch):
@@ -211,6 +236,18 @@ def test_all_ranks_begin_with_the_weights_of_the_main_one(monkeypatch):
 def test_every_way_has_a_word_on_the_command_line(key, word):
     options = RunOptions.from_command_line([f"--parallel.{key}", word])
     assert getattr(options.run.parallel, key) == word
+
+
+def test_by_default_a_step_is_one_window_and_the_mean_of_all_ranks_in_fp32():
+    assert ParallelConfig() == ParallelConfig(
+        compression="none",
+        flat=False,
+        windows_per_step=1,
+        lane_groups=1,
+        shares="even",
+        combine="mean",
+        adasum_group=1,
+    )
 
 
 def test_shares_may_be_fractions_and_some_of_them_nothing():
