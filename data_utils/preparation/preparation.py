@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json, recover_folders, write_json
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
@@ -223,6 +223,7 @@ def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> 
     """
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
+        recover_folders(folder)  # or half a file would be in the corpus
         log.info("continuing with %s", folder)
         return
     if folder.exists() and not _is_ours(folder):

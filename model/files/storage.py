@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +17,19 @@ from ..errors import InputError
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
 PARTIAL = "partial"  # behind the name of what is not whole yet
 OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
+ABANDONED_SECONDS = 24 * 3600  # without a change, after which no process still writes a file
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it over `path`.
 
-    A reader, and a process killed half-way, sees the old file or the new one, never a part.
+    A reader, and a process killed half-way, sees the old file or the new one, never a part. Of
+    several writers at once, each writes its own temporary file, and the last to finish stays.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    temporary = _beside(path, PARTIAL)
+    _remove_abandoned(path)
+    temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
         write(temporary)
         os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
@@ -35,6 +41,14 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary files that writers of `path` left when they were killed."""
+    for left in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
+        with suppress(OSError):  # gone already, or someone else's
+            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
+                left.unlink()
 
 
 @contextmanager

@@ -147,6 +147,7 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, sou
     prepare_corpus([source], tmp_path / "whole", pieces=MANY_BLOCKS)
     interrupt_while_sorting(source, tmp_path / "out", pieces=MANY_BLOCKS)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "out.partial" / ".meta.json.1f.partial").write_text("{")
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]

@@ -1,5 +1,6 @@
 """Files are whole or absent."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -40,6 +41,37 @@ def test_files_are_as_readable_as_any_other(tmp_path):
 
     write_atomically(tmp_path / "a", write_private)
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from model.files.storage import write_json
+
+write_json(Path(sys.argv[1]), {"by": "the second"})
+"""
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    path = tmp_path / "a.json"
+
+    def write_while_another_does(temporary):
+        temporary.write_text('{"by": "the first"}')
+        subprocess.run([sys.executable, "-c", WRITER, path], cwd=ROOT, check=True)
+        assert read_json(path) == {"by": "the second"}
+
+    write_atomically(path, write_while_another_does)
+    assert read_json(path) == {"by": "the first"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_writers_left_goes_a_day_later(tmp_path):
+    path, old, new = (tmp_path / name for name in ("a[1]", ".a[1].1f.partial", ".a[1].2f.partial"))
+    for left in (old, new):
+        left.write_text("half")
+    os.utime(old, (0, 0))
+    write_atomically(path, lambda temporary: temporary.write_text("whole"))
+    assert sorted(tmp_path.iterdir()) == [new, path]
 
 
 def test_json_must_be_an_object(tmp_path):
