@@ -89,7 +89,7 @@ def _read_rows(
 
 
 def _label(record: Record, key: KeyChooser) -> str:
-    label = text_of(key.value(record)) or ""
+    label = text_of(key.value(record), record.place) or ""
     number = _number(label)
     if not label.strip() or (number is not None and math.isnan(number)):
         name = key.name_in(record)

@@ -90,7 +90,7 @@ def _zero_or_one(record: Record, key: str) -> int:
     if key not in record:
         present = ", ".join(map(repr, record)) or "none"
         raise InputError(f"{record.place}: no key {key!r}; present: {present} (--label-keys)")
-    value = text_of(record[key])
+    value = text_of(record[key], record.place)
     word = "" if value is None else value.strip().lower()
     if word not in (*NO, *YES):
         told = "nothing" if not word else repr(value)
@@ -103,7 +103,7 @@ def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:
     if isinstance(value, list):
         names = [str(item).strip() for item in value]
     else:
-        text = text_of(value)
+        text = text_of(value, record.place)
         if text is None:
             raise InputError(
                 f"{record.place}: no labels under {key.name_in(record)!r}; an empty list or text "

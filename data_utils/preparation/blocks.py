@@ -231,7 +231,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
             exact = record if type(record) is Record else slow(raw, f"{PLACE}{row} ", strict)
-            text = text_of(exact[key])
+            text = text_of(exact[key], f"{PLACE}{row} ")
         try:
             if accept(text, report, strict):
                 encoded.append(encode(text))

@@ -82,7 +82,9 @@ def symbols_in(
     batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
 ) -> int:
     """Count the symbols that will be read of a batch; 0 while no key is known."""
-    texts = (text_of(record.get(text_key)) for record in batch if text_key is not None)
+    if text_key is None:
+        return 0
+    texts = (text_of(record.get(text_key), record.place) for record in batch)
     return sum(len(classifier.loaded.tokens(text)) for text in texts if text is not None)
 
 
@@ -103,7 +105,7 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
 def _with_findings(
     classifier: "SentimentClassifier", batch: list[Record], key: str
 ) -> list[Record]:
-    texts = {row: text_of(record.get(key)) for row, record in enumerate(batch)}
+    texts = {row: text_of(record.get(key), record.place) for row, record in enumerate(batch)}
     present = {row: text for row, text in texts.items() if text is not None}
     findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
     names = added_names(classifier)

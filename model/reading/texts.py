@@ -2,6 +2,7 @@
 
 import logging
 import math
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from .records import Record, read_records
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
+NO_TEXT = (list, tuple, set, dict, bytes)
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +47,19 @@ class ReadingReport:
         )
 
 
-def text_of(value: object) -> str | None:
-    """Return a record's value as text, None if it is missing."""
+def text_of(value: object, place: str) -> str | None:
+    """Return a record's value as text, None if it is missing.
+
+    A number, and true or false, is its word. InputError, with the record's place, for a list, an
+    object or bytes.
+    """
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
+    if isinstance(value, NO_TEXT):
+        kind, shown = type(value).__name__, reprlib.repr(value)
+        raise InputError(f"{place}: expected text or a number, found {shown}, of type {kind}")
     return str(value)
 
 
@@ -168,7 +177,7 @@ def read_reviews(
     for record in read_records(source, strict=strict):
         report.records += 1
         report.repaired_text += record.repaired
-        text = text_of(key.value(record))
+        text = text_of(key.value(record), record.place)
         try:
             accepted = accept(text, report, strict)
         except ValueError as error:
@@ -189,7 +198,7 @@ def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
 
 def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
     """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
-    text = text_of(key.value(record)) or ""
+    text = text_of(key.value(record), record.place) or ""
     if not blank and not text.strip():
         name = key.name_in(record)
         raise InputError(f"{record.place}: no text under {name!r}; remove the row or mend it")

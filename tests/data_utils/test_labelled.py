@@ -56,6 +56,8 @@ def test_parts_share_the_classes_of_train(tmp_path):
         (rows_of(1, 1), "found 1"),
         (rows_of(*range(1101)), r"found 1,101: 0 \(1\).*--label-key"),
         (rows_of(1, None), "line 2: no label"),
+        (rows_of("x", ["x"]), "line 2: expected text or a number"),
+        ([{"text": ["a"], "label": 1}], "line 1: expected text or a number"),
         ([{"text": "a"}], "none of the keys label, sentiment, overall"),
         ([{"label": 1}], "none of the keys text"),
     ],

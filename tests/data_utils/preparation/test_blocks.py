@@ -41,7 +41,6 @@ LINES = st.lists(
                 b"{'text': 'single'}",
                 b'{"other": 1}',
                 b'{"other": "caf\xe9"}',
-                b'{"text": ["a"]}',
                 b'{"text": "a\\u0000"}',
             ]
         ),
@@ -99,6 +98,17 @@ def test_strictness_names_the_line_too(tmp_path):
         path.write_bytes(b'{"text": "a"}\n' * 5 + b'{"text": "' + wrong + b'"}\n')
         with pytest.raises(InputError, match=f"line 6: {message}"):
             through_blocks(path, strict)
+
+
+@pytest.mark.parametrize("size", [1, 40, 1000])
+def test_what_is_no_text_is_named_by_its_line(tmp_path, size):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n' * 5 + '{"text": ["x"]}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl, line 6: expected text .* found \['x'\]"):
+        through_blocks(path, replace(REQUEST, block_bytes=size))
+    (tmp_path / "a.json").write_text('[{"text": "a"}, {"text": {"x": 1}}]')
+    with pytest.raises(InputError, match=r"a\.json, item 2: expected text .* found {'x': 1}"):
+        through_blocks(tmp_path / "a.json", replace(REQUEST, block_bytes=size))
 
 
 def test_an_array_and_a_table_come_in_parts(tmp_path):

@@ -97,6 +97,11 @@ def test_rows_without_the_key_are_refused(classifier, text_key):
         classified(classifier, [{"id": 1}, {"id": 2}], text_key)
 
 
+def test_a_row_with_a_list_for_a_text_is_refused(classifier):
+    with pytest.raises(InputError, match="expected text or a number"):
+        classified(classifier, [{"text": "good"}, {"text": ["bad"]}])
+
+
 def test_batches_are_bounded_and_lazy():
     endless = (Record(text="x" * (20 if n < 9 else 100)) for n in itertools.count())
     sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=50), 5)]

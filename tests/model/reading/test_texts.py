@@ -8,7 +8,14 @@ import pytest
 from model.errors import InputError
 from model.reading.inputs import as_input
 from model.reading.records import Record
-from model.reading.texts import ReadingReport, accept, choose_key, read_texts
+from model.reading.texts import (
+    ReadingReport,
+    accept,
+    choose_key,
+    read_plain_texts,
+    read_texts,
+    text_of,
+)
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
@@ -47,6 +54,30 @@ def test_strictness_refuses_what_would_be_replaced_or_kept(tmp_path, text, messa
         list(read_texts([tmp_path / "a.jsonl"], None, ReadingReport(), strict=True))
     report = ReadingReport()
     assert len(list(read_texts([tmp_path / "a.jsonl"], None, report, strict=False))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("a", "a"), (5, "5"), (0.5, "0.5"), (True, "True"), (None, None), (float("nan"), None)],
+)
+def test_words_and_numbers_are_texts_and_what_is_missing_is_none(value, text):
+    assert text_of(value, "line 1") == text
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"), [('["x"]', "list"), ('{"x": 1}', "dict"), ("[]", "list")]
+)
+def test_a_list_or_an_object_is_no_text(tmp_path, written, kind):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": "fine"}}\n{{"text": {written}}}\n')
+    for read in (
+        read_plain_texts,
+        lambda path: list(read_texts([path], None, ReadingReport(), strict=False)),
+    ):
+        with pytest.raises(InputError) as error:
+            read(path)
+        found = f"found {json.loads(written)}, of type {kind}"
+        assert str(error.value) == f"{path}, line 2: expected text or a number, {found}"
 
 
 def test_repaired_texts_add_up(tmp_path):
