@@ -3,15 +3,23 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
-from model.bounds import NonNegativeFloat, PositiveFloat, PositiveInt, check_bounds
+from model.bounds import Bound, check_bounds
 from model.errors import InputError
 
 from .bandwidth import Bandwidth, slowest
 from .nccl_tests import read_bandwidths
 from .step_time import RINGS, Fabric, Ring
 
-Rate = PositiveFloat | Path  # bytes per second, or a file of nccl-tests with them by size
+# Far beyond any machine on either side, so that all products and quotients have a float.
+Count = Annotated[int, Bound(min=1, max=1e15)]
+Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
+Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
+Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
+Hours = Annotated[float, Bound(min=1e-6, max=1e12)]
+Seconds = Annotated[float, Bound(min=0, max=1e9)]
+Rate = Bytes | Path  # bytes per second, or a file of nccl-tests with them by size
 
 
 def bandwidth_of(rate: Rate) -> Bandwidth:
@@ -25,19 +33,19 @@ class NodeConfig:
 
     device: str
     """Name of the GPUs."""
-    count: PositiveInt = 1
-    gpus: PositiveInt
+    count: Count = 1
+    gpus: Annotated[int, Bound(min=1, max=1000)]
     """Number of GPUs in a node."""
-    memory_bytes: PositiveFloat
+    memory_bytes: Bytes
     """Memory of one GPU."""
-    operations_per_second: PositiveFloat
+    operations_per_second: Speed
     """Multiplications and additions that a GPU sustains in training."""
     link_bytes_per_second: Rate
     """Bandwidth of an all-reduce between the GPUs of a node; or a file with the output of
     nccl-tests' all_reduce_perf on one node."""
-    dollars_per_gpu_hour: PositiveFloat | None = None
+    dollars_per_gpu_hour: Dollars | None = None
     """Price on demand. Default: no price."""
-    spot_dollars_per_gpu_hour: PositiveFloat | None = None
+    spot_dollars_per_gpu_hour: Dollars | None = None
     """Price of GPUs that may be taken away at any moment."""
 
     def __post_init__(self) -> None:
@@ -57,7 +65,7 @@ class NetworkConfig:
     bytes_per_second: Rate
     """Bandwidth that a node sustains in each direction; or a file with the output of
     all_reduce_perf on several nodes."""
-    latency_seconds: NonNegativeFloat = 0.0
+    latency_seconds: Seconds = 0.0
     """Time added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
     """gpus: one ring through all GPUs. nodes: first within each node, then between nodes."""
@@ -72,13 +80,13 @@ class NetworkConfig:
 class ReliabilityConfig:
     """How often training is interrupted, and what an interruption costs."""
 
-    hours_between_failures: PositiveFloat = 2000.0
+    hours_between_failures: Hours = 2000.0
     """Mean time between failures of a node on demand."""
-    spot_hours_between_preemptions: PositiveFloat = 24.0
+    spot_hours_between_preemptions: Hours = 24.0
     """Mean time until a node at the spot price is taken away."""
-    restart_seconds: PositiveFloat = 120.0
+    restart_seconds: Annotated[float, Bound(above=0, max=1e9)] = 120.0
     """Time from an interruption until training continues, without the lost steps."""
-    checkpoint_bytes_per_second: PositiveFloat = 1e9
+    checkpoint_bytes_per_second: Bytes = 1e9
     """Speed at which rank 0 writes checkpoints."""
 
     def __post_init__(self) -> None:
@@ -95,9 +103,9 @@ class ClusterConfig:
     """Needed for more than one node."""
     reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
     prices_as_of: str = "unknown"
-    overhead_seconds: NonNegativeFloat = 0.0
+    overhead_seconds: Seconds = 0.0
     """Time that every window costs on several GPUs, however much they send."""
-    jitter: NonNegativeFloat = 0.0
+    jitter: Annotated[float, Bound(min=0, max=1000)] = 0.0
     """Relative standard deviation of a GPU's computing from window to window."""
 
     def __post_init__(self) -> None:

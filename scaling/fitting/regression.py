@@ -22,13 +22,21 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from configs.toml_file import load_config
+from model.bounds import Bound
 from model.errors import InputError
 from training.metrics import read_rows
 
 from ..workload import Workload
 
 FEWEST_RUNS = 5
-MOST = 1e30  # of any number of a run
+LIMITS = {  # of the numbers of a run, far beyond any that was measured
+    "operations": Bound(min=1, max=1e30),
+    "operations_per_second": Bound(min=1, max=1e30),
+    "bytes": Bound(min=0, max=1e18),
+    "gpus": Bound(min=1, max=1e15),
+    "seconds": Bound(min=1e-9, max=1e9),
+}
+MOST_LOGARITHM = 100.0  # of predicted seconds: runs that hardly differ extrapolate to anything
 RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 
@@ -70,7 +78,7 @@ class Regression:
     def seconds(self, run: MeasuredRun) -> float:
         """Predict the seconds of a step; `run.seconds` is not used."""
         number = float(self.estimator.predict(inputs(self.kind, [run]))[0])
-        return number if self.kind == LINEAR else math.exp(number)
+        return number if self.kind == LINEAR else float(seconds_of(number))
 
 
 LINEAR = "linear"
@@ -93,13 +101,18 @@ def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> Regression:
     seconds = np.array([run.seconds for run in runs])
     targets = seconds if kind == LINEAR else np.log(seconds)
     left_out = cross_val_predict(estimator, x, targets, cv=LeaveOneOut())
-    left_out = left_out if kind == LINEAR else np.exp(left_out)
+    left_out = left_out if kind == LINEAR else seconds_of(left_out)
     return Regression(
         kind,
         float(np.mean(np.abs(left_out / seconds - 1))),
         float(np.mean(np.abs(left_out - seconds))),
         estimator.fit(x, targets),
     )
+
+
+def seconds_of(logarithms: Any) -> np.ndarray:
+    """Return the exponentials, which are finite also where the logarithms are huge."""
+    return np.exp(np.clip(logarithms, -MOST_LOGARITHM, MOST_LOGARITHM))
 
 
 def inputs(kind: str, runs: Sequence[MeasuredRun]) -> np.ndarray:
@@ -138,9 +151,9 @@ def run_of_row(row: Any, place: str) -> MeasuredRun:
         raise InputError(f"{place}: expected an object with {', '.join(names)}")
     for name, value in row.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value <= MOST or (name != "bytes" and not value):
+        if not number or not LIMITS[name].admits(value):
             said = reprlib.repr(value)
-            raise InputError(f"{place}: {name} is {said}; it must be a number above zero")
+            raise InputError(f"{place}: {name} is {said}; it must be a number, {LIMITS[name]}")
     return MeasuredRun(**row)
 
 
@@ -153,10 +166,11 @@ def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
     gpus = len(rows[-1].get("rank_characters_per_second", [None]))
     symbols = config.data.lanes * config.data.window * config.parallel.windows_per_step
     speed = statistics.median(row["characters_per_second"] for row in rows)
-    return MeasuredRun(
+    measured = MeasuredRun(
         operations=Workload.of(config.model).operations_per_token * symbols / gpus,
         operations_per_second=operations_per_second,
         bytes=statistics.median(row.get("sent_bytes", 0.0) for row in rows),
         gpus=gpus,
-        seconds=symbols / speed,
+        seconds=symbols / speed if speed else math.inf,
     )
+    return run_of_row(vars(measured), str(path))

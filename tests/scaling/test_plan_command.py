@@ -116,11 +116,28 @@ def test_nonsense_is_refused(arguments, words):
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
         ("gpus = 8", "gpus = 0", "nodes.gpus is 0; it must be at least 1"),
         ("gpus = 8", 'gpus = "many"', "should be int"),
-        ("2.97e9", "-1", "network.bytes_per_second is -1; it must be above zero"),
+        ("2.97e9", "-1", "network.bytes_per_second is -1; it must be at least 1 and"),
         ("[network]", '[network]\nring = "tree"', "ring = 'tree' should be"),
         ("[network]", "[net]", "unknown key net"),
         ("0.0265", "-0.1", "overhead_seconds is -0.1; it must be at least zero"),
         ("[[nodes]]", "[nodes]", "nodes = "),
+        ("42e12", "1e308", r"nodes.operations_per_second is 1e\+308; it must be at least"),
+        ("42e12", "1e-308", "nodes.operations_per_second is 1e-308"),
+        ("60e9", "1e-308", "nodes.link_bytes_per_second is 1e-308"),
+        ("2.97e9", "1e-308", "network.bytes_per_second is 1e-308"),
+        ("2.97e9", "1e308", "network.bytes_per_second is"),
+        ("16.9e9", "1e308", "nodes.memory_bytes is"),
+        ("count = 16", f"count = {2**62}", "nodes.count is"),
+        ("gpus = 8", f"gpus = {2**62}", "nodes.gpus is"),
+        ("gpu_hour = 3.0", "gpu_hour = 1e308", "nodes.dollars_per_gpu_hour is"),
+        ("gpu_hour = 1.0", "gpu_hour = 1e-320", "nodes.spot_dollars_per_gpu_hour is"),
+        ("[network]", "[network]\nlatency_seconds = 1e308", "network.latency_seconds is"),
+        ("2000.0", "1e-320", "reliability.hours_between_failures is"),
+        ("24.0", "1e308", "reliability.spot_hours_between_preemptions is"),
+        ("120.0", "1e308", "reliability.restart_seconds is"),
+        ("per_second = 1e9", "per_second = 1e-308", "reliability.checkpoint_bytes_per_second is"),
+        ("0.0265", "1e308", "overhead_seconds is"),
+        ("prices_as_of", "jitter = 1e308\nprices_as_of", r"cluster.toml: jitter is 1e\+308"),
     ],
 )
 def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
@@ -227,12 +244,22 @@ MADE = vars(made_run(np.random.default_rng(0)))
         (f"[{'1' * 5000}]", "not JSON"),
         (json.dumps([{**MADE, "gpus": 10**400}]), "gpus is 1000"),
         (json.dumps([{**MADE, "seconds": 0}]), "seconds is 0"),
+        (json.dumps([{**MADE, "seconds": 1e-320}]), "run 0: seconds is 1e-320; .* at least 1e-09"),
+        (json.dumps([{**MADE, "operations_per_second": 1e-29}]), "operations_per_second is"),
     ],
 )
 def test_measured_runs_that_are_none(tmp_path, content, words):
     (tmp_path / "runs.json").write_text(content)
     with pytest.raises(InputError, match=words):
         planned(*ISSUE, "--measured", tmp_path / "runs.json")
+
+
+def test_runs_that_hardly_differ_predict_finite_seconds():
+    rows = [{**MADE, "operations": 1e12 * (1 + n * 1e-9)} for n in range(6)]
+    runs = [MeasuredRun(**{**row, "seconds": 10.0 ** (3 * n - 8)}) for n, row in enumerate(rows)]
+    wanted = MeasuredRun(**{**MADE, "operations": 1e20})
+    for kind in regress(runs):
+        assert np.isfinite([kind.seconds(wanted), kind.mean_absolute_percentage_error]).all()
 
 
 def test_recurrences_of_every_size_are_runs():
