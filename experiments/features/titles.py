@@ -46,25 +46,28 @@ def score_titles(
 
 def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
     """Return float64 [N]: the log of pleased over displeased openings after each text."""
-    # The profile ends every text with a space, which is read with the opening.
-    sequences = [loaded.tokens(text + TITLE_MARK)[:-1] for text in texts]
+    # The profile ends every text with a space, which belongs to the opening: pieces of words begin
+    # with it. The last symbol is read together with the opening that it predicts.
+    framed = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
+    sequences = [loaded.tokenizer.encode(text) for text in framed]
     scores = np.empty(len(texts))
     with torch.inference_mode():
         weights = loaded.model.fold()
-        for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, BLOCK):
-            state = state_after(loaded.model, weights, sequences, batch)
+        for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
+            state = state_before_last(loaded.model, weights, sequences, batch)
+            last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]
             pleased, displeased = (
-                torch.stack([log_chances(loaded, weights, state, o) for o in openings])
+                torch.stack([log_chances(loaded, weights, state, last, o) for o in openings])
                 for openings in (PLEASED, DISPLEASED)
             )  # [openings, B] each
             scores[batch.indices] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
     return scores
 
 
-def state_after(
+def state_before_last(
     model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
 ) -> State:
-    """Return the state after the last symbol of each of a batch's rows."""
+    """Return the state before the last symbol of each of a batch's rows."""
     state, ended = model.initial_state(len(batch.indices)), []
     for start, stop, active in batch.spans:
         ended.append(state.select(slice(active, None)))  # the shortest rows stand last
@@ -74,10 +77,17 @@ def state_after(
     return State.join([state, *reversed(ended)])
 
 
-def log_chances(loaded: LoadedModel, weights: Weights, state: State, opening: str) -> torch.Tensor:
-    """Return float64 [B]: the log of an opening's chance after a space, from each lane's state."""
-    symbols = torch.tensor(list(f" {opening}".encode()), device=weights.b_out.device)  # [n + 1]
-    tokens = symbols.expand(state.lanes, -1)  # [B, n + 1]
+def log_chances(
+    loaded: LoadedModel, weights: Weights, state: State, last: torch.Tensor, opening: str
+) -> torch.Tensor:
+    """Return float64 [B]: the log of an opening's chance after a space.
+
+    It is the chance of the opening's own symbols: of subwords, not of a longer piece that begins
+    alike. state, last [B]: before each lane's last symbol, and that symbol.
+    """
+    symbols = torch.from_numpy(loaded.tokenizer.encode(f" {opening}".encode()).astype(np.int64))
+    tokens = torch.cat([last[:, None], symbols.expand(state.lanes, -1)], dim=1)  # [B, n + 1]
+    tokens = tokens.to(weights.b_out.device)
     logits, _ = loaded.model(tokens[:, :-1], state, weights)  # [B, n, V]
     nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")  # [B, n]
     return -nats.double().sum(1)

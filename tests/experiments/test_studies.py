@@ -17,9 +17,10 @@ from experiments.peers.report import by_rate
 from experiments.sizes.report import Law, fit, parameters_of
 from experiments.studies import mean_of, read_runs, told
 from model.errors import InputError
-from model.files.weights import load_model
+from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.scoring import token_costs
+from model.text.profiles import text_profile
 from transfer.regression import Examples
 
 STUDIES = ("sizes", "peers", "lamb", "confounders")
@@ -114,17 +115,30 @@ def test_every_way_of_fitting_learns_and_chooses_on_val(way):
     assert fit.used == 6 or way.penalty == "l1"
 
 
-def test_title_scores_are_those_of_reading_each_text_with_each_opening(monkeypatch):
+@pytest.fixture(params=["bytes", "subwords"])
+def of_bytes_or_subwords(request, tmp_path, subword_model, subwords):
+    """A model of either kind of symbols."""
+    if request.param == "bytes":
+        return load_model("amazon_1024", compute_dtype=torch.float32)
+    save_model(tmp_path, subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    return load_model(tmp_path)
+
+
+def test_title_scores_are_those_of_reading_each_text_with_each_opening(
+    monkeypatch, of_bytes_or_subwords
+):
     monkeypatch.setattr("experiments.features.titles.PLEASED", ("Great", "Good one"))
     monkeypatch.setattr("experiments.features.titles.DISPLEASED", ("Bad",))
-    loaded = load_model("amazon_1024", compute_dtype=torch.float32)
+    loaded = of_bytes_or_subwords
     texts = ["I like it a lot", "no", "it broke after a day and nobody answered"]
     chances = {}
     for opening in ("Great", "Good one", "Bad"):
-        whole = [loaded.tokens(f"{text}{TITLE_MARK} {opening}")[:-1] for text in texts]
+        symbols = loaded.tokenizer.encode(f" {opening}".encode())
+        starts = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
+        whole = [np.concatenate([loaded.tokenizer.encode(s), symbols]) for s in starts]
         for rows, costs in token_costs(loaded.model, whole, batch_size=2):
             for row, cost in zip(rows, costs, strict=True):
-                chances[opening, row] = -np.log(2) * cost[-len(opening) :].astype(float).sum()
+                chances[opening, row] = -np.log(2) * cost[-len(symbols) :].astype(float).sum()
     expected = [
         np.logaddexp(chances["Great", row], chances["Good one", row]) - chances["Bad", row]
         for row in range(3)
