@@ -9,6 +9,7 @@ from pytorch_optimizer import Lamb
 from model.errors import InputError
 from training.optimizers.muon import Muon
 from training.optimizers.optim import OptimConfig, make_optimizers
+from training.optimizers.schedule import Schedule
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,30 @@ def test_puri_schedule_ends_at_27_percent_of_the_peak():
 def test_a_cooldown_falls_from_the_papers_rate():
     config = OptimConfig(decay="constant", cooldown_steps=2)
     assert config.schedule(5, 256).rate(4) == pytest.approx(1e-3 / 2)
+
+
+def test_the_schedule_has_every_field_of_the_config():
+    fields = {
+        "decay": "cosine", "decay_steps": 90, "warmup": 0.125, "hold": 0.25,
+        "cooldown_steps": 10, "cooldown_from": 20,
+    }  # fmt: skip
+    made = OptimConfig(lr=0.5, **fields).schedule(80, lanes=4)
+    assert made == Schedule(peak=0.5, steps=80, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "beta1", "stateful"),
+    [("sgd", 0.0, False), ("sgd", 0.5, True), ("adam", 0.0, True), ("muon", 0.9, True)],
+)
+def test_only_sgd_without_momentum_keeps_nothing_between_steps(name, beta1, stateful):
+    assert OptimConfig(name=name, beta1=beta1).stateful is stateful
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_muon_multiplies_in_the_trainings_dtype_where_that_is_fast(monkeypatch, small_model, fast):
+    monkeypatch.setattr("training.optimizers.muon.has_fast_bf16", lambda device: fast)
+    muon, _ = make_optimizers(small_model, OptimConfig(name="muon"), torch.bfloat16)
+    assert muon.dtype == (torch.bfloat16 if fast else torch.float32)
 
 
 SET = {"beta1": 0.5, "beta2": 0.75, "momentum": 0.25, "weight_decay": 0.125, "rest_factor": 2.0}
