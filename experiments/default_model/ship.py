@@ -7,6 +7,7 @@ python -m experiments.default_model.ship runs/default/step-00002251 --texts data
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +20,13 @@ from sklearn.linear_model import LogisticRegression
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
+from experiments.default_model.fit_ngrams import DESCRIPTION
 from experiments.default_model.methods import SIDES
 from experiments.default_model.train import HEADS_FILE
 from experiments.shipped.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.ngrams import BagOfNgrams, load_ngrams
 from model.classifiers.stars import (
     FEATURES,
     STARS,
@@ -34,6 +37,7 @@ from model.classifiers.stars import (
 )
 from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
+from model.files.storage import read_json
 from model.files.weights import (
     LoadedModel,
     load_model,
@@ -57,6 +61,8 @@ class Options:
     """The folder of texts; its val.jsonl determines calibration and limits."""
     name: str
     """Name of the shipped model."""
+    ngrams: Path | None = None
+    """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
 
@@ -71,10 +77,15 @@ def main() -> None:
         sequences = [shipped.tokens(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
         plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
+        if options.ngrams is not None:
+            bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
+            plain, outputs = with_ngrams(plain, outputs, bag, val)
         sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
         known, report = settled(plain, outputs, sizes, val)
         data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
         origin = {**describe_origin(), "data": data, "val_accuracy": report}
+        if options.ngrams is not None:
+            origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
         save_stars(folder / FOLDER, known, origin)
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
@@ -101,6 +112,27 @@ def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
     )
 
 
+def with_ngrams(
+    plain: StarsClassifier, outputs: ModelOutput, bag: BagOfNgrams, val: Sequence[Example]
+) -> tuple[StarsClassifier, ModelOutput]:
+    """Return the head with a bag of n-grams, whose weight against it val decides; and features."""
+    rows, labels, sources = weighted_rows(val)
+    texts = [example.text for example in val]
+    odds = positive_log_odds(plain.of_each_star(outputs.features))
+    both = np.column_stack([odds, bag.log_odds(texts)])[rows]
+    head, ngrams = slopes(both, labels[rows], sources[rows])
+    bag = replace(bag, scale=bag.scale * ngrams / head)
+    features = np.column_stack([outputs.features, bag.log_odds(texts)])
+    return replace(plain, ngrams=bag), outputs._replace(features=features)
+
+
+def weighted_rows(val: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which texts of val calibrate, bool [N]; labels, -1 for no side; and sources."""
+    sources = np.array([example.source for example in val])
+    labels = np.array([SIDES.get(example.label, -1) for example in val])
+    return (labels >= 0) & np.isin(sources, CALIBRATED_ON), labels, sources
+
+
 def settled(
     plain: StarsClassifier, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
 ) -> tuple[StarsClassifier, dict[str, float]]:
@@ -109,9 +141,7 @@ def settled(
     lengths: of the texts as the model reads them, bytes [N]. The head has not learned from these
     texts.
     """
-    sources = np.array([example.source for example in val])
-    labels = np.array([SIDES.get(example.label, -1) for example in val])
-    rows = (labels >= 0) & np.isin(sources, CALIBRATED_ON)
+    rows, labels, sources = weighted_rows(val)
     odds = positive_log_odds(plain.of_each_star(outputs.features))
     calibration = calibrated(odds[rows], labels[rows], sources[rows])
     known = replace(plain, calibration=calibration)
@@ -129,17 +159,24 @@ def settled(
 
 
 def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:
-    """Return the slope that calibrates log-odds, with equal weights of the sources.
+    """Return the slope that calibrates log-odds [N].
 
     There is no offset, so a text at a half stays there.
+    """
+    return Calibration(slope=slopes(odds[:, None], labels, sources)[0])
+
+
+def slopes(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> list[float]:
+    """Return the slope of each of K log-odds, [N, K], in the sum that calibrates them.
+
+    Each source has the same weight.
     """
     weights = np.empty(len(odds))
     for name in np.unique(sources):
         weights[sources == name] = 1 / (sources == name).sum()
     weights *= len(odds) / weights.sum()
     fit = LogisticRegression(C=np.inf, fit_intercept=False)
-    fit.fit(odds[:, None], labels, sample_weight=weights)
-    return Calibration(slope=float(fit.coef_[0, 0]))
+    return [float(slope) for slope in fit.fit(odds, labels, sample_weight=weights).coef_[0]]
 
 
 def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:

@@ -14,8 +14,9 @@ from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_shapes, load_tensors, save_tensors
 
-# 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head between stars
-FORMAT_VERSION = 5
+# 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head between stars;
+# 6: such a head with a bag of n-grams
+FORMAT_VERSION = 6
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model

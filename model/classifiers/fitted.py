@@ -17,12 +17,13 @@ from .classifier import (
 from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
 from .fine_tuned import FineTuned, load_fine_tuned
 from .stars import FORMAT_VERSION as STARS_VERSION
-from .stars import StarsClassifier, load_stars
+from .stars import NGRAMS_VERSION, StarsClassifier, load_stars
 
 Fitted = Classifier | FineTuned | StarsClassifier
 LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
     FINE_TUNED_VERSION: load_fine_tuned,
     STARS_VERSION: load_stars,
+    NGRAMS_VERSION: load_stars,
 }
 
 

@@ -200,7 +200,8 @@ class SentimentClassifier:
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return everything that can be found, reading the texts once."""
         given = checked_texts(texts)
-        features, bits = self._read(read_in_order, given)
+        read, bits = self._read(read_in_order, given)
+        features = self._with_ngrams(read, given)
         characters = np.array([len(self.loaded.profile.encode(text)) for text in given])
         probabilities = self.fitted.probabilities(features)
         return Verdicts(
@@ -236,7 +237,15 @@ class SentimentClassifier:
         return (sizes < SHORTEST) | ~familiarity.admits(bits, characters)
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
-        return self._read(features_in_order, checked_texts(texts))
+        given = checked_texts(texts)
+        return self._with_ngrams(self._read(features_in_order, given), given)
+
+    def _with_ngrams(self, features: np.ndarray, texts: list[str]) -> np.ndarray:
+        """Append the log-odds of the texts' n-grams, as they are read, where they have a say."""
+        if not isinstance(self.fitted, StarsClassifier) or self.fitted.ngrams is None:
+            return features
+        texts = [self.loaded.profile.encode(text).decode(errors="replace") for text in texts]
+        return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
 
     def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:
         """Return the features of the texts and, if wanted, the bits that they cost."""

@@ -1,7 +1,7 @@
 """A head between one and five stars as a classifier: how positive a text is, and how many stars.
 
 It is stored in `classifier/` of the model that learned with it: weights as safetensors, the rest as
-JSON, format version 5.
+JSON, format version 5, or 6 where a bag of n-grams has a say, too.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,10 @@ from .classifier import (
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
 from .influence import SeveralUnits, influence_of_heads
+from .ngrams import BagOfNgrams, load_ngrams, save_ngrams
 
 FORMAT_VERSION = 5
+NGRAMS_VERSION = 6
 KIND = "stars"
 STARS = 5
 FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
@@ -53,7 +55,10 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class StarsClassifier(SeveralUnits):
-    """A head of five classes, one star to five; four and five are positive, three half so."""
+    """A head of five classes, one star to five; four and five are positive, three half so.
+
+    Its features are 2H of the model's, and, with a bag of n-grams, its log-odds as one more.
+    """
 
     heads: Heads  # linear, on the CPU
     classes: tuple[str, ...]  # the negative one, the positive one
@@ -62,6 +67,7 @@ class StarsClassifier(SeveralUnits):
     familiarity: Familiarity | None
     unsure: tuple[float, float]  # probabilities between which a text is neither
     threshold: float = THRESHOLD  # of the positive one
+    ngrams: BagOfNgrams | None = None
 
     kind = FEATURES
     is_binary, is_multilabel = True, False
@@ -79,8 +85,10 @@ class StarsClassifier(SeveralUnits):
     @torch.inference_mode()
     def of_each_star(self, features: np.ndarray) -> np.ndarray:
         """Return the probabilities of one to five stars, float64 [N, 5], as the head has them."""
-        logits = self.heads.eval()(torch.from_numpy(features))
-        return class_probabilities(logits, exclusive=True).numpy()
+        states = features[:, : self.heads.center.numel()]
+        logits = self.heads.eval()(torch.from_numpy(states))
+        each = class_probabilities(logits, exclusive=True).numpy()
+        return each if self.ngrams is None else tilted(each, features[:, -1])
 
     def stars(self, features: np.ndarray) -> np.ndarray:
         """Return the expected number of stars, float64 [N], 1 to 5."""
@@ -100,6 +108,15 @@ class StarsClassifier(SeveralUnits):
         return (probabilities > self.threshold).astype(np.int64)
 
 
+def tilted(of_each_star: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
+    """Return probabilities [N, 5] that have moved towards praise by log-odds [N].
+
+    The ratio between five stars and one changes by all of them; that to three stars by half.
+    """
+    moved = of_each_star * np.exp(np.outer(log_odds, POSITIVE_WEIGHTS - 0.5))
+    return moved / moved.sum(1, keepdims=True)
+
+
 def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
     """Return the log-odds [N] of positive, for probabilities of one to five stars [N, 5].
 
@@ -114,7 +131,7 @@ def save_stars(
     folder: Path, classifier: StarsClassifier, origin: Mapping[str, Any] | None = None
 ) -> None:
     """Write a head between stars; each file is replaced whole. origin: kept as it is."""
-    description = {
+    description: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "kind": KIND,
         "classes": list(classifier.classes),
@@ -127,20 +144,26 @@ def save_stars(
         "threshold": classifier.threshold,
         "model_digest": classifier.model_digest,
     }
+    if classifier.ngrams is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        description["format_version"] = NGRAMS_VERSION
+        description["ngrams"] = save_ngrams(folder, classifier.ngrams)
     write_files(folder, classifier.heads.state_dict(), description, origin)
 
 
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     """Read what `save_stars` wrote; InputError if it is something else, or damaged."""
     path = folder / CONFIG_FILE
-    description = read_description(path, FORMAT_VERSION)
+    description = read_description(path, NGRAMS_VERSION)
+    ngrams = description.get("ngrams")
     try:
         config, settings = _read(description)
+        bag = None if ngrams is None else load_ngrams(folder, ngrams)
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: not a description of a head between stars ({error})") from error
     features = hidden_size * len(FEATURES.poolings)
     heads = load_heads(folder / WEIGHTS_FILE, config, features, STARS)
-    return StarsClassifier(heads=heads, **settings)
+    return StarsClassifier(heads=heads, ngrams=bag, **settings)
 
 
 def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:

@@ -102,6 +102,9 @@ class Head {
   constructor(engine) {
     const { head } = engine.about;
     Object.assign(this, head, { state: head.state === "cell" ? engine.cell : engine.hidden });
+    this.ngrams = head.ngrams && new Ngrams(
+      new Int8Array(engine.memory, engine.place("head.ngrams"), head.ngrams.buckets),
+      head.ngrams.scale);
     let columns = head.pooling.length * engine.H;
     this.maps = head.maps.map(({ rows, prelu }, index) => {
       const weight = engine.floats(`head.${index}`, rows * columns);
@@ -110,19 +113,21 @@ class Head {
     });
   }
 
-  // The log-odds of the positive class.
-  odds(features) {
+  // The log-odds of the positive class; the log-odds `tilt` of n-grams move each class by its share.
+  odds(features, tilt) {
     const logits = this.maps.reduce(affine, features), classes = this.shares.length;
     let positive = 0, negative = 0; // means over the heads
     const heads = logits.length / classes;
     for (let from = 0; from < logits.length; from += classes) {
       const each = softmax(logits.subarray(from, from + classes));
       each.forEach((chance, index) => {
-        positive += (chance * this.shares[index]) / heads;
-        negative += (chance * (1 - this.shares[index])) / heads;
+        const moved = (chance * Math.exp(tilt * (this.shares[index] - 0.5))) / heads;
+        positive += moved * this.shares[index];
+        negative += moved * (1 - this.shares[index]);
       });
     }
-    const log = (chance) => Math.log(Math.max(chance, this.smallest));
+    const whole = positive + negative;
+    const log = (chance) => Math.log(Math.max(chance / whole, this.smallest));
     return this.slope * (log(positive) - log(negative)) + this.offset;
   }
 }
@@ -182,14 +187,14 @@ class Place {
     return this.engine.logits();
   }
 
-  // The log-odds of the positive class, as if the text ended here.
-  odds() {
+  // The log-odds of the positive class, as if the text ended here; tilt: those of its n-grams.
+  odds(tilt) {
     const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
     this.pools.forEach(({ kind, values }, index) => {
       const share = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
       for (let k = 0; k < H; k++) features[index * H + k] = values[k] * share;
     });
-    return head.odds(features);
+    return head.odds(features, tilt);
   }
 }
 
@@ -203,6 +208,7 @@ function addTo({ kind, values }, cell, before) {
 }
 
 const KEEP_EVERY = 64; // bytes between two saved positions
+const BLANK = 32; // a byte that ends a word
 
 // A text while it is read, with the values of unit and classifier after every byte.
 class Reading {
@@ -218,6 +224,7 @@ class Reading {
     this.odds = [];
     this.kept = [new Place(this.engine)]; // every 64 bytes
     this.here = this.kept[0].copy();
+    this.ended = { size: 0, tilt: 0 };
   }
 
   // Read these bytes from where they differ from those read before; return that position.
@@ -225,6 +232,7 @@ class Reading {
     let same = 0;
     while (same < this.here.count && this.bytes[same] === bytes[same]) same++;
     this.bytes = bytes;
+    this.ended = { size: 0, tilt: 0 };
     if (same < this.here.count) {
       this.kept.length = Math.floor(same / KEEP_EVERY) + 1;
       this.here = this.kept[this.kept.length - 1].copy();
@@ -250,14 +258,25 @@ class Reading {
 
   note(place, unit) {
     this.values.push(this.engine.cell[unit]);
-    if (place.pools.length) this.odds.push(place.odds());
+    if (!place.pools.length) return;
+    this.odds.push(place.odds(this.tilt(place.count)));
+  }
+
+  // The log-odds of the n-grams of all words that have ended in the first `count` bytes.
+  tilt(count) {
+    const { ngrams } = this.engine.head;
+    const size = ngrams && count ? this.bytes.lastIndexOf(BLANK, count - 1) + 1 : 0;
+    if (size !== this.ended.size)
+      this.ended = { size, tilt: ngrams.logOdds(this.bytes.subarray(0, size)) };
+    return this.ended.tilt;
   }
 
   // The result for the text: unit and log-odds after the profile's suffix.
   verdict(suffix, unit) {
     const end = this.here.copy();
     end.read(suffix);
-    const odds = end.pools.length ? end.odds() : null;
+    const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
+    const odds = end.pools.length ? end.odds(tilt) : null;
     return { value: end.state[end.state.length - this.engine.H + unit], odds };
   }
 }

@@ -9,6 +9,7 @@ from ..classifiers.classifier import Classifier
 from ..classifiers.fine_tuned import SMALLEST_PROBABILITY
 from ..classifiers.fitted import Fitted
 from ..classifiers.heads import Heads
+from ..classifiers.ngrams import BagOfNgrams
 from ..classifiers.stars import POSITIVE_WEIGHTS, StarsClassifier
 from ..classifiers.stars import SMALLEST_PROBABILITY as SMALLEST_OF_STARS
 from ..features import FeatureKind
@@ -39,6 +40,7 @@ class PageHead(NamedTuple):
     offset: float
     unit: int  # the one that it relies on most
     polarity: int  # 1 if a high value of the unit means positive, else -1
+    ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus a half
 
 
 def page_head(fitted: Fitted | None) -> PageHead | None:
@@ -48,12 +50,14 @@ def page_head(fitted: Fitted | None) -> PageHead | None:
     if isinstance(fitted, Classifier):
         return _of_regression(fitted)
     weights, smallest, slope, offset = (0.0, 1.0), SMALLEST_PROBABILITY, 1.0, 0.0
+    ngrams = None
     if isinstance(fitted, StarsClassifier):
         weights, smallest = tuple(POSITIVE_WEIGHTS.tolist()), SMALLEST_OF_STARS
         slope, offset = fitted.calibration.slope, fitted.calibration.offset
+        ngrams = fitted.ngrams
     return PageHead(
         *(fitted.kind, fitted.classes, _maps(fitted.heads), weights, smallest, slope, offset),
-        *(fitted.neuron, fitted.polarity),
+        *(fitted.neuron, fitted.polarity, ngrams),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..classifiers.fitted import Fitted
 from ..errors import InputError
@@ -67,7 +68,7 @@ def demo_page(
         "style_digest": _digest(style),
         "script": script,
         "script_digest": _digest(script),
-        "worker": "\n".join(_program(name) for name in ("engine.js", "worker.js")),
+        "worker": "\n".join(_program(name) for name in ("ngrams.js", "engine.js", "worker.js")),
         "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
         "weights": _base64(packed.data),
         "data": _script_safe(_description(loaded, head, packed.places, unit)),
@@ -96,6 +97,8 @@ def _packed(loaded: LoadedModel, head: PageHead | None) -> Packed:
         if index == 0:
             weight = pad_poolings(weight, loaded.model.config.hidden_size)
         tensors |= {f"head.{index}": weight, f"head.{index}.b": bias}
+    if head and head.ngrams:
+        tensors["head.ngrams"] = torch.from_numpy(head.ngrams.weights)
     return pack(tensors)
 
 
@@ -139,6 +142,7 @@ def _head(head: PageHead) -> dict[str, Any]:
         "smallest": head.smallest,
         "slope": head.slope,
         "offset": head.offset,
+        "ngrams": head.ngrams and {"buckets": len(head.ngrams.weights), "scale": head.ngrams.scale},
     }
 
 

@@ -16,6 +16,7 @@ from experiments.default_model.everyday import (
     everyday_wordings,
 )
 from experiments.default_model.examples import Example, normalized
+from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.grammar import (
     SLOT,
     domains,
@@ -29,7 +30,7 @@ from experiments.default_model.grammar import (
 from experiments.default_model.methods import Told
 from experiments.default_model.noise import mistyped, noisy
 from experiments.default_model.rare import contradicts, cue_of, noisy_copies, rare_texts
-from experiments.default_model.ship import calibrated, doubt, familiar
+from experiments.default_model.ship import calibrated, doubt, familiar, slopes
 from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import (
     first_sentences,
@@ -222,6 +223,43 @@ def test_the_slope_undoes_what_overstates_the_log_odds():
     sources = np.where(np.arange(20_000) < 1000, "sst", "imdb")
     # Of 20,000 draws the slope's standard error is about 0.01.
     assert calibrated(3 * odds, labels, sources).slope == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_the_slopes_of_two_log_odds_weigh_the_one_that_knows_more():
+    chooser = np.random.default_rng(0)
+    odds = chooser.normal(0, 2, (20_000, 2))
+    labels = (chooser.random(20_000) < 1 / (1 + np.exp(-odds @ [0.5, 2.0]))).astype(int)
+    sources = np.repeat(["sst", "imdb"], [15_000, 5_000])
+    assert slopes(odds, labels, sources) == pytest.approx([0.5, 2.0], abs=0.1)
+
+
+NGRAM_TEXTS = [
+    *(Example(f"a good film {n}", "positive", "sst") for n in range(20)),
+    *(Example(f"a bad film {n}", "negative", "sst") for n in range(20)),
+    *(Example(f"not bad {n}", "5", "amazon") for n in range(20)),
+    *(Example(f"a blue film {n}", "neutral", "grammar") for n in range(20)),
+]
+
+
+def test_a_bag_of_ngrams_learns_words_and_denials_and_that_facts_have_no_side():
+    features = hashed(NGRAM_TEXTS, 2**12)
+    bag = rounded(fitted(features, rarity_of(features), NGRAM_TEXTS, 1.0))
+    good, bad, denied, blue, unknown = bag.log_odds(["good", "bad film", "not bad", "blue", "xyz"])
+    assert min(good, -bad, denied) > 0.5
+    assert abs(blue) < 0.1
+    assert unknown == 0
+    assert np.abs(bag.weights.astype(int)).max() == 127
+    sided = [example for example in NGRAM_TEXTS if example.label != "neutral"]
+    assert accuracies(bag, sided) == {"amazon": 1.0, "sst": 1.0}
+
+
+def test_what_the_fit_reads_is_what_the_model_sums():
+    features = hashed(NGRAM_TEXTS, 2**12)
+    weights = np.random.default_rng(0).normal(size=2**12)
+    bag = rounded(weights)
+    texts = [example.text for example in NGRAM_TEXTS]
+    np.testing.assert_allclose(bag.log_odds(texts), features @ (bag.weights * bag.scale), rtol=1e-5)
+    np.testing.assert_allclose(bag.weights * bag.scale, weights, atol=bag.scale / 2)
 
 
 def test_the_limits_admit_nearly_all_familiar_texts():

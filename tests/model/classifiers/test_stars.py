@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from model import SentimentClassifier, save_model
 from model.classifiers.classifier import CONFIG_FILE, WEIGHTS_FILE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.stars import (
     FEATURES,
     Calibration,
@@ -27,7 +28,7 @@ from model.text.profiles import text_profile
 TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]
 
 
-def make(digest="digest", familiarity=None):
+def make(digest="digest", familiarity=None, ngrams=None):
     heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
     with torch.no_grad():
         heads.heads.weight *= 30  # so that texts differ
@@ -38,6 +39,7 @@ def make(digest="digest", familiarity=None):
         calibration=Calibration(slope=0.5, offset=0.25),
         familiarity=familiarity,
         unsure=(0.4, 0.7),
+        ngrams=ngrams,
     )
 
 
@@ -73,6 +75,51 @@ def test_its_answers_about_texts(folder):
     assert found.choices.tolist() == (expected > 0.5).astype(int).tolist()
     assert found.unsure.tolist() == ((expected >= 0.4) & (expected <= 0.7)).tolist()
     np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
+
+
+def test_ngrams_move_the_log_odds_of_five_stars_to_one(folder):
+    weights = np.random.default_rng(0).integers(-127, 128, 64, np.int8)
+    bag = BagOfNgrams(weights, 0.01)
+    plain = SentimentClassifier.from_pretrained(folder)
+    states = features_in_order(
+        plain.loaded.model, list(map(plain.loaded.tokens, TEXTS)), kind=FEATURES
+    )
+    before = plain.fitted.of_each_star(states)
+    save_stars(folder / "classifier", make(plain.fitted.model_digest, ngrams=bag))
+    with_bag = SentimentClassifier.from_pretrained(folder)
+    found = with_bag.read(TEXTS)
+    moved = bag.log_odds(TEXTS)
+    assert (moved != 0).all()
+    after = before * np.exp(np.outer(moved, [-0.5, -0.5, 0, 0.5, 0.5]))
+    after /= after.sum(1, keepdims=True)
+    np.testing.assert_allclose(found.stars, after @ [1, 2, 3, 4, 5], atol=1e-4)
+    odds = 0.5 * positive_log_odds(after) + 0.25
+    np.testing.assert_allclose(found.probabilities[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-4)
+    np.testing.assert_allclose(with_bag.decision_function(TEXTS), odds, atol=1e-3)
+    np.testing.assert_allclose(found.neuron, states[:, make().neuron], atol=1e-5)
+
+
+def test_ngrams_are_those_of_the_text_as_it_is_read(folder):
+    bag = BagOfNgrams(np.random.default_rng(0).integers(-127, 128, 4096, np.int8), 0.05)
+    digest = SentimentClassifier.from_pretrained(folder).fitted.model_digest
+    save_stars(folder / "classifier", make(digest, ngrams=bag))
+    found = SentimentClassifier.from_pretrained(folder)
+    escaped, read = found.decision_function(["It&#39;s good &amp; cheap", "It's good & cheap"])
+    assert escaped == read
+
+
+def test_a_description_names_ngrams_only_where_there_are_any(folder):
+    path = folder / "classifier" / CONFIG_FILE
+    description = json.loads(path.read_text())
+    assert description["format_version"] == 5
+    assert "ngrams" not in description
+    save_stars(path.parent, make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5)))
+    description = json.loads(path.read_text())
+    assert description["format_version"] == 6
+    assert load_stars(path.parent, 12).ngrams.scale == 0.5
+    path.write_text(json.dumps(description | {"ngrams": {"buckets": 8}}))
+    with pytest.raises(InputError, match="not a description of a head between stars"):
+        load_stars(path.parent, 12)
 
 
 def test_its_neuron_is_the_unit_of_most_influence():

@@ -12,6 +12,7 @@ from model.classifiers.classifier import Classifier
 from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import Fitted
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
+from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
 from model.features import Pooling
 from model.files.quantization import dequantize, quantize
@@ -49,13 +50,21 @@ def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)
     return Classifier(coefficients, 0.25, poles, 4, -1, "digest", **pooled)
 
 
-def small_stars(loaded: LoadedModel) -> StarsClassifier:
+def small_stars(loaded: LoadedModel, ngrams: BagOfNgrams | None = None) -> StarsClassifier:
     """A head between stars, with two heads for each."""
     heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(FEATURES.poolings), 5)
     calibration = Calibration(slope=0.5, offset=0.25)
     poles = ("negative", "positive")
     given = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
-    return StarsClassifier(heads=heads, classes=poles, model_digest="digest", **given)
+    return StarsClassifier(
+        heads=heads, classes=poles, model_digest="digest", ngrams=ngrams, **given
+    )
+
+
+def small_stars_and_ngrams(loaded: LoadedModel) -> StarsClassifier:
+    """The same with weights for n-grams."""
+    weights = np.random.default_rng(6).integers(-127, 128, 997, np.int8)
+    return small_stars(loaded, BagOfNgrams(weights, 0.002))
 
 
 def small_fine_tuned(loaded: LoadedModel) -> FineTuned:
@@ -90,6 +99,8 @@ def python_says(
         states = trace(loaded.model, tokens, state=classifier.kind.state)  # [n, H] each
         pools = [POOLS[pooling] for pooling in classifier.kind.poolings]
         features = np.stack([np.concatenate([pool(v) for pool in pools]) for v in states])
+        if isinstance(classifier, StarsClassifier) and classifier.ngrams:
+            features = np.column_stack([features, classifier.ngrams.log_odds(texts)])
         odds = classifier.decide(features.astype(np.float32)).tolist()
     return [{"values": v[:, 0], "odds": o} for v, o in zip(values, odds, strict=True)]
 

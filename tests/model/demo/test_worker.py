@@ -21,6 +21,7 @@ from tests.model.demo.models import (
     small_fine_tuned,
     small_model,
     small_stars,
+    small_stars_and_ngrams,
 )
 
 WASM = FOLDER / "wasm"
@@ -35,6 +36,14 @@ ARCHITECTURES = {
     "raw texts": {"profile": "raw"},
 }
 
+WORDS = [
+    "Don't! It's 5/5 — naïve CAFÉ, ½ ﬁne ﬂavour…",
+    "ΟΔΟΣ İstanbul ǅ ß ẞ ŉ",
+    "👍🏽 ❤️ ★★★☆☆ :-) <3 100%",
+    "很好 とても良い アイ 한국어 ไทย हिन्दी",
+    "tab\tline\u2028no\u00a0break\u200bzero\ufeffmark under_score a\u0301\u0323\u0301",
+    "",
+]
 needs_node = pytest.mark.skipif(NODE is None, reason="needs node, to run WebAssembly")
 
 
@@ -106,7 +115,7 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path):
 
 
 @needs_node
-@pytest.mark.parametrize("make", [small_stars, small_fine_tuned])
+@pytest.mark.parametrize("make", [small_stars, small_stars_and_ngrams, small_fine_tuned])
 def test_heads_say_what_they_say_in_python(tmp_path, make):
     loaded = small_model(tmp_path / "model")
     classifier = make(loaded)
@@ -116,8 +125,34 @@ def test_heads_say_what_they_say_in_python(tmp_path, make):
     expected = python_says(rounded, classifier, [TEXT], 0)[0]["odds"]
     np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected, **CLOSE)
     begun = replace(rounded, profile=text_profile("raw"))
-    expected = python_says(begun, classifier, ["\n It"], 0)[0]["odds"]
-    np.testing.assert_allclose(messages[0]["odds"][3], expected, **CLOSE)
+    expected = python_says(begun, classifier, ["\n It "], 0)[0]["odds"]  # the word has ended
+    np.testing.assert_allclose(messages[0]["odds"][4], expected, **CLOSE)
+
+
+@needs_node
+def test_words_are_counted_as_they_are_in_python(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    classifier = small_stars_and_ngrams(loaded)
+    texts = [*WORDS, "word " * 3000, WORDS[0]]
+    page = demo_page(loaded, classifier, "Title")
+    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    expected = python_says(as_8_bit(loaded), classifier, texts, 0)
+    for messages, said in zip(answers, expected, strict=True):
+        np.testing.assert_allclose(messages[-1]["verdict"]["odds"], said["odds"], **CLOSE)
+
+
+@needs_node
+def test_two_texts_side_by_side_keep_their_own_words(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
+    texts = ["abc defg hi", "xyz uvwx yz"]  # words end at the same bytes
+    slots = [{**reading(loaded, text), "slot": text} for text in (*texts, *texts)]
+    first, second, *again = told(page, tmp_path, slots)
+    (one,) = told(page, tmp_path, [reading(loaded, texts[1])])
+    assert second[-1]["odds"] == one[-1]["odds"] != first[-1]["odds"]
+    assert [messages[-1]["verdict"] for messages in again] == [
+        messages[-1]["verdict"] for messages in (first, second)
+    ]
 
 
 @needs_node

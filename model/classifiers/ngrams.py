@@ -1,0 +1,105 @@
+"""A bag of n-grams: log-odds from the words of a text and the pairs of neighbours.
+
+A state that reads byte by byte forgets words; a bag of n-grams forgets none, but does not know
+where they stood (Wang and Manning 2012). Each n-gram is hashed to a bucket, so no vocabulary is
+stored (Weinberger et al. 2009, arXiv 0902.2206).
+"""
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+
+from ..errors import checked_number, checked_whole
+from ..files.weights import check_shapes, load_tensors, save_tensors
+
+WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
+LONGEST = 2  # words of an n-gram
+MOST_BUCKETS = 2**24
+MOST_CHARACTERS = 10_000  # whose simplified form is remembered
+LARGEST = 30.0  # log-odds; no text is surer
+APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
+
+
+@dataclass(frozen=True, eq=False)
+class BagOfNgrams:
+    """A weight for each bucket of n-grams, stored in 8 bits."""
+
+    weights: np.ndarray  # int8 [buckets]
+    scale: float  # log-odds of a weight of 1
+
+    def log_odds(self, texts: Sequence[str]) -> np.ndarray:
+        """Return each text's log-odds, float32 [N].
+
+        The sum of the weights of its n distinct n-grams, over the square root of n: a text of many
+        words is surer than one of few, but not by as much as it is longer.
+        """
+        found = [buckets_of(text, len(self.weights)) for text in texts]
+        sums = np.array([self.weights[buckets].sum() for buckets in found], np.float64)
+        roots = np.sqrt([max(len(buckets), 1) for buckets in found])
+        return (self.scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
+
+
+class Characters(dict[int, str]):
+    """What becomes of each character, for str.translate; entries are added as they are needed.
+
+    One character at a time: of a whole text, Python first sorts every run of combining characters,
+    in quadratic time.
+    """
+
+    def __missing__(self, code: int) -> str:
+        parts = unicodedata.normalize("NFKD", chr(code))
+        found = "".join(_simplified(part) for part in parts.lower())
+        if len(self) < MOST_CHARACTERS:
+            self[code] = found
+        return found
+
+
+def _simplified(character: str) -> str:
+    kind = unicodedata.category(character)[0]
+    if kind in "LN":  # letters and digits
+        return character
+    if kind == "M" or character in APOSTROPHES:  # accents, after their letters
+        return ""
+    return f" {character} " if kind in "PS" else " "  # a sign is a word of its own
+
+
+CHARACTERS = Characters()
+
+
+def words_of(text: str) -> list[str]:
+    """Return words in lower case without accents; each sign is a word."""
+    return text.translate(CHARACTERS).split()
+
+
+def buckets_of(text: str, buckets: int) -> np.ndarray:
+    """Return the distinct buckets of a text's n-grams, int64 [n]."""
+    hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
+    return np.fromiter(hashes, np.int64, len(hashes))
+
+
+def ngrams_of(words: Sequence[str]) -> Iterator[str]:
+    """Yield all runs of one to LONGEST words."""
+    for length in range(1, LONGEST + 1):
+        for first in range(len(words) - length + 1):
+            yield " ".join(words[first : first + length])
+
+
+def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
+    """Write the weights; return what the classifier's description has to say of them."""
+    save_tensors(folder / WEIGHTS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
+    return {"buckets": len(bag.weights), "scale": bag.scale}
+
+
+def load_ngrams(folder: Path, description: Mapping[str, Any]) -> BagOfNgrams:
+    """Read what `save_ngrams` wrote; InputError if it is something else, or damaged."""
+    buckets = checked_whole("ngrams.buckets", description["buckets"], 1, MOST_BUCKETS)
+    scale = checked_number("ngrams.scale", description["scale"])
+    path = folder / WEIGHTS_FILE
+    check_shapes(path, {WEIGHTS: (buckets,)}, {WEIGHTS})
+    return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)
