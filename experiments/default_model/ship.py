@@ -22,7 +22,7 @@ from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.fit_ngrams import DESCRIPTION
 from experiments.default_model.methods import SIDES
-from experiments.default_model.train import HEADS_FILE
+from experiments.default_model.train import head_of
 from experiments.shipped.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
@@ -35,17 +35,20 @@ from model.classifiers.stars import (
     positive_log_odds,
     save_stars,
 )
+from model.errors import InputError
 from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
 from model.files.weights import (
     LoadedModel,
+    find_model,
     load_model,
     load_tensors,
     model_digest,
 )
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
+WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
 LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 ADMITTED = 0.99  # part of the familiar texts that must be called familiar
 WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a text may be unsure
@@ -56,7 +59,8 @@ class Options:
     """Write weights, licence, description and classifier to model/pretrained/NAME."""
 
     model: Annotated[str, tyro.conf.Positional]
-    """The folder of a step of experiments.default_model.train."""
+    """The folder of a step of experiments.default_model.train, or the name of a shipped model with
+    such a head."""
     texts: Path
     """The folder of texts; its val.jsonl determines calibration and limits."""
     name: str
@@ -76,7 +80,7 @@ def main() -> None:
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.tokens(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
-        plain = uncalibrated(shipped, Path(options.model) / HEADS_FILE)
+        plain = uncalibrated(shipped, find_model(options.model))
         if options.ngrams is not None:
             bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
             plain, outputs = with_ngrams(plain, outputs, bag, val)
@@ -98,8 +102,11 @@ def described(path: Path) -> dict[str, Any]:
     return {"examples": content.count(b"\n"), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def uncalibrated(shipped: LoadedModel, path: Path) -> StarsClassifier:
-    """Return the head as it was learned, for the rounded weights."""
+def uncalibrated(shipped: LoadedModel, folder: Path) -> StarsClassifier:
+    """Return the head in a model's folder as it was learned, for the rounded weights."""
+    path = head_of(folder)
+    if path is None:
+        raise InputError(f"{folder}: has no head between stars")
     heads = build_heads(HeadsConfig(), FEATURES.size(shipped.model.config), STARS, seed=0)
     heads.load_state_dict(load_tensors(path))
     return StarsClassifier(
@@ -116,7 +123,7 @@ def with_ngrams(
     plain: StarsClassifier, outputs: ModelOutput, bag: BagOfNgrams, val: Sequence[Example]
 ) -> tuple[StarsClassifier, ModelOutput]:
     """Return the head with a bag of n-grams, whose weight against it val decides; and features."""
-    rows, labels, sources = weighted_rows(val)
+    rows, labels, sources = sided_rows(val, WEIGHTED_ON)
     texts = [example.text for example in val]
     odds = positive_log_odds(plain.of_each_star(outputs.features))
     both = np.column_stack([odds, bag.log_odds(texts)])[rows]
@@ -126,11 +133,13 @@ def with_ngrams(
     return replace(plain, ngrams=bag), outputs._replace(features=features)
 
 
-def weighted_rows(val: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which texts of val calibrate, bool [N]; labels, -1 for no side; and sources."""
+def sided_rows(
+    val: Sequence[Example], names: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which texts of these sources have a side, bool [N]; labels, -1 for none; sources."""
     sources = np.array([example.source for example in val])
     labels = np.array([SIDES.get(example.label, -1) for example in val])
-    return (labels >= 0) & np.isin(sources, CALIBRATED_ON), labels, sources
+    return (labels >= 0) & np.isin(sources, names), labels, sources
 
 
 def settled(
@@ -141,7 +150,7 @@ def settled(
     lengths: of the texts as the model reads them, bytes [N]. The head has not learned from these
     texts.
     """
-    rows, labels, sources = weighted_rows(val)
+    rows, labels, sources = sided_rows(val, CALIBRATED_ON)
     odds = positive_log_odds(plain.of_each_star(outputs.features))
     calibration = calibrated(odds[rows], labels[rows], sources[rows])
     known = replace(plain, calibration=calibration)

@@ -18,8 +18,10 @@ from torch import Tensor
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
+from model.classifiers.classifier import CONFIG_FILE, FOLDER, WEIGHTS_FILE
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.classifiers.stars import FEATURES as KIND
+from model.classifiers.stars import KIND as STARS_KIND
 from model.classifiers.stars import STARS
 from model.features import features_in_order
 from model.files.storage import (
@@ -55,7 +57,7 @@ class Options:
 
     model: str
     """A model directory, a run directory, the name of a shipped model, or the folder of a step of
-    an earlier training, which also has a head."""
+    an earlier training. A head between stars in it learns on."""
     texts: Path
     """The folder that experiments.default_model.texts wrote."""
     output: Path
@@ -107,13 +109,22 @@ def main() -> None:
     learner = Learner(loaded, examples, options)
     if options.resume:
         learner.restore()
-    elif (Path(options.model) / HEADS_FILE).is_file():
-        learner.heads.load_state_dict(load_tensors(Path(options.model) / HEADS_FILE))
+    elif head := head_of(loaded.folder):
+        learner.heads.load_state_dict(load_tensors(head))
     else:
         learner.standardize()
     with StopRequest() as stop:
         learn(learner, held, stop)
     learner.save()
+
+
+def head_of(folder: Path) -> Path | None:
+    """Return the weights of the head between stars in a model's folder, None if it has none."""
+    if (folder / HEADS_FILE).is_file():
+        return folder / HEADS_FILE
+    description = folder / FOLDER / CONFIG_FILE
+    is_shipped = description.is_file() and read_json(description).get("kind") == STARS_KIND
+    return folder / FOLDER / WEIGHTS_FILE if is_shipped else None
 
 
 def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> None:

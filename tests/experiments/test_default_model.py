@@ -39,14 +39,17 @@ from experiments.default_model.texts import (
     part_of,
 )
 from experiments.default_model.train import (
+    HEADS_FILE,
     KIND,
     admitted_of,
+    head_of,
     positive_share,
     read,
     side_by_side,
     stars_loss,
 )
 from model.features import features_in_order
+from model.files.shipped import find_model
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
@@ -195,6 +198,14 @@ def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability
     positive = admitted_of("positive").unsqueeze(0)
     assert stars_loss(logits, positive).item() == pytest.approx(-math.log(0.4), abs=1e-6)
     assert positive_share(logits.softmax(-1)[:, 0]).item() == pytest.approx(0.55, abs=1e-6)
+
+
+def test_the_head_of_a_training_or_of_a_shipped_model_is_found(tmp_path):
+    assert head_of(find_model("amazon_1024")) is None
+    shipped = find_model("stars_512")
+    assert head_of(shipped) == shipped / "classifier" / "classifier.safetensors"
+    (tmp_path / HEADS_FILE).touch()
+    assert head_of(tmp_path) == tmp_path / HEADS_FILE
 
 
 @pytest.mark.parametrize("of", ["bytes", "subwords"])
