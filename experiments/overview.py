@@ -31,13 +31,18 @@ def models(*names: str) -> str:
     rows = [
         [
             f"[{titled(name)}](model/pretrained/{name}/README.md)",
-            f"{(SHIPPED_MODELS / name / 'model.safetensors').stat().st_size / 1e6:.1f} MB",
+            f"{weights_megabytes(SHIPPED_MODELS / name):.1f} MB",
             accuracy(name, "sst") if name in DEFAULTS else sst(name, "all_units"),
             bits(name),
         ]
         for name in names
     ]
     return markdown(["model", "size", "SST test, per cent", "bits per character"], rows)
+
+
+def weights_megabytes(folder: Path) -> float:
+    """Return the size of all weights in a model's folder, in units of 10^6 bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*.safetensors")) / 1e6
 
 
 def results() -> str:

@@ -187,10 +187,15 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"default_model/results/{name}.json",
                f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
-        for name in ("stars_1024", "stars_512", "sentiment_1024", "tfidf", "vader", "textblob")
+        for name in ("stars_1024", "states", "ngrams", "stars_512", "sentiment_1024", "tfidf",
+                     "vader", "textblob")
     ),
     Result("default_model/results/small_texts.json",
            f"{MODULE}default_model.texts {SELECTED}"),
+    Result("default_model/results/ngrams_texts.json",
+           f"{MODULE}default_model.texts {SELECTED} --whole 25000 --longest-whole 100000"),
+    Result("default_model/results/sixth_texts.json",
+           f"{MODULE}default_model.texts {SELECTED} --whole 1500"),
     _closed("48aa8a398f08", Result(
         "default_model/results/texts.json",
         f"{MODULE}default_model.texts {SELECTED}")),

@@ -4,6 +4,7 @@ VADER and TextBlob are no dependencies; install them by `pip install vaderSentim
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from experiments.default_model.examples import Example, read_examples
 from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.classifiers.stars import StarsClassifier
 from model.errors import InputError
 from model.files.weights import find_model
 
@@ -54,6 +56,30 @@ class Shipped:
     def tell(self, texts: Sequence[str]) -> Told:
         found = self.classifier.read(texts)
         return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar)
+
+
+class States(Shipped):
+    """The default model without its bag of n-grams."""
+
+    def __init__(self, name: str, texts: Path | None):
+        super().__init__("default", texts)
+        fitted = self.classifier.fitted_
+        assert isinstance(fitted, StarsClassifier)
+        self.classifier.fitted_ = replace(fitted, ngrams=None)
+
+
+class Ngrams(Shipped):
+    """The default model's bag of n-grams alone."""
+
+    def __init__(self, name: str, texts: Path | None):
+        super().__init__("default", texts)
+        fitted = self.classifier.fitted_
+        assert isinstance(fitted, StarsClassifier)
+        assert fitted.ngrams is not None
+        self.bag, self.slope = fitted.ngrams, fitted.calibration.slope
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(texts))))
 
 
 class Tfidf:
@@ -114,6 +140,8 @@ class Blob:
 
 METHODS: dict[str, Callable[[str, Path | None], Method]] = {
     "default": Shipped,
+    "states": States,
+    "ngrams": Ngrams,
     "tfidf": Tfidf,
     "vader": Vader,
     "textblob": Blob,

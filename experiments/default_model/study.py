@@ -42,7 +42,8 @@ class Options:
     """Classify the test sets by one method, and write its accuracy."""
 
     method: str
-    """default, another shipped model's name, tfidf, vader or textblob."""
+    """default, another shipped model's name, states or ngrams (the halves of the default), tfidf,
+    vader or textblob."""
     data: Path
     """The folder that holds sst/, imdb/ and semeval/."""
     texts: Path | None = None

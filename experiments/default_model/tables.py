@@ -19,6 +19,11 @@ NAMES = {
     "vader": "VADER",
     "textblob": "TextBlob",
 }
+HALVES = {
+    "stars_1024": "both",
+    "states": "the head on the model's states",
+    "ngrams": "the bag of n-grams",
+}
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
 VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar")  # sources, in the order shown
 SECONDS = "CPU seconds per 1,000 texts"
@@ -50,6 +55,20 @@ def comparison() -> str:
     texts = ", ".join(f"{title} {counts[name]['texts']:,}" for name, title in SETS.items())
     files = {f"{name}.json": result for name, result in measured.items()}
     return f"{markdown(['per cent', *heads], rows)}\n\nTexts: {texts}. {origins(files)}"
+
+
+def halves() -> str:
+    """Return the accuracies of the default model, and of each half of it alone."""
+    measured = {name: read_json(RESULTS / f"{name}.json") for name in HALVES}
+    rows = [
+        [
+            HALVES[name],
+            *(percent(r["sets"][s]["accuracy"], r["sets"][s]["accuracy_interval"]) for s in SETS),
+            percent(r["everyday"]["sided_accuracy"]),
+        ]
+        for name, r in measured.items()
+    ]
+    return markdown(["per cent", *SETS.values(), "everyday sentences with a side"], rows)
 
 
 def accuracy(method: str, name: str) -> str:
