@@ -2,7 +2,7 @@
 
 The precisions take turns in one process on one core. Only the processor's time of the process
 counts, so other programs matter little; they share the last cache and the memory with it. Results
-are compared text by text with those in fp32.
+are compared text by text with those in fp32, and with the labels.
 
 python -m experiments.recurrence.precisions --data sst/test.csv imdb/imdb_test.jsonl.gz
 """
@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from configs import command
+from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.files.storage import write_json
 from model.language_model import LanguageModel, ModelConfig, build_model
-from model.reading.texts import read_plain_texts
 from scaling.benchmark.timing import interleave
 
 RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
@@ -38,7 +38,7 @@ class Options:
     """Time windows of untrained models and a classifier, then compare its results on texts."""
 
     data: tuple[Path, ...]
-    """Files of texts in any format that prepare_corpus reads."""
+    """Labelled texts, 0 or 1."""
     characters: int = 400_000
     """Characters of each file, in texts drawn at random; at most all."""
     units: tuple[int, ...] = (512, 1024)
@@ -58,8 +58,8 @@ def main() -> None:
     classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
     result = {
         "microseconds": time_windows(options),
-        "classify": time_classifying(classifiers, drawn, options),
-        "agreement": {name: compare(classifiers, texts) for name, texts in drawn.items()},
+        "classify": time_classifying(classifiers, next(iter(drawn.values()))[0], options),
+        "agreement": {name: compare(classifiers, *found) for name, found in drawn.items()},
         "options": {"units": options.units, "lanes": options.lanes, "rounds": options.rounds},
         "threads": 1,
         "origin": describe_origin(),
@@ -70,12 +70,13 @@ def main() -> None:
             print(f"{name}, {precision}: {changes}")
 
 
-def draw(path: Path, options: Options) -> list[str]:
-    """Return texts of a file, drawn at random."""
-    texts = read_plain_texts(path, None)
-    drawn = np.random.default_rng(options.seed).permutation(len(texts))
-    sizes = np.cumsum([len(texts[index]) for index in drawn])
-    return [texts[index] for index in drawn[: int((sizes <= options.characters).sum())]]
+def draw(path: Path, options: Options) -> tuple[list[str], np.ndarray]:
+    """Return texts of a file, drawn at random, and their labels [N]."""
+    (found,) = read_labelled_sets([path])
+    drawn = np.random.default_rng(options.seed).permutation(len(found.texts))
+    sizes = np.cumsum([len(found.texts[index]) for index in drawn])
+    drawn = drawn[: int((sizes <= options.characters).sum())]
+    return [found.texts[index] for index in drawn], found.labels[drawn]
 
 
 @torch.inference_mode()
@@ -113,26 +114,28 @@ def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
 
 
 def time_classifying(
-    classifiers: dict[str, SentimentClassifier], drawn: dict[str, list[str]], options: Options
+    classifiers: dict[str, SentimentClassifier], drawn: Sequence[str], options: Options
 ) -> dict[str, float]:
     """Return microseconds for a character, from texts to labels, by precision."""
-    texts = [text[:LONGEST] for text in next(iter(drawn.values()))[:BATCH]]
+    texts = [text[:LONGEST] for text in drawn[:BATCH]]
     work = {name: partial(each.read, texts) for name, each in classifiers.items()}
     seconds = processor_time(work, max(1, options.rounds // 5))
     return {name: value / sum(map(len, texts)) for name, value in seconds.items()}
 
 
 def compare(
-    classifiers: dict[str, SentimentClassifier], texts: Sequence[str]
+    classifiers: dict[str, SentimentClassifier], texts: Sequence[str], labels: np.ndarray
 ) -> dict[str, dict[str, Any]]:
-    """Return how far each precision is from fp32: of probabilities, and in labels."""
-    exact, *others = (classifiers[name].read(texts) for name in PRECISIONS)
+    """Return each precision's accuracy and distance from fp32: of probabilities, and in labels."""
+    read = {name: classifiers[name].read(texts) for name in PRECISIONS}
+    exact = read[PRECISIONS[0]]
     found = {}
-    for name, verdicts in zip(PRECISIONS[1:], others, strict=True):
+    for name, verdicts in read.items():
         differences = np.abs(verdicts.probabilities - exact.probabilities).max(1)
         found[name] = {
             "texts": len(texts),
             "characters": sum(map(len, texts)),
+            "accuracy": float((verdicts.choices == labels).mean()),
             "largest": float(differences.max()),
             "median": float(np.median(differences)),
             "changed": int((verdicts.choices != exact.choices).sum()),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.tables import markdown, origins
+from experiments.tables import markdown, origins, percent
 
 from .plot import LINES, measured, of_the_floor, points
 from .run import PROFILED
@@ -20,7 +20,10 @@ RATIOS = {
 TOLD = ("time", "error")
 FASTER = ("bf16, times as fast", "int8, times as fast")
 SETS = {"test": "SST's test set", "imdb_test": "some of IMDB's test set"}
-CHANGED = ["`default`", "texts", "characters", "labels changed", "largest change", "median change"]
+CHANGED = [
+    *("`default`", "texts", "characters", "right, per cent"),
+    *("labels changed", "largest change", "median change"),
+]
 FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 
@@ -149,6 +152,7 @@ def precisions() -> str:
             f"{SETS[name]}, {precision}",
             f"{changes['texts']:,}",
             f"{changes['characters']:,}",
+            percent(changes["accuracy"]),
             f"{changes['changed']}",
             f"{changes['largest']:.3f}",
             f"{changes['median']:.4f}",

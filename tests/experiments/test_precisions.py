@@ -18,7 +18,8 @@ class Known:
 
 def test_changes_are_those_from_fp32():
     classifiers = {"fp32": Known([0.9, 0.4]), "bf16": Known([0.8, 0.4]), "int8": Known([0.9, 0.6])}
-    found = compare(classifiers, ["a", "bcd"])
+    found = compare(classifiers, ["a", "bcd"], np.array([1, 0]))
+    assert [found[name]["accuracy"] for name in ("fp32", "bf16", "int8")] == [1, 1, 0.5]
     assert found["bf16"]["changed"] == 0
     assert np.isclose(found["bf16"]["largest"], 0.1)
     assert found["int8"]["changed"] == 1
@@ -26,8 +27,11 @@ def test_changes_are_those_from_fp32():
     assert found["int8"]["characters"] == 4
 
 
-def test_texts_are_drawn_until_there_are_enough_characters(tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("".join(f"{'x' * 10}\n" for _ in range(9)))
-    assert draw(path, Options(data=(path,), characters=35)) == ["x" * 10] * 3
-    assert len(draw(path, Options(data=(path,)))) == 9
+def test_texts_are_drawn_with_their_labels_until_there_are_enough_characters(tmp_path):
+    path = tmp_path / "texts.csv"
+    rows = [f"{label},{'xy'[label] * 10}\n" for label in (0, 1, 1, 0, 1, 0, 0, 1, 1)]
+    path.write_text("".join(["label,text\n", *rows]))
+    texts, labels = draw(path, Options(data=(path,), characters=35))
+    assert len(texts) == 3
+    assert ["xy"[label] * 10 for label in labels] == texts
+    assert len(draw(path, Options(data=(path,)))[0]) == 9
