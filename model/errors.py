@@ -36,9 +36,13 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
 def checked_number(name: str, value: Any) -> float:
     """Return a finite number as Python's float; InputError where it is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
         raise InputError(f"{name} is {reprlib.repr(value)}; it must be a finite number")
-    return float(value)
+    return number
 
 
 def meant(word: str, known: Iterable[str]) -> str:

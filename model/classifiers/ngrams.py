@@ -5,8 +5,9 @@ where they stood (Wang and Manning 2012). Each n-gram is hashed to a bucket, so 
 stored (Weinberger et al. 2009, arXiv 0902.2206).
 """
 
+import reprlib
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from ..errors import checked_number, checked_whole
+from ..errors import InputError, checked_number, checked_whole
 from ..files.weights import check_shapes, load_tensors, save_tensors
 
 WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
@@ -66,7 +67,9 @@ def _simplified(character: str) -> str:
         return character
     if kind == "M" or character in APOSTROPHES:  # accents, after their letters
         return ""
-    return f" {character} " if kind in "PS" else " "  # a sign is a word of its own
+    # A sign is a word of its own, also one that this Python's Unicode does not know yet.
+    is_sign = kind in "PS" or unicodedata.category(character) == "Cn"
+    return f" {character} " if is_sign else " "
 
 
 CHARACTERS = Characters()
@@ -96,10 +99,14 @@ def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
     return {"buckets": len(bag.weights), "scale": bag.scale}
 
 
-def load_ngrams(folder: Path, description: Mapping[str, Any]) -> BagOfNgrams:
+def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
     """Read what `save_ngrams` wrote; InputError if it is something else, or damaged."""
+    if not isinstance(description, dict):
+        raise InputError(f"ngrams is {reprlib.repr(description)}; it must be an object")
     buckets = checked_whole("ngrams.buckets", description["buckets"], 1, MOST_BUCKETS)
     scale = checked_number("ngrams.scale", description["scale"])
+    if not 0 < scale <= LARGEST:
+        raise InputError(f"ngrams.scale is {scale}; it must be above zero, at most {LARGEST}")
     path = folder / WEIGHTS_FILE
     check_shapes(path, {WEIGHTS: (buckets,)}, {WEIGHTS})
     return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)

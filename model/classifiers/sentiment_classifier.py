@@ -244,7 +244,7 @@ class SentimentClassifier:
         """Append the log-odds of the texts' n-grams, as they are read, where they have a say."""
         if not isinstance(self.fitted, StarsClassifier) or self.fitted.ngrams is None:
             return features
-        texts = [self.loaded.profile.encode(text).decode(errors="replace") for text in texts]
+        texts = [self.loaded.profile.encode(text).decode() for text in texts]
         return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
 
     def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:

@@ -28,6 +28,7 @@ from .classifier import (
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
 from .influence import SeveralUnits, influence_of_heads
+from .ngrams import WEIGHTS_FILE as NGRAMS_FILE
 from .ngrams import BagOfNgrams, load_ngrams, save_ngrams
 
 FORMAT_VERSION = 5
@@ -84,8 +85,11 @@ class StarsClassifier(SeveralUnits):
 
     @torch.inference_mode()
     def of_each_star(self, features: np.ndarray) -> np.ndarray:
-        """Return the probabilities of one to five stars, float64 [N, 5], as the head has them."""
-        states = features[:, : self.heads.center.numel()]
+        """Return the probabilities of one to five stars, float64 [N, 5], not calibrated."""
+        size = self.heads.center.numel()
+        if features.shape[1] != size + (self.ngrams is not None):
+            raise InputError(f"{features.shape[1]} features; the head reads {size} and its n-grams")
+        states = features[:, :size]
         logits = self.heads.eval()(torch.from_numpy(states))
         each = class_probabilities(logits, exclusive=True).numpy()
         return each if self.ngrams is None else tilted(each, features[:, -1])
@@ -144,8 +148,9 @@ def save_stars(
         "threshold": classifier.threshold,
         "model_digest": classifier.model_digest,
     }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of another classifier
     if classifier.ngrams is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         description["format_version"] = NGRAMS_VERSION
         description["ngrams"] = save_ngrams(folder, classifier.ngrams)
     write_files(folder, classifier.heads.state_dict(), description, origin)
@@ -155,10 +160,10 @@ def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     """Read what `save_stars` wrote; InputError if it is something else, or damaged."""
     path = folder / CONFIG_FILE
     description = read_description(path, NGRAMS_VERSION)
-    ngrams = description.get("ngrams")
+    has_ngrams = description["format_version"] == NGRAMS_VERSION
     try:
         config, settings = _read(description)
-        bag = None if ngrams is None else load_ngrams(folder, ngrams)
+        bag = load_ngrams(folder, description["ngrams"]) if has_ngrams else None
     except (KeyError, TypeError, ValueError, InputError) as error:
         raise InputError(f"{path}: not a description of a head between stars ({error})") from error
     features = hidden_size * len(FEATURES.poolings)

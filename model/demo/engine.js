@@ -224,7 +224,7 @@ class Reading {
     this.odds = [];
     this.kept = [new Place(this.engine)]; // every 64 bytes
     this.here = this.kept[0].copy();
-    this.ended = { size: 0, tilt: 0 };
+    this.bag = null; // the n-grams of the words that have ended
   }
 
   // Read these bytes from where they differ from those read before; return that position.
@@ -232,7 +232,7 @@ class Reading {
     let same = 0;
     while (same < this.here.count && this.bytes[same] === bytes[same]) same++;
     this.bytes = bytes;
-    this.ended = { size: 0, tilt: 0 };
+    this.bag = null;
     if (same < this.here.count) {
       this.kept.length = Math.floor(same / KEEP_EVERY) + 1;
       this.here = this.kept[this.kept.length - 1].copy();
@@ -265,10 +265,13 @@ class Reading {
   // The log-odds of the n-grams of all words that have ended in the first `count` bytes.
   tilt(count) {
     const { ngrams } = this.engine.head;
-    const size = ngrams && count ? this.bytes.lastIndexOf(BLANK, count - 1) + 1 : 0;
-    if (size !== this.ended.size)
-      this.ended = { size, tilt: ngrams.logOdds(this.bytes.subarray(0, size)) };
-    return this.ended.tilt;
+    if (!ngrams) return 0;
+    if (!this.bag) {
+      const size = this.bytes.lastIndexOf(BLANK, count - 1) + 1;
+      this.bag = new Bag(ngrams).add(this.bytes.subarray(0, size));
+    } else if (this.bytes[count - 1] === BLANK)
+      this.bag.add(this.bytes.subarray(this.bag.size, count));
+    return this.bag.logOdds;
   }
 
   // The result for the text: unit and log-odds after the profile's suffix.

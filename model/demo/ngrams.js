@@ -3,7 +3,8 @@
 
 const LONGEST = 2; // words of an n-gram
 const LARGEST = 30; // log-odds; no text is surer
-const IGNORED = /[\p{M}'’]/gu, SIGN = /[\p{P}\p{S}]/gu, BETWEEN = /[\p{Z}\p{C}]+/gu;
+const IGNORED = /[\p{M}'’]/gu, SIGN = /[\p{P}\p{S}\p{Cn}]/gu;
+const BETWEEN = /[\p{Z}\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu;
 
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;
@@ -24,6 +25,7 @@ function wordsOf(text) {
   return spaced.split(" ").filter((word) => word);
 }
 
+// The weights of the n-grams.
 class Ngrams {
   constructor(weights, scale) {
     Object.assign(this, { weights, scale, encoder: new TextEncoder() });
@@ -32,15 +34,38 @@ class Ngrams {
 
   // The log-odds of a text, given as bytes.
   logOdds(bytes) {
-    const words = wordsOf(this.decoder.decode(bytes)), buckets = new Set();
-    for (let length = 1; length <= LONGEST; length++)
-      for (let first = 0; first + length <= words.length; first++) {
-        const ngram = this.encoder.encode(words.slice(first, first + length).join(" "));
-        buckets.add(crc32(ngram) % this.weights.length);
-      }
-    let sum = 0;
-    for (const bucket of buckets) sum += this.weights[bucket];
-    const logOdds = (this.scale * sum) / Math.sqrt(Math.max(buckets.size, 1));
+    return new Bag(this).add(bytes).logOdds;
+  }
+}
+
+// The distinct n-grams of a text that grows word by word.
+class Bag {
+  constructor(ngrams) {
+    Object.assign(this, { ngrams, size: 0, recent: [], buckets: new Set(), sum: 0 });
+  }
+
+  // Add the words of the bytes that follow; between two calls a word has ended.
+  add(bytes) {
+    this.size += bytes.length;
+    for (const word of wordsOf(this.ngrams.decoder.decode(bytes))) {
+      this.recent.push(word);
+      for (let first = 0; first < this.recent.length; first++)
+        this.count(this.recent.slice(first).join(" "));
+      if (this.recent.length === LONGEST) this.recent.shift();
+    }
+    return this;
+  }
+
+  count(ngram) {
+    const { weights, encoder } = this.ngrams;
+    const bucket = crc32(encoder.encode(ngram)) % weights.length;
+    if (this.buckets.has(bucket)) return;
+    this.buckets.add(bucket);
+    this.sum += weights[bucket];
+  }
+
+  get logOdds() {
+    const logOdds = (this.ngrams.scale * this.sum) / Math.sqrt(Math.max(this.buckets.size, 1));
     return Math.max(-LARGEST, Math.min(logOdds, LARGEST));
   }
 }

@@ -212,7 +212,7 @@ def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
         tensors = load_file(path, device=device)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
     hold_finite(path, tensors)
     return tensors
@@ -232,7 +232,7 @@ def check_shapes(
             dtypes = {name: part.get_dtype() for name, part in slices.items()}
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
     hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):

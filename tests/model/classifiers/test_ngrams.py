@@ -33,6 +33,10 @@ BUCKETS = 2**20
         ("❤️ :-)", ["❤", ":", "-", ")"]),
         ("a\tb\u2003c\x00d", ["a", "b", "c", "d"]),
         ("\ufb01ne \u00bd", ["fine", "1", "\u2044", "2"]),
+        (
+            "\U0001f9ffok \U0001faf9",
+            ["\U0001f9ff", "ok", "\U0001faf9"],
+        ),  # the last: Unicode 15 or later
         ("", []),
     ],
 )
@@ -83,12 +87,22 @@ def test_it_is_the_same_after_saving_and_loading(tmp_path):
         ({"buckets": 101, "scale": 1.0}, "tensor weights"),
         ({"buckets": MOST_BUCKETS + 1, "scale": 1.0}, "ngrams.buckets is"),
         ({"buckets": 100, "scale": float("nan")}, "ngrams.scale is nan"),
+        ({"buckets": 100, "scale": 10**400}, "ngrams.scale is 1000.*a finite number"),
+        ({"buckets": 100, "scale": 1e308}, "ngrams.scale is 1e.308; it must be above zero"),
+        ({"buckets": 100, "scale": -0.1}, "ngrams.scale is -0.1"),
+        (None, "ngrams is None; it must be an object"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, description, message):
     save_ngrams(tmp_path, BagOfNgrams(np.ones(100, np.int8), 1.0))
     with pytest.raises(InputError, match=message):
         load_ngrams(tmp_path, description)
+
+
+def test_a_folder_in_place_of_the_weights_is_refused(tmp_path):
+    (tmp_path / WEIGHTS_FILE).mkdir()
+    with pytest.raises(InputError, match=WEIGHTS_FILE):
+        load_ngrams(tmp_path, {"buckets": 100, "scale": 1.0})
 
 
 def test_weights_of_another_dtype_are_refused(tmp_path):

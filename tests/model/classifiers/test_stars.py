@@ -117,9 +117,19 @@ def test_a_description_names_ngrams_only_where_there_are_any(folder):
     description = json.loads(path.read_text())
     assert description["format_version"] == 6
     assert load_stars(path.parent, 12).ngrams.scale == 0.5
-    path.write_text(json.dumps(description | {"ngrams": {"buckets": 8}}))
-    with pytest.raises(InputError, match="not a description of a head between stars"):
-        load_stars(path.parent, 12)
+    for damaged in ({"buckets": 8}, None, "many"):
+        path.write_text(json.dumps(description | {"ngrams": damaged}))
+        with pytest.raises(InputError, match="not a description of a head between stars"):
+            load_stars(path.parent, 12)
+    save_stars(path.parent, make())
+    assert not (path.parent / "ngrams.safetensors").exists()
+
+
+def test_features_without_the_log_odds_of_ngrams_are_refused():
+    known = make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5))
+    known.decide(np.zeros((1, 25), np.float32))
+    with pytest.raises(InputError, match="24 features; the head reads 24 and its n-grams"):
+        known.decide(np.zeros((1, 24), np.float32))
 
 
 def test_its_neuron_is_the_unit_of_most_influence():

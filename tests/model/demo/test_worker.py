@@ -142,6 +142,19 @@ def test_words_are_counted_as_they_are_in_python(tmp_path):
 
 
 @needs_node
+def test_an_edit_counts_the_words_that_are_there_now(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
+    texts = [TEXT, TEXT[:150] + "y " + TEXT[151:], TEXT[:70], TEXT[:100] + " new words here"]
+    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    for text, messages in zip(texts, answers, strict=True):
+        (anew,) = told(page, tmp_path, [reading(loaded, text)])
+        first, odds = messages[0]["from"], [o for message in messages for o in message["odds"]]
+        assert odds == [o for message in anew for o in message["odds"]][first:]
+        assert messages[-1]["verdict"] == anew[-1]["verdict"]
+
+
+@needs_node
 def test_two_texts_side_by_side_keep_their_own_words(tmp_path):
     loaded = small_model(tmp_path / "model")
     page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
