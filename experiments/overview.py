@@ -6,6 +6,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
+from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
 from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
@@ -31,18 +32,13 @@ def models(*names: str) -> str:
     rows = [
         [
             f"[{titled(name)}](model/pretrained/{name}/README.md)",
-            f"{weights_megabytes(SHIPPED_MODELS / name):.1f} MB",
+            f"{folder_megabytes(SHIPPED_MODELS / name):.1f} MB",
             accuracy(name, "sst") if name in DEFAULTS else sst(name, "all_units"),
             bits(name),
         ]
         for name in names
     ]
     return markdown(["model", "size", "SST test, per cent", "bits per character"], rows)
-
-
-def weights_megabytes(folder: Path) -> float:
-    """Return the size of all weights in a model's folder, in units of 10^6 bytes."""
-    return sum(path.stat().st_size for path in folder.rglob("*.safetensors")) / 1e6
 
 
 def results() -> str:

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
-from experiments.default_model.methods import SIDES
+from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from model.classifiers.ngrams import BagOfNgrams, buckets_of, save_ngrams
 from model.files.storage import write_json
 
@@ -42,7 +42,7 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     train, val = (read_examples(options.texts / f"{part}.jsonl") for part in ("train", "val"))
-    held = [example for example in val if example.label in SIDES]
+    held = sided(val)
     features = hashed(train, options.buckets)
     rarity = rarity_of(features)
     fits = {}
@@ -82,11 +82,11 @@ def fitted(
     A neutral text is there with both labels, each of half its weight, so that the log-odds of what
     says nothing stay near zero. There is no intercept for the same reason.
     """
-    labels = np.array([SIDES.get(example.label, -1) for example in examples])
-    sided, neutral = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
-    rows = np.concatenate([sided, neutral, neutral])
-    sides = np.concatenate([labels[sided], np.repeat([0, 1], len(neutral))])
-    weights = np.repeat([1, 0.5], [len(sided), 2 * len(neutral)])
+    labels = sides_of(examples)
+    clear, neutral = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    rows = np.concatenate([clear, neutral, neutral])
+    sides = np.concatenate([labels[clear], np.repeat([0, 1], len(neutral))])
+    weights = np.repeat([1, 0.5], [len(clear), 2 * len(neutral)])
     fit = LogisticRegression(C=strength, fit_intercept=False, max_iter=300, tol=1e-4)
     fit.fit(features[rows].multiply(rarity).tocsr(), sides, sample_weight=weights)
     return fit.coef_[0] * rarity
@@ -101,9 +101,7 @@ def rounded(weights: np.ndarray) -> BagOfNgrams:
 def accuracies(bag: BagOfNgrams, held: Sequence[Example]) -> dict[str, float]:
     """Return the accuracy on each source of val."""
     positive = bag.log_odds([example.text for example in held]) > 0
-    right = positive == np.array([SIDES[example.label] == 1 for example in held])
-    sources = np.array([example.source for example in held])
-    return {name: float(right[sources == name].mean()) for name in sorted(set(sources.tolist()))}
+    return accuracy_by_source(positive == (sides_of(held) == 1), held)
 
 
 if __name__ == "__main__":

@@ -63,9 +63,7 @@ class States(Shipped):
 
     def __init__(self, name: str, texts: Path | None):
         super().__init__("default", texts)
-        fitted = self.classifier.fitted_
-        assert isinstance(fitted, StarsClassifier)
-        self.classifier.fitted_ = replace(fitted, ngrams=None)
+        self.classifier.fitted_ = replace(head_of_stars(self.classifier), ngrams=None)
 
 
 class Ngrams(Shipped):
@@ -73,10 +71,9 @@ class Ngrams(Shipped):
 
     def __init__(self, name: str, texts: Path | None):
         super().__init__("default", texts)
-        fitted = self.classifier.fitted_
-        assert isinstance(fitted, StarsClassifier)
-        assert fitted.ngrams is not None
-        self.bag, self.slope = fitted.ngrams, fitted.calibration.slope
+        head = head_of_stars(self.classifier)
+        assert head.ngrams is not None
+        self.bag, self.slope = head.ngrams, head.calibration.slope
 
     def tell(self, texts: Sequence[str]) -> Told:
         return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(texts))))
@@ -93,10 +90,11 @@ class Tfidf:
         self.words = TfidfVectorizer(strip_accents="unicode", **options)
         features = self.words.fit_transform([example.text for example in train])
         held = self.words.transform([example.text for example in val])
-        labels, held_labels = (np.array([SIDES[e.label] for e in part]) for part in (train, val))
+        labels, held_labels = map(sides_of, (train, val))
         fits = {c: LogisticRegression(C=c, max_iter=300).fit(features, labels) for c in STRENGTHS}
         accuracies = {
-            c: by_source(fit.predict(held) == held_labels, val) for c, fit in fits.items()
+            c: on_both(accuracy_by_source(fit.predict(held) == held_labels, val))
+            for c, fit in fits.items()
         }
         best = max(accuracies, key=lambda c: accuracies[c])
         self.regression = fits[best]
@@ -153,10 +151,26 @@ def sided(examples: Sequence[Example]) -> list[Example]:
     return [example for example in examples if example.label in SIDES]
 
 
-def by_source(right: np.ndarray, examples: Sequence[Example]) -> float:
-    """Return the mean of the accuracies on SST and IMDB."""
+def sides_of(examples: Sequence[Example]) -> np.ndarray:
+    """Return int64 [N]: 1 for a positive example, 0 for a negative one, -1 for a neutral one."""
+    return np.array([SIDES.get(example.label, -1) for example in examples])
+
+
+def accuracy_by_source(right: np.ndarray, examples: Sequence[Example]) -> dict[str, float]:
+    """Return the part of right answers, bool [N], on each source."""
     sources = np.array([example.source for example in examples])
-    return float(np.mean([right[sources == name].mean() for name in ("sst", "imdb")]))
+    return {name: float(right[sources == name].mean()) for name in sorted(set(sources.tolist()))}
+
+
+def on_both(accuracies: dict[str, float]) -> float:
+    """Return the mean of the accuracies on SST and IMDB."""
+    return float(np.mean([accuracies[name] for name in ("sst", "imdb")]))
+
+
+def head_of_stars(classifier: SentimentClassifier) -> StarsClassifier:
+    """Return the head between stars of a classifier that has one."""
+    assert isinstance(classifier.fitted, StarsClassifier)
+    return classifier.fitted
 
 
 def folder_megabytes(folder: Path) -> float:

@@ -21,7 +21,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.fit_ngrams import DESCRIPTION
-from experiments.default_model.methods import SIDES
+from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.train import head_of
 from experiments.shipped.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
@@ -139,7 +139,7 @@ def sided_rows(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which texts of these sources have a side, bool [N]; labels, -1 for none; sources."""
     sources = np.array([example.source for example in val])
-    labels = np.array([SIDES.get(example.label, -1) for example in val])
+    labels = sides_of(val)
     return (labels >= 0) & np.isin(sources, names), labels, sources
 
 
@@ -162,10 +162,7 @@ def settled(
         unsure=doubt(positive, labels, sources),
     )
     right = (positive > 0.5) == (labels == 1)
-    sided = labels >= 0
-    names = sorted({example.source for example in val})
-    accuracies = {name: float(right[sided & (sources == name)].mean()) for name in names}
-    return known, accuracies
+    return known, accuracy_by_source(right[labels >= 0], sided(val))
 
 
 def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:

@@ -62,14 +62,13 @@ class Characters(dict[int, str]):
 
 
 def _simplified(character: str) -> str:
-    kind = unicodedata.category(character)[0]
-    if kind in "LN":  # letters and digits
+    category = unicodedata.category(character)
+    if category[0] in "LN":  # letters and digits
         return character
-    if kind == "M" or character in APOSTROPHES:  # accents, after their letters
+    if category[0] == "M" or character in APOSTROPHES:  # accents, after their letters
         return ""
     # A sign is a word of its own, also one that this Python's Unicode does not know yet.
-    is_sign = kind in "PS" or unicodedata.category(character) == "Cn"
-    return f" {character} " if is_sign else " "
+    return f" {character} " if category[0] in "PS" or category == "Cn" else " "
 
 
 CHARACTERS = Characters()

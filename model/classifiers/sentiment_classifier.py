@@ -201,8 +201,9 @@ class SentimentClassifier:
         """Return everything that can be found, reading the texts once."""
         given = checked_texts(texts)
         read, bits = self._read(read_in_order, given)
-        features = self._with_ngrams(read, given)
-        characters = np.array([len(self.loaded.profile.encode(text)) for text in given])
+        encoded = list(map(self.loaded.profile.encode, given))
+        features = self._with_ngrams(read, encoded)
+        characters = np.array(list(map(len, encoded)))
         probabilities = self.fitted.probabilities(features)
         return Verdicts(
             choices=self.fitted.choose(probabilities),
@@ -238,13 +239,14 @@ class SentimentClassifier:
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
         given = checked_texts(texts)
-        return self._with_ngrams(self._read(features_in_order, given), given)
+        read = self._read(features_in_order, given)
+        return self._with_ngrams(read, map(self.loaded.profile.encode, given))
 
-    def _with_ngrams(self, features: np.ndarray, texts: list[str]) -> np.ndarray:
-        """Append the log-odds of the texts' n-grams, as they are read, where they have a say."""
+    def _with_ngrams(self, features: np.ndarray, encoded: Iterable[bytes]) -> np.ndarray:
+        """Append the log-odds of the n-grams, where they have a say, of texts as they are read."""
         if not isinstance(self.fitted, StarsClassifier) or self.fitted.ngrams is None:
             return features
-        texts = [self.loaded.profile.encode(text).decode() for text in texts]
+        texts = [text.decode() for text in encoded]
         return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
 
     def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:

@@ -4,7 +4,8 @@ Nothing is ever unpickled.
 """
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -206,14 +207,21 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OSError(f"{path}: could not be written ({error})") from error
 
 
-def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
-    """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
+@contextmanager
+def _told_if_unreadable(path: Path) -> Iterator[None]:
+    """Turn what safetensors raises while it reads a file into InputError."""
     try:
-        tensors = load_file(path, device=device)
+        yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+
+
+def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
+    with _told_if_unreadable(path):
+        tensors = load_file(path, device=device)
     hold_finite(path, tensors)
     return tensors
 
@@ -225,15 +233,10 @@ def check_shapes(
 
     integers: the names of tensors that are 8-bit integers; all others are floating-point numbers.
     """
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            found = {name: tuple(part.get_shape()) for name, part in slices.items()}
-            dtypes = {name: part.get_dtype() for name, part in slices.items()}
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+    with _told_if_unreadable(path), safe_open(path, framework="pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        found = {name: tuple(part.get_shape()) for name, part in slices.items()}
+        dtypes = {name: part.get_dtype() for name, part in slices.items()}
     hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
         if dtype not in ({INTEGER} if name in integers else FLOATS):
