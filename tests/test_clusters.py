@@ -37,8 +37,8 @@ def cluster(tmp_path):
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / "bin").mkdir()
 
-    def submit(srun, *arguments):
-        for name, script in (("srun", srun), ("scontrol", SCONTROL)):
+    def submit(srun, *arguments, scontrol=SCONTROL):
+        for name, script in (("srun", srun), ("scontrol", scontrol)):
             (folder / "bin" / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
             (folder / "bin" / name).chmod(0o755)
         path = f"{folder / 'bin'}:{os.environ['PATH']}"
@@ -68,6 +68,16 @@ def test_a_job_near_its_time_limit_saves_and_requeues_itself(cluster, number, re
     assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:29500" in said
     asked = (folder / "scontrol.log").read_text().splitlines()
     assert asked == ["show hostnames node[0-1]", *(["requeue 7"] if requeued else [])]
+
+
+def test_a_signal_before_the_step_runs_still_ends_the_job(cluster):
+    folder, submit = cluster
+    process = submit(SAVING, scontrol=f"{SCONTROL}; touch asked; sleep 0.5")
+    wait_for(folder / "asked", lambda _: True)
+    process.send_signal(signal.SIGUSR1)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode != 0, output
+    assert (folder / "scontrol.log").read_text().splitlines()[1:] == ["requeue 7"]
 
 
 @pytest.mark.slow
