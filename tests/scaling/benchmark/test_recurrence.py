@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from model.fused.tiles import library
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 from model.fused.weight_gradients import PRODUCT
 from scaling.benchmark import floor, timing
@@ -23,6 +24,7 @@ from scaling.benchmark.memory import least_bytes, saved_bytes
 from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
 from scaling.benchmark.problem import Problem, Shape
 from tests.model.emulation import emulate_tiles
+from tests.model.kernels import KERNELS, skip_unless_it_runs
 from tests.runs import assert_refused, run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
@@ -78,15 +80,27 @@ def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs, mo
     assert counter.get_total_flops() == 2 * passes * multiplied
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_memory_is_counted(dtype):
-    T, B, H = 40, 30, 64
+@pytest.mark.parametrize("name", ["fp32", "bf16"])
+def test_memory_is_counted(name, monkeypatch):
+    """What the implementation for vector units keeps, wherever it runs."""
+    skip_unless_it_runs(KERNELS[name])
+    monkeypatch.setattr(library, "tile_library", lambda: None)
+    T, B, H, dtype = 40, 30, 64, KERNELS[name].dtype
     problem = small_problem(dtype, T, B, H)
     size = dtype.itemsize
     once = 8 * T * B + B * H * (4 if dtype == torch.float32 else 6)  # tokens; the state before
     # h, W_mh h and four gates in the compute dtype, c in fp32
     assert saved_bytes(problem) == T * B * H * (6 * size + 4) + once
     assert least_bytes(problem.shape) == T * B * H * (5 * size + 4)
+
+
+def test_memory_on_tiles_is_counted(monkeypatch):
+    emulate_tiles(monkeypatch)
+    T, B, H = 32, 32, 64  # whole tiles: nothing is padded
+    problem = small_problem(torch.bfloat16, T, B, H)
+    once = 8 * T * B + B * H * 4  # tokens; c before the first byte
+    table = len(problem.embedding) * 5 * H * 2  # copied into blocks of units
+    assert saved_bytes(problem) == least_bytes(problem.shape) + T * B * H * 2 + once + table
 
 
 def test_ratios_are_computed_round_by_round():
