@@ -48,12 +48,10 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
-    if run.resumed:
-        checkpoints.restore(trainer, run.from_checkpoint)
-    else:
+    if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
-    monitor = Monitor(config.evaluate, corpus, enabled=world.is_main)
+    monitor = Monitor(config.evaluate, corpus, world)
     run.create_directory(world)
     best_model.forget_lost_model(trainer)
     best_model.announce(trainer, lanes.windows_per_epoch / windows)
@@ -64,7 +62,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, run.tracker(world), enabled=world.is_main) as log,
+        RunLog(run.directory, first_step, steps, run.tracker(world), world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:
@@ -79,11 +77,11 @@ def pretrain(run: ResolvedRun, world: World) -> int:
             if evaluating or step % config.log.every_steps == 0:
                 row = trainer.close_row()
                 if evaluating:
-                    with meter.stopwatch:
+                    with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer.model, log, step)
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
-                with meter.stopwatch:
+                with meter.paused():
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
                     if balance(trainer, meter.ranks):
                         prefetcher.assign(trainer.own)

@@ -139,17 +139,19 @@ class ResolvedRun:
     def create_directory(self, world: World) -> None:
         """Save the config in the folder, once nothing can be refused any more.
 
-        Raises InputError on a rank that would not find it there after a restart.
+        Raises InputError on a rank that would not find it there after a restart, and on every rank
+        what the main one is refused.
         """
-        if world.is_main:
-            if self.from_checkpoint is not None:
-                go_back(self.directory, self.from_checkpoint)
-            if self.begins_cooldown:
-                keep_newest(self.directory.checkpoints, BEFORE_COOLDOWN)
-            save_config(self.directory.config, self.config)
+        through_main(world, self._write_config)
         if self.may_be_restarted:
-            world.from_main(0)
             await_visible(self.directory.config)
+
+    def _write_config(self) -> None:
+        if self.from_checkpoint is not None:
+            go_back(self.directory, self.from_checkpoint)
+        if self.begins_cooldown:
+            keep_newest(self.directory.checkpoints, BEFORE_COOLDOWN)
+        save_config(self.directory.config, self.config)
 
 
 @contextmanager
@@ -230,14 +232,16 @@ def _cooling_down(
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Fill what a config leaves open with the values of the run's first start."""
-    if config.data.lanes_per_rank is not None:
+    if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
-    train, model = config.train, config.model
+    train, model, optim = config.train, config.model, config.optim
+    if optim.cooldown_from is None and optim.cooldown_steps is not None:
+        optim = replace(optim, cooldown_from=saved.optim.cooldown_from)
     if train.precision == "auto":
         train = replace(train, precision=saved.train.precision)
     if model.vocabulary_size is None:
         model = replace(model, vocabulary_size=saved.model.vocabulary_size)
-    return replace(config, train=train, model=model)
+    return replace(config, train=train, model=model, optim=optim)
 
 
 def _hold_directory(

@@ -234,6 +234,19 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path
     assert_same_run(folder, whole[0])
 
 
+def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):
+    """It begins with those weights again, not with random ones."""
+    runs = [tmp_path / name for name in ("whole", "killed")]
+    words = small_run(runs[0], STEPS, **{"train.start_from": whole[0]})
+    process = run(*words)
+    assert process.returncode == 0, process.stderr
+    runs[1].mkdir()
+    (runs[1] / "config.toml").write_text((runs[0] / "config.toml").read_text())
+    resumed = run("main.py", "--resume", runs[1])
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(runs[1], runs[0])
+
+
 def test_resuming_what_is_no_run(tmp_path):
     assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
 

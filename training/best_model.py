@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.weights import save_model
+from model.fused.weight_gradients import has_fast_bf16
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
 from model.text.split import Split, cut_strips
@@ -60,6 +63,10 @@ class BestModelWriter:
             f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
         )
         self.say(f"recurrence: {trainer.model.implementation}")
+        if trainer.model.dtype == torch.bfloat16 and not has_fast_bf16(self.world.device):
+            self.say(
+                "bf16 is slow on this hardware; --train.precision fp32 is faster, also of a resume"
+            )
         self.say(f"writing to {self.directory.folder}")
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")

@@ -33,6 +33,7 @@ from model.text.tokenizer import BYTES, Tokenizer
 
 from .divergence import check_divergence
 from .optimizers.state import flatten_optimizers, load_optimizers
+from .parallel.agreement import through_main
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
 from .runs.checkpoint_store import CheckpointStore, restore_weights
@@ -107,19 +108,23 @@ class Checkpoints(CheckpointStore):
             "loss_scaler": trainer.scaler.state_dict(),
         }
 
-    def restore(self, trainer: Trainer, name: str | None = None) -> None:
+    def restore(self, trainer: Trainer, name: str | None = None) -> bool:
         """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
 
-        A run that ended before its first one starts anew: the seed makes it the same run.
-        Raises InputError where a part of it does not fit the model or the config.
+        Returns False, and loads nothing, where the run ended before its first one: it starts anew.
+        Raises InputError, on every rank, where there is none of that name, and where a part of it
+        does not fit the model or the config.
         """
-        found = find_checkpoint(self.folder, name) if trainer.world.is_main else None
-        step = NONE
-        if found is not None:
-            step = saved_step(found) if name else step_of(found)
-        step = trainer.world.from_main(step)
+
+        def find() -> int:
+            found = find_checkpoint(self.folder, name)
+            if found is None:
+                return NONE
+            return saved_step(found) if name else step_of(found)
+
+        step = int(through_main(trainer.world, find))
         if step == NONE:
-            return
+            return False
         folder = self.folder / name if name else step_folder(self.folder, step)
         await_visible(folder)
         with _advice_if_damaged(folder):
@@ -136,6 +141,7 @@ class Checkpoints(CheckpointStore):
             _restore_tensors(trainer, folder)
         if trainer.world.is_main and trainer.exchange.forgets is not None:
             logging.getLogger(__name__).warning(trainer.exchange.forgets)
+        return True
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.tracker import Tracker
+from .parallel.agreement import through_main
+from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
 
 log = logging.getLogger(__name__)
@@ -49,12 +51,13 @@ class RunLog:
         steps: int,
         tracker: Tracker | None = None,
         *,
-        enabled: bool,
+        world: World,
     ):
-        self.enabled, self._tracker = enabled, tracker
-        if not enabled:
+        """Open the files; InputError, on every rank, where the rows there are none."""
+        self.enabled, self._tracker = world.is_main, tracker
+        through_main(world, lambda: keep_rows(run.metrics, first_step))
+        if not self.enabled:
             return
-        keep_rows(run.metrics, first_step)
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
         self._board = SummaryWriter(str(run.tensorboard), purge_step=first_step + 1)
         self._bar = tqdm(

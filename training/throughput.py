@@ -1,7 +1,8 @@
 """Measures what takes the time of a step on every rank: computing, exchanging, waiting."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,16 @@ class ThroughputMeter:
         self.steps += 1
         self.characters += characters
         self.own_characters += characters * own_fraction
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause for what is not training. All ranks call it together, and leave it together.
+
+        So no rank counts the main one's evaluation or saving as work of its own, or as a wait.
+        """
+        with self.stopwatch:
+            yield
+            self.world.meet()
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""

@@ -17,10 +17,12 @@ from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
 from model.errors import InputError
+from model.files.storage import write_json
 from model.text.split import Split
 from tests.damage import damaged_bytes
 from training.parallel.distributed import World
 from training.runs import run_directory
+from training.runs.named_checkpoints import TRAINING_FILE
 
 ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")
@@ -82,6 +84,31 @@ def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
     assert run.config == saved
 
 
+def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_path):
+    config = tmp_path / "open.toml"
+    config.write_text("[train]\nsteps = 5\n")
+    assert load_config(config).data.lanes is None
+    words = ["--config", str(config), "--run-dir", str(tmp_path / "run"), *AGAIN]
+    for resumed in (False, True):
+        with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
+            assert (run.resumed, run.lanes) == (resumed, 64)
+            run.create_directory(ALONE)
+
+
+def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
+    """As a launcher repeats it after every interruption."""
+    cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    for step in (30, 40):
+        checkpoint = folder / "checkpoint" / f"step-{step:08d}"
+        checkpoint.mkdir(parents=True)
+        write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+        run = resolved(folder, *cooled)
+        assert run.config.optim.cooldown_from == 30
+        run.create_directory(ALONE)
+    with pytest.raises(InputError, match=r"cannot change optim\.cooldown_steps"):
+        resolved(folder, *cooled[:-1], "21")
+
+
 @settings(
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -134,10 +161,10 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "VISIBLE_SECONDS", 0.0)
     run = resolved(tmp_path / "run", *AGAIN)
     monkeypatch.setattr(World, "from_main", lambda self, number: 1)
+    monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     elsewhere = World(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         run.create_directory(elsewhere)
-    monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
 

@@ -53,6 +53,18 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     assert trainer.progress.best_bits_per_character == best
 
 
+@pytest.mark.parametrize(
+    ("precision", "fast", "told"),
+    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+)
+def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
+    writer, capsys, monkeypatch, precision, fast, told
+):
+    monkeypatch.setattr(best_model, "has_fast_bf16", lambda device: fast)
+    writer.announce(make_trainer(precision=precision), 1.0)
+    assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
+
+
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_not_finite_is_no_best_one(writer, monkeypatch, score):
     monkeypatch.setattr(best_model, "evaluate_split", lambda *given, **how: (score, 1))

@@ -257,7 +257,7 @@ def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
     checkpoints.save(trainer, PROFILE, {})
     path = checkpoints.complete()[-1] / "training.json"
     write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
-    monkeypatch.setattr(World, "from_main", lambda world, step: step)  # there are no other ranks
+    monkeypatch.setattr(checkpoint, "through_main", lambda world, act: act())  # no other ranks
     trainer.world = World(0, 4, torch.device("cpu"))
     trainer.exchange.optimizer_groups = RankGroups(size=1, count=4, index=0, place=0)
     with pytest.raises(InputError, match=f"there were {saved_groups}, .*{advice}"):
@@ -291,10 +291,15 @@ def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, mon
     trainer, restored, told = make_trainer(), make_trainer(), []
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
-    monkeypatch.setattr(World, "from_main", lambda world, step: told.append(step) or step)
+
+    def answer(world, act):
+        told.append(world.rank)
+        return str(checkpoint.NONE)
+
+    monkeypatch.setattr(checkpoint, "through_main", answer)
     restored.world = World(1, 2, torch.device("cpu"))
-    checkpoints.restore(restored)
-    assert told == [checkpoint.NONE]
+    assert checkpoints.restore(restored) is False
+    assert told == [1]
     assert restored.progress.step == 0
 
 

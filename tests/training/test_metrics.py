@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from model.errors import InputError
 from tests.damage import damaged_bytes
+from tests.training.test_trainer import ALONE
 from training.metrics import RunLog, keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
 
@@ -76,7 +77,7 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
         "rank_characters_per_second": [100.0, 200.0],
         "bottleneck": "compute",
     }
-    with RunLog(PretrainingDirectory(tmp_path), 0, 10, enabled=True) as log:
+    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=ALONE) as log:
         log.write(row)
     (file,) = (path for path in (tmp_path / "tensorboard").rglob("*") if path.is_file())
     content = file.read_bytes()

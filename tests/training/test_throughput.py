@@ -1,8 +1,10 @@
 """Where a step's time goes."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from training.throughput import Stopwatch, Times, bottleneck
+from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck
 
 
 def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
@@ -16,6 +18,21 @@ def test_pauses_do_not_count(monkeypatch):
     with watch:  # 10 to 110
         pass
     assert watch.lap() == 20  # at 120
+
+
+def test_ranks_leave_a_pause_together():
+    """So none counts another's evaluation as its own computing, nor as waiting."""
+    events = []
+    world = SimpleNamespace(meet=lambda: events.append("met"))
+    meter = ThroughputMeter(world, exchange=None, prefetcher=None)
+    before = meter.stopwatch._started
+    with meter.paused():
+        events.append("evaluated")
+    assert events == ["evaluated", "met"]
+    assert meter.stopwatch._started > before
+    with pytest.raises(KeyboardInterrupt), meter.paused():
+        raise KeyboardInterrupt
+    assert events == ["evaluated", "met"]  # a rank that fails keeps none waiting for itself
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from model.units.trace import trace
 
 from ..evaluation import EvaluateConfig
 from ..metrics import RunLog
+from ..parallel.agreement import through_main
+from ..parallel.distributed import World
 
 if TYPE_CHECKING:
     from .probe import Findings, Probe
@@ -26,18 +28,19 @@ COLUMNS = 40  # characters in a line of the coloured text
 class Monitor:
     """Examines the model on the main rank only; the others wait when they next need it."""
 
-    def __init__(self, config: EvaluateConfig, corpus: Corpus, *, enabled: bool):
-        self.enabled = enabled
+    def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
+        """Read the probe's texts; InputError, on every rank, where they cannot be read."""
+        self.enabled = world.is_main
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
-        self.probe = self._read_probe(config) if enabled else None
+        self.probe: Probe | None = None
+        through_main(world, lambda: self._read_probe(config))
 
-    def _read_probe(self, config: EvaluateConfig) -> "Probe | None":
+    def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
-        if train is None or val is None:
-            return None
-        from .probe import Probe  # imports scikit-learn, which a run without it does not need
+        if train is not None and val is not None:
+            from .probe import Probe  # imports scikit-learn, which a run without it does not need
 
-        return Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
+            self.probe = Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
 
     def show(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics."""

@@ -18,17 +18,17 @@ from .distributed import World
 log = logging.getLogger(__name__)
 
 
-def through_main(world: World, act: Callable[[], str]) -> str:
-    """Let the main rank act; return its result on every rank.
+def through_main(world: World, act: Callable[[], object]) -> str:
+    """Let the main rank act; return its result, as text, on every rank.
 
     Its InputError is raised on every rank, so that none waits for one that has ended.
     """
     if world.size == 1:
-        return act()
+        return str(act())
     answer = {}
     if world.is_main:
         try:
-            answer = {"result": act()}
+            answer = {"result": str(act())}
         except InputError as error:
             answer = {"refusal": str(error)}
     answer = json.loads(_text_from_main(world, json.dumps(answer)))

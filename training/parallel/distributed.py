@@ -70,6 +70,10 @@ class World:
         """Return the main rank's number, on every rank; none goes on before all have called."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
+    def meet(self) -> None:
+        """Go on once all ranks have called."""
+        self.from_main(0)
+
     def finish(self, work: dist.Work | None) -> None:
         """Wait for an exchange whose result is read at once.
 

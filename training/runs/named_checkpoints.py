@@ -4,6 +4,7 @@ Pruning knows `step-N` alone: a checkpoint under any other name stays until some
 """
 
 import shutil
+from itertools import chain, count
 from pathlib import Path
 
 from model.errors import InputError
@@ -21,9 +22,14 @@ def find_checkpoint(folder: Path, name: str | None) -> Path | None:
     For the main rank. Raises InputError where there is none of that name.
     """
     recover_folders(folder)
+    return whole_checkpoint(folder, name)
+
+
+def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
+    """Do the same without a change to the folder, where a training may be writing another one."""
     if name is None:
         return next(reversed(step_folders(folder)), None)
-    found = sorted(path.parent.name for path in folder.glob(f"*/{TRAINING_FILE}"))
+    found = sorted(path.parent.name for path in folder.glob(f"[!.]*/{TRAINING_FILE}"))
     if name not in found:
         raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(found) or 'none'}")
     return folder / name
@@ -52,17 +58,24 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     """Make a checkpoint the newest of its run, what came after it a run of its own beside it.
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
-    checkpoints. A kill leaves nothing less than before.
+    checkpoints; where there is one of that name, `aside-step-N-2/`. A kill leaves nothing less than
+    before.
     """
     checkpoint = run.checkpoints / name
     step = saved_step(checkpoint)
     later = [path for path in step_folders(run.checkpoints) if saved_step(path) > step]
     if later:
-        _copy_run(run, run.folder / f"aside-{later[-1].name}", later)
+        _copy_run(run, _free(run.folder / f"aside-{later[-1].name}"), later)
     if name != step_folder(run.checkpoints, step).name:
         _copy(checkpoint, step_folder(run.checkpoints, step))
-    for path in [*later, run.model] if later else []:
+    for path in [run.model, *later] if later else []:  # after a kill, no model of a later step
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _free(folder: Path) -> Path:
+    """Return the folder, or the first of its name with a number that is not there."""
+    names = chain([folder.name], (f"{folder.name}-{number}" for number in count(2)))
+    return next(path for path in map(folder.with_name, names) if not path.exists())
 
 
 def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -> None:

@@ -21,11 +21,12 @@ from model.reading.inputs import zstandard
 
 from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
-from .named_checkpoints import find_checkpoint, saved_step
+from .named_checkpoints import TRAINING_FILE, saved_step, whole_checkpoint
 from .run_directory import PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
+REMOVED = "the run has removed it; pack a newer one"
 LEVEL = 10  # of Zstandard; what is left is noise to higher ones
 
 
@@ -43,10 +44,11 @@ def pack_run(
 ) -> Packed:
     """Write a checkpoint of a run, the newest unless named, with what it takes to go on from it.
 
-    Raises InputError where `folder` is no run or has no such checkpoint.
+    The run may be under way. Raises InputError where `folder` is no run or has no such checkpoint,
+    and where the run removes it meanwhile.
     """
     run = PretrainingDirectory(folder).check_exists()
-    checkpoint = find_checkpoint(run.checkpoints, name)
+    checkpoint = whole_checkpoint(run.checkpoints, name)
     if checkpoint is None:
         raise InputError(f"{folder}: has no checkpoint yet; there is nothing to pack")
     step = saved_step(checkpoint)
@@ -56,7 +58,7 @@ def pack_run(
         if run.metrics.is_file():
             shutil.copyfile(run.metrics, copied.metrics)
             keep_rows(copied.metrics, step)
-        shutil.copytree(checkpoint, target := step_folder(copied.checkpoints, step))
+        _copy(checkpoint, target := step_folder(copied.checkpoints, step))
         before = sum(path.stat().st_size for path in copied.folder.rglob("*") if path.is_file())
         rounding = {}
         for path in sorted(target.rglob("*.safetensors")):
@@ -65,6 +67,18 @@ def pack_run(
                 rounding[path.relative_to(target).as_posix()] = _round(path)
         write_atomically(output, lambda path: _write(copied.folder, path))
     return Packed(step, before, rounding)
+
+
+def _copy(checkpoint: Path, target: Path) -> None:
+    """Copy a checkpoint; InputError where its run has removed it meanwhile."""
+    try:
+        shutil.copytree(checkpoint, target)
+    except OSError as error:  # as shutil's own is
+        if (checkpoint / TRAINING_FILE).exists():
+            raise
+        raise InputError(f"{checkpoint}: {REMOVED}") from error
+    if not (checkpoint / TRAINING_FILE).exists():  # the copy may lack a part
+        raise InputError(f"{checkpoint}: {REMOVED}")
 
 
 def unpack_run(packed: Path, folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Going back to a checkpoint: it stays, what came after it becomes a run of its own."""
 
+import shutil
+
 import pytest
 
 from model.files.storage import write_json
@@ -7,16 +9,69 @@ from training.runs.named_checkpoints import TRAINING_FILE, go_back
 from training.runs.run_directory import PretrainingDirectory
 
 
-@pytest.mark.parametrize(("name", "moved"), [("step-00000002", True), ("step-00000004", False)])
-def test_a_checkpoint_that_is_gone_back_to_stays(tmp_path, name, moved):
-    run = PretrainingDirectory(tmp_path)
+@pytest.fixture
+def a_run(tmp_path):
+    """A run with checkpoints of steps 2 and 4, and the model of the later one."""
+    made = PretrainingDirectory(tmp_path)
     for step in (2, 4):
-        folder = run.checkpoints / f"step-{step:08d}"
-        folder.mkdir(parents=True)
-        write_json(folder / TRAINING_FILE, {"progress": {"step": step}})
-    run.config.write_text("seed = 0")
-    go_back(run, name)
-    names = [path.name for path in sorted(run.checkpoints.iterdir())]
-    assert names == (["step-00000002"] if moved else ["step-00000002", "step-00000004"])
-    aside = tmp_path / "aside-step-00000004" / "checkpoint"
-    assert [path.name for path in aside.glob("*")] == ["step-00000004"] * moved
+        add_checkpoint(made, step)
+    made.model.mkdir()
+    (made.model / "of").write_text("4")
+    made.config.write_text("seed = 0")
+    return made
+
+
+def add_checkpoint(made, step):
+    folder = made.checkpoints / f"step-{step:08d}"
+    folder.mkdir(parents=True)
+    write_json(folder / TRAINING_FILE, {"progress": {"step": step}})
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.glob("*"))
+
+
+@pytest.mark.parametrize(("name", "moved"), [("step-00000002", True), ("step-00000004", False)])
+def test_a_checkpoint_that_is_gone_back_to_stays(a_run, name, moved):
+    go_back(a_run, name)
+    left = ["step-00000002"] if moved else ["step-00000002", "step-00000004"]
+    assert names_in(a_run.checkpoints) == left
+    aside = a_run.folder / "aside-step-00000004"
+    assert names_in(aside / "checkpoint") == ["step-00000004"] * moved
+    assert a_run.model.is_dir() is not moved
+    assert (aside / "model").is_dir() is moved
+
+
+def test_an_ending_of_the_same_length_does_not_replace_the_one_before(a_run):
+    for number in range(3):
+        a_run.config.write_text(f"seed = {number}")
+        go_back(a_run, "step-00000002")
+        add_checkpoint(a_run, 4)
+    kept = {path.name: (path / "config.toml").read_text() for path in a_run.folder.glob("aside-*")}
+    assert kept == {
+        "aside-step-00000004": "seed = 0",
+        "aside-step-00000004-2": "seed = 1",
+        "aside-step-00000004-3": "seed = 2",
+    }
+
+
+def test_a_kill_while_going_back_leaves_no_model_of_a_later_step(a_run, monkeypatch):
+    """What is left of the run is whole, what came later is beside it, and it can be repeated."""
+    doomed = [a_run.model, a_run.checkpoints / "step-00000004"]
+    removed = []
+
+    def remove(path, **options):
+        if removed and path in doomed:
+            raise KeyboardInterrupt
+        removed.extend({path} & set(doomed))
+        rmtree(path, **options)
+
+    rmtree = shutil.rmtree
+    with monkeypatch.context() as patched:
+        patched.setattr("training.runs.named_checkpoints.shutil.rmtree", remove)
+        with pytest.raises(KeyboardInterrupt):
+            go_back(a_run, "step-00000002")
+    assert not a_run.model.exists()
+    go_back(a_run, "step-00000002")
+    assert names_in(a_run.checkpoints) == ["step-00000002"]
+    assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "4"

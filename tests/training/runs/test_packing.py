@@ -1,6 +1,7 @@
 """A run packed into one file can be unpacked and resumed."""
 
 import contextlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,29 @@ def test_rounded_tensors_are_the_nearest_in_bfloat16(tmp_path, weights):
         for key, tensor in tensors_of(RUN, name).items():
             expected = tensor.bfloat16() if name in rounded and tensor.ndim else tensor
             assert torch.equal(after[key], expected), key
+
+
+def test_a_checkpoint_that_is_being_written_is_left_alone(tmp_path):
+    """The run may be under way: what it has not finished is neither removed nor packed."""
+    shutil.copytree(RUN, tmp_path / "run")
+    partial = tmp_path / "run/checkpoint/.step-00000020.partial"
+    partial.mkdir()
+    (partial / "model.safetensors").write_bytes(b"half")
+    output = tmp_path / "run.tar.zst"
+    assert pack_run(tmp_path / "run", output, weights="fp32", moments="fp32").step == 10
+    assert (partial / "model.safetensors").read_bytes() == b"half"
+
+
+def test_a_checkpoint_that_the_run_removes_meanwhile_is_told(tmp_path, monkeypatch):
+    def removed(source, target):
+        shutil.rmtree(source)
+        raise shutil.Error([(str(source), str(target), "No such file or directory")])
+
+    shutil.copytree(RUN, tmp_path / "run")
+    monkeypatch.setattr("training.runs.packing.shutil.copytree", removed)
+    with pytest.raises(InputError, match="the run has removed it; pack a newer one"):
+        pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
+    assert not (tmp_path / "run.tar.zst").exists()
 
 
 def test_an_unpacked_run_resumes(packed, tmp_path):
