@@ -169,7 +169,7 @@ def regression_lines(regression: dict[str, Any] | None) -> list[str]:
     said = [
         row(
             f"measured, {kind}",
-            f"{facts['step_seconds']:.3f} s a window; leave-one-out error "
+            f"{facts['step_seconds']:.3f} s a step; leave-one-out error "
             f"{facts['mean_absolute_percentage_error']:.0%}",
         )
         for kind, facts in regression["kinds"].items()

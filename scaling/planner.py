@@ -38,7 +38,7 @@ class Options:
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
-    """Lanes of a GPU, on average. Default: the TOML file's, or 256."""
+    """Lanes of a GPU, on average. Default: those of the TOML file, rounded up, or 256."""
     window: PositiveInt | None = None
     """Characters of a lane and window. Default: the TOML file's, or 256."""
     precision: Literal["fp16", "bf16", "fp32"] = "fp16"
@@ -122,5 +122,7 @@ def model_of(word: str, gpus: int) -> tuple[ModelConfig, int, int]:
     if not word.endswith(".toml"):
         raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")
     run = load_config(Path(word))
-    lanes = run.data.lanes_per_rank or max((run.data.lanes or LANES) // max(gpus, 1), 1)
-    return run.model, lanes, run.data.window
+    total = run.data.total_lanes(gpus)
+    if total < gpus:
+        raise InputError(f"--model {word}: data.lanes is {total}, fewer than {gpus} GPUs")
+    return run.model, -(-total // max(gpus, 1)), run.data.window

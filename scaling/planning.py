@@ -157,11 +157,12 @@ class Plan:
     @property
     def most_looked_at(self) -> int:
         """The number of GPUs at which a search stops; without a network, that of the cluster."""
-        return MOST_GPUS if self.cluster.extensible else min(self.cluster.total_gpus, MOST_GPUS)
+        return self._counts()[-1]
 
     def _counts(self) -> list[int]:
         """Return the numbers of GPUs to try: every number within a node, then whole nodes."""
-        nodes, most = self.cluster.nodes, self.most_looked_at
+        nodes = self.cluster.nodes
+        most = MOST_GPUS if self.cluster.extensible else min(self.cluster.total_gpus, MOST_GPUS)
         sizes = chain((n.gpus for n in nodes for _ in range(n.count)), repeat(nodes[-1].gpus))
         counts = list(range(1, min(next(sizes), most) + 1))
         for size in sizes:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Literal
 
 import numpy as np
@@ -80,6 +81,7 @@ class FeatureCache:
         if done:
             array = _map(partial, "r+", shape)
         else:
+            progress.unlink(missing_ok=True)  # it may be of a file that was removed
             array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
         reserve_space(partial)
         saved_at = time.monotonic()
@@ -102,7 +104,7 @@ def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.mem
     """Map features without reading them; InputError if the file holds anything else."""
     try:
         array = np.lib.format.open_memmap(path, mode=mode)
-    except (ValueError, TypeError, OverflowError, EOFError) as error:
+    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, TokenError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it, it is computed anew") from error
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(

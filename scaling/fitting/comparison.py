@@ -13,7 +13,9 @@ def regression_answers(
     pool = plan.pools[0]
     sent = plan.job.how.bytes_per_parameter * plan.workload.parameters
     wanted = MeasuredRun(
-        operations=plan.workload.operations_per_token * plan.job.tokens_per_gpu,
+        operations=plan.workload.operations_per_token
+        * plan.job.tokens_per_gpu
+        * plan.job.how.windows,  # measured runs are of whole steps
         operations_per_second=pool.node.operations_per_second,
         bytes=2 * (plan.job.gpus - 1) / plan.job.gpus * sent,
         gpus=plan.job.gpus,

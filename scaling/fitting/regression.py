@@ -159,18 +159,31 @@ def run_of_row(row: Any, place: str) -> MeasuredRun:
 
 def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
     """Return the median over the rows of metrics without the first, which includes preparations."""
-    config = load_config(path / "config.toml")
-    rows = read_rows(path / "metrics.jsonl")[1:]
+    config, metrics = load_config(path / "config.toml"), path / "metrics.jsonl"
+    first, *rows = read_rows(metrics) or [{}]
     if not rows or config.data.lanes is None:
         raise InputError(f"{path}: too few rows of metrics to measure a step; train longer")
-    gpus = len(rows[-1].get("rank_characters_per_second", [None]))
+    try:
+        gpus = len(rows[-1].get("rank_characters_per_second") or [None])
+        seconds = statistics.median(map(seconds_of_a_step, [first, *rows], rows))
+        sent_bytes = statistics.median(row.get("sent_bytes", 0.0) for row in rows)
+    except (KeyError, TypeError, ArithmeticError) as error:
+        raise InputError(f"{metrics}: a row has no speed ({error!r}); remove it") from error
     symbols = config.data.lanes * config.data.window * config.parallel.windows_per_step
-    speed = statistics.median(row["characters_per_second"] for row in rows)
     measured = MeasuredRun(
         operations=Workload.of(config.model).operations_per_token * symbols / gpus,
         operations_per_second=operations_per_second,
-        bytes=statistics.median(row.get("sent_bytes", 0.0) for row in rows),
+        bytes=sent_bytes,
         gpus=gpus,
-        seconds=symbols / speed if speed else math.inf,
+        seconds=seconds,
     )
     return run_of_row(vars(measured), str(path))
+
+
+def seconds_of_a_step(before: dict[str, Any], row: dict[str, Any]) -> float:
+    """Return the mean between two rows of metrics.
+
+    Characters are counted, since a symbol may stand for several of them.
+    """
+    characters = row["characters"] - before["characters"]
+    return characters / (row["step"] - before["step"]) / row["characters_per_second"]

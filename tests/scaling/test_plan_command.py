@@ -225,9 +225,35 @@ def test_a_run_directory_is_a_measured_run(tmp_path):
     assert measured.operations == 6 * products * symbols
     shutil.copytree(FIXTURE, tmp_path / "run")
     metrics = tmp_path / "run" / "metrics.jsonl"
-    metrics.write_text(metrics.read_text().splitlines()[0] + "\n")
+    first, second = metrics.read_text().splitlines()[:2]
+    metrics.write_text(f"{first}\n")
     with pytest.raises(InputError, match="too few rows"):
         read_runs(tmp_path / "run", 1e9)
+    backwards = json.dumps({**json.loads(second), "characters": 1, "step": 20})
+    for row in (
+        '{"step": 20}',
+        second.replace("13339.7", '"fast"'),
+        second.replace("13339.7", "0"),
+    ):
+        metrics.write_text(f"{first}\n{row}\n")
+        with pytest.raises(InputError, match=r"metrics\.jsonl: a row has no speed"):
+            read_runs(tmp_path / "run", 1e9)
+    metrics.write_text(f"{first}\n{backwards}\n")
+    with pytest.raises(InputError, match=r"seconds is -"):
+        read_runs(tmp_path / "run", 1e9)
+
+
+def test_a_run_on_subwords_is_measured_by_its_characters(tmp_path):
+    """A symbol stands for several; speeds are in characters."""
+    shutil.copytree(FIXTURE, tmp_path / "run")
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    rows = [
+        {"step": step, "characters": 450 * step, "characters_per_second": 900.0}
+        for step in (10, 20, 30)
+    ]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (measured,) = read_runs(tmp_path / "run", 1e9)
+    assert measured.seconds == pytest.approx(0.5)
 
 
 MADE = vars(made_run(np.random.default_rng(0)))

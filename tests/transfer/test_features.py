@@ -77,6 +77,20 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
     assert model.begun == 8 - 3
 
 
+def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
+    """Else a second kill before the next note would leave zeros for features."""
+    texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
+    expected = cache_of(tmp_path / "whole").features(small_model, texts, "a")
+    cut = cache_of(tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        cut.features(Interrupted(small_model, 4), texts, "a")
+    (partial,) = (tmp_path / "cut").glob("*.partial.npy")
+    partial.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        cut.features(Interrupted(small_model, 1), texts, "a")
+    np.testing.assert_array_equal(cut.features(small_model, texts, "a"), expected)
+
+
 class Overtaken(Interrupted):
     """A model in the midst of whose batch another command begins, and has a while to run."""
 
