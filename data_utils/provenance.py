@@ -2,6 +2,7 @@
 
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ def describe_origin() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: installed_version(name) for name in PACKAGES},
         "hardware": describe_hardware(),
-        "command": " ".join([_program(), *map(_without_folders, sys.argv[1:])]),
+        "command": f"{_program()} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip(),
     }
 
 

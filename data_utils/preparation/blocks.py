@@ -5,6 +5,7 @@ is the same for any number of processes.
 """
 
 import gc
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -297,9 +298,12 @@ def block_file(folder: Path, source: int, index: int) -> Path:
     return folder / f"block-{source:05d}-{index:07d}"
 
 
-def blocks_of(folder: Path, source: int) -> Iterator[Path]:
-    """Return the files of one source's blocks that have been written."""
-    return folder.glob(f"block-{source:05d}-*")
+def blocks_by_source(folder: Path) -> defaultdict[int, list[Path]]:
+    """Return the files of all blocks that have been written, by the number of their source."""
+    found = defaultdict[int, list[Path]](list)
+    for path in folder.glob("block-*"):
+        found[int(path.name.split("-")[1])].append(path)
+    return found
 
 
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:

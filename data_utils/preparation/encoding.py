@@ -12,7 +12,16 @@ from tqdm import tqdm
 from model.files.storage import read_json, write_json
 from model.reading.inputs import Input
 
-from .blocks import BLOCK_BYTES, Block, Request, block_file, blocks_of, cut, read_block, row_ids
+from .blocks import (
+    BLOCK_BYTES,
+    Block,
+    Request,
+    block_file,
+    blocks_by_source,
+    cut,
+    read_block,
+    row_ids,
+)
 from .processes import map_in_order
 from .sorted_runs import SortedRun, write_run
 
@@ -26,10 +35,10 @@ def encode(
     before is encoded again only if its input or the way of reading it has changed.
     """
     folder.mkdir(exist_ok=True)
+    written = blocks_by_source(folder)
     for number, given in enumerate(inputs):
-        _drop_other_blocks(
-            folder, number, {"input": given.identity, "seed": seed, **asdict(request)}
-        )
+        wanted = {"input": given.identity, "seed": seed, **asdict(request)}
+        _drop_other_blocks(folder / f"source-{number:05d}.json", wanted, written[number])
     runs: list[SortedRun] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
     stored = sum(given.stored_bytes or 0 for given in inputs)
@@ -42,16 +51,16 @@ def encode(
     return runs
 
 
-def _drop_other_blocks(folder: Path, source: int, wanted: Mapping[str, Any]) -> None:
-    """Remove the blocks of a source that were not made as `wanted`; record what is wanted."""
-    notes = folder / f"source-{source:05d}.json"
+def _drop_other_blocks(notes: Path, wanted: Mapping[str, Any], written: Sequence[Path]) -> None:
+    """Remove what was written of a source, if not as `wanted`; note what is wanted."""
     # Earlier versions had one size of blocks, and did not write it down.
     known = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
     # Text that passed strict reading is the same when it is read leniently.
     if known not in (wanted, {**wanted, "strict": True}):
-        for path in blocks_of(folder, source):
+        for path in written:
             path.unlink()
-    write_json(notes, wanted)
+    if known != wanted:
+        write_json(notes, wanted, sweep=False)
 
 
 def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[SortedRun]:

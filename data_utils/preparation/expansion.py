@@ -4,10 +4,9 @@ import glob
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from model.errors import InputError
-from model.reading.inputs import KINDS, SCHEMES, Input, as_input
+from model.reading.inputs import KINDS, Input, as_input, is_address
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
@@ -25,7 +24,7 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
     """
     inputs: list[Input] = []
     for argument in map(str, arguments):
-        if urlsplit(argument).scheme in SCHEMES or Path(argument).is_file():
+        if is_address(argument) or Path(argument).is_file():
             inputs.append(as_input(argument))
         elif Path(argument).is_dir():
             inputs += _of_folder(Path(argument))

@@ -1,6 +1,7 @@
 """Sorted runs merged into the files of a corpus, one stretch of keys at a time."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -123,8 +124,10 @@ class SplitWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.content.close()
-        self.offsets.close()
+        for file in (self.content, self.offsets):
+            file.flush()
+            os.fsync(file.fileno())  # before the folder gets the name of a whole corpus
+            file.close()
 
     def fill(self, reviews: list[memoryview]) -> list[memoryview]:
         """Write what still fits; return the rest."""

@@ -10,6 +10,7 @@ corpus of a vocabulary's symbols, this text is then encoded.
 import logging
 import math
 import shutil
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -116,6 +117,8 @@ def prepare_corpus(
     def busy() -> None:
         raise InputError(f"{output}: another process is preparing it; wait, or name another folder")
 
+    if not output.name:  # "." or "/", which exist
+        raise InputError(f"{output}: name a new folder for the corpus")
     found = expand(inputs)
     output.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
@@ -250,8 +253,11 @@ def _is_ours(folder: Path) -> bool:
 def _refuse_inputs_without_text(
     inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None
 ) -> None:
+    of_source = defaultdict[int, list[dict[str, Any]]](list)
+    for run in runs:
+        of_source[run.source].append(run.report())
     for number, given in enumerate(inputs):
-        reports = [run.report() for run in runs if run.source == number]
+        reports = of_source[number]
         if not any(report["reading"]["records"] for report in reports):
             raise InputError(f"{given.location}: no records in it")
         if not any(report["found_key"] for report in reports):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from model.files.storage import read_json, write_json
+from model.files.storage import flush_to_disk, read_json, write_json
 from model.reading.texts import ReadingReport
 
 from .blocks import Reviews
@@ -36,8 +36,17 @@ class SortedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all of it was written."""
-        return self.path(REPORT).is_file()
+        """Whether all of it was written, and is there."""
+        if not self.path(REPORT).is_file():
+            return False
+        report = self.report()
+        sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
+        if self.path(DIGEST).is_file():  # where duplicates are looked for
+            sizes[DIGEST] = report["reviews"] * DIGESTS.itemsize
+        return all(
+            self.path(suffix).is_file() and self.path(suffix).stat().st_size == size
+            for suffix, size in sizes.items()
+        )
 
     def report(self) -> dict[str, Any]:
         """Return the block's report."""
@@ -75,10 +84,12 @@ def write_run(
     index = np.empty(len(order), INDEX)
     index["key"], index["id"] = keys[order], ids[order]
     index["length"] = np.fromiter(map(len, encoded), np.uint32, len(encoded))
-    run.path(DATA).write_bytes(b"".join(encoded))
-    run.path(ENTRIES).write_bytes(index.tobytes())
+    contents = {DATA: b"".join(encoded), ENTRIES: index.tobytes()}
     if digests:
-        run.path(DIGEST).write_bytes(digests_of(encoded).tobytes())
+        contents[DIGEST] = digests_of(encoded).tobytes()
+    for suffix, content in contents.items():
+        run.path(suffix).write_bytes(content)
+        flush_to_disk(run.path(suffix))  # before the report that says that it is there
     report = {
         "reading": vars(reviews.report),
         "found_key": reviews.found_key,
@@ -86,7 +97,7 @@ def write_run(
         "reviews": len(encoded),
         "bytes": int(index["length"].sum(dtype=np.int64)),
     }
-    write_json(run.path(REPORT), report)
+    write_json(run.path(REPORT), report, sweep=False)
 
 
 def digests_of(encoded: Sequence[bytes]) -> np.ndarray:

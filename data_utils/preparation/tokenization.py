@@ -77,7 +77,8 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
 
 def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
     """Cut a split into stretches of about the same number of bytes."""
-    goals = np.arange(0, len(split.tokens), stretch_bytes)
+    # From 0 on also where all reviews are empty.
+    goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
         yield Stretch(name, first, last)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
 
 BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
-BATCH_CHARACTERS = 1 << 24  # or fewer rows, where texts are long
+BATCH_CHARACTERS = 1 << 24  # or fewer rows, where they are long
+OF_A_CELL = 64  # characters that a value takes beside its own
 RENAMED = "input_"
 DIGITS = 7  # significant ones
 
@@ -21,24 +22,37 @@ log = logging.getLogger(__name__)
 
 def in_batches(
     records: Iterable[Record],
-    waiting: Callable[[], int] | None = None,
+    waiting: Callable[[], bool] | None = None,
     most_characters: int = BATCH_CHARACTERS,
 ) -> Iterator[list[Record]]:
-    """Group records into batches of at most BATCH_ROWS, fewer where texts are long.
+    """Group records into batches of at most BATCH_ROWS, fewer where rows are long.
 
-    waiting: counts the records that have come already; a batch then waits for no other.
+    waiting: whether more records have come already; a batch then waits for no other.
     """
     batch: list[Record] = []
     characters = 0
     for record in records:
         batch.append(record)
-        characters += sum(len(value) for value in record.values() if isinstance(value, str))
+        characters += _extent(record)
         is_full = len(batch) >= BATCH_ROWS or characters >= most_characters
         if is_full or (waiting is not None and not waiting()):
             yield batch
             batch, characters = [], 0
     if batch:
         yield batch
+
+
+def _extent(record: Record) -> int:
+    """Return about how many characters a record takes, with what is nested in it."""
+    size, left = 0, list[Any](record.values())
+    while left:
+        value = left.pop()
+        size += OF_A_CELL + (len(value) if isinstance(value, (str, bytes)) else 0)
+        if isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple, set)):
+            left += value
+    return size
 
 
 def classify_batches(

@@ -1,6 +1,7 @@
 """What a user names as input, a file or an address, as a stream of bytes."""
 
 import gzip
+import http.client
 import io
 import lzma
 import sys
@@ -21,12 +22,12 @@ JSON_KINDS = (".jsonl", ".json", ".ndjson")
 TABLES = {".csv": ",", ".tsv": "\t"}
 KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
 COMPRESSIONS = (".gz", ".xz", ".zst")
-SCHEMES = ("http", "https")
+SCHEMES = ("http://", "https://")
 TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
-UNPACKED_AT_ONCE = 1 << 16
+READ_AT_ONCE = UNPACKED_AT_ONCE = 1 << 16
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -56,12 +57,12 @@ class Input:
     @property
     def is_remote(self) -> bool:
         """Whether it is read over the network."""
-        return urlsplit(self.location).scheme in SCHEMES
+        return is_address(self.location)
 
     @property
     def name(self) -> str:
         """The last part of the location, the only one that is published."""
-        return Path(urlsplit(self.location).path if self.is_remote else self.location).name
+        return _path_in(self.location).name
 
     @property
     def stored_bytes(self) -> int | None:
@@ -96,6 +97,8 @@ class Input:
             ) from error
         except (urllib.error.URLError, TimeoutError) as error:
             raise InputError(f"{self.location}: cannot be reached ({error})") from error
+        except (http.client.HTTPException, ConnectionError) as error:
+            raise InputError(f"{self.location}: no proper answer came ({error!r})") from error
         except _damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
@@ -111,8 +114,8 @@ class Input:
     @contextmanager
     def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
         if self.is_remote:
-            with urllib.request.urlopen(self.location, timeout=TIMEOUT) as response:
-                yield response
+            with _response(self.location) as response:
+                yield io.BufferedReader(_WholeBody(response, self.location), READ_AT_ONCE)
             return
         path = Path(self.location)
         if path.stat().st_size == 0:
@@ -121,6 +124,38 @@ class Input:
             if position is not None:
                 position.stored, position.size = file, path.stat().st_size
             yield file
+
+
+def _response(location: str) -> Any:
+    try:
+        return urllib.request.urlopen(location, timeout=TIMEOUT)
+    except (http.client.InvalidURL, UnicodeError) as error:
+        mend = "; write signs beyond ASCII as %XX" if isinstance(error, UnicodeError) else ""
+        raise InputError(f"{location}: no address ({error}){mend}") from error
+
+
+class _WholeBody(io.RawIOBase):
+    """A server's answer; InputError where it ends before the length that the server gave.
+
+    Python's own reader takes such an end for the file's.
+    """
+
+    def __init__(self, response: http.client.HTTPResponse, location: str):
+        self.response, self.location = response, location
+
+    def readable(self) -> bool:
+        """Return True: io.BufferedReader asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; return how many bytes of it."""
+        count = self.response.readinto(buffer)
+        if count == 0 and self.response.length:
+            raise InputError(
+                f"{self.location}: cut short, {self.response.length:,} bytes are missing; get it "
+                "again"
+            )
+        return count
 
 
 class _Unpacked(io.RawIOBase):
@@ -147,13 +182,26 @@ class _Unpacked(io.RawIOBase):
         return len(part)
 
 
+def is_address(location: str) -> bool:
+    """Return whether it is an address, and not a path."""
+    return location.lower().startswith(SCHEMES)
+
+
+def _path_in(location: str) -> Path:
+    """Return an address's path, or the path; InputError for what is neither."""
+    try:
+        return Path(urlsplit(location).path if is_address(location) else location)
+    except ValueError as error:  # such as a bracket that is never closed
+        raise InputError(f"{location}: no address ({error})") from error
+
+
 def as_input(location: str | Path) -> Input:
     """Return one file or address with its kind; InputError for an unknown kind."""
     text = str(location)
-    suffixes = [suffix.lower() for suffix in Path(urlsplit(text).path).suffixes]
+    suffixes = [suffix.lower() for suffix in _path_in(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""
-    if kind not in KINDS and urlsplit(text).scheme not in SCHEMES and not Path(text).exists():
+    if kind not in KINDS and not is_address(text) and not Path(text).exists():
         raise InputError(f"{text}: no such file")
     if kind not in KINDS:
         raise InputError(

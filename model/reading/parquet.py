@@ -36,7 +36,7 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
     try:
         for batch in _batches(file):
             for piece in _short_pieces(batch):
-                for row in _decoded(piece).to_pylist():
+                for row in _rows(piece, location):
                     number += 1
                     yield row
     except RowTooLong as error:
@@ -48,6 +48,21 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
         raise InputError(
             f"{location}: not a Parquet file, or damaged ({brief(error)}); get it again"
         ) from error
+
+
+def _rows(batch: Any, location: str) -> list[dict[str, Any]]:
+    """Return a batch as Python's values; InputError where it has none for one of them."""
+    from pyarrow import ArrowException
+
+    try:
+        rows: list[dict[str, Any]] = _decoded(batch).to_pylist()
+    except (ArrowException, UnicodeDecodeError):  # damage
+        raise
+    except (ValueError, OverflowError) as error:  # such as a time beyond the year 9999
+        raise InputError(
+            f"{location}: a value that Python cannot hold ({brief(error)}); leave its column out"
+        ) from error
+    return rows
 
 
 def _batches(file: IO[bytes]) -> Iterator[Any]:

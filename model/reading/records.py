@@ -147,7 +147,11 @@ def _as_record(content: Any, place: str) -> Record:
         raise InputError(
             f"{place}: holds a {type(content).__name__}; expected one JSON object per line"
         )
-    return _placed(Record((str(key), value) for key, value in content.items()), place, False)
+    try:
+        named = [(str(key), value) for key, value in content.items()]
+    except ValueError as error:  # in Python's notation a key may be a number of any length
+        raise InputError(f"{place}: a key is a number out of all measure ({error})") from error
+    return _placed(Record(named), place, False)
 
 
 def _placed(record: Record, place: str, repaired: bool) -> Record:

@@ -27,12 +27,15 @@ class RowWriter:
     def write(self, row: Mapping[str, Any], place: str) -> None:
         """Write a row.
 
-        Raises InputError, with its place, where CSV has no column for a value, or JSON is too deep.
+        Raises InputError, with its place, where CSV has no column for a value, or JSON cannot say
+        one.
         """
         try:
             line = self._csv_line(row, place) if self._is_csv else _json(dict(row))
         except RecursionError as error:
             raise InputError(f"{place}: is nested too deeply to be written") from error
+        except (TypeError, ValueError) as error:  # a key that is no name, a number of 5,000 digits
+            raise InputError(f"{place}: JSON cannot say it ({error})") from error
         # A lone surrogate, which UTF-8 cannot say, as JSON writes it.
         self._file.write(line.encode("utf-8", errors="backslashreplace") + b"\n")
 

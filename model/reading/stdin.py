@@ -3,7 +3,7 @@
 import io
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
 from .inputs import LONGEST_RECORD, TABLES, TOO_LONG
@@ -16,7 +16,7 @@ READ_BYTES = 1 << 20
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends; `waiting` of them have already come.
+    """The lines of a file descriptor, with their ends.
 
     A read returns what has arrived, so that a line never waits for the next one.
     """
@@ -24,12 +24,13 @@ class ArrivingLines:
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()
+        self._written = 0  # of them, those that are not blank
         self._rest = b""  # a line whose end has not come
 
     @property
-    def waiting(self) -> int:
-        """How many lines have come but have not been taken."""
-        return len(self._lines)
+    def waiting(self) -> bool:
+        """Whether lines have come that have not been taken, and are not blank."""
+        return self._written > 0
 
     def first(self) -> bytes:
         """Return the next line without taking it; InputError if none will come."""
@@ -47,7 +48,9 @@ class ArrivingLines:
             self._fill()
         if not self._lines:
             raise StopIteration
-        return self._lines.popleft()
+        line = self._lines.popleft()
+        self._written -= bool(line.strip())
+        return line
 
     def _fill(self) -> None:
         """Wait for a line or the end; InputError for a line that is too long."""
@@ -59,10 +62,15 @@ class ArrivingLines:
                 *lines, self._rest = b"".join(parts).split(b"\n")
                 if len((*lines, self._rest)[0]) > LONGEST_RECORD:
                     raise InputError(f"{PLACE}: a line is {TOO_LONG}")
-                self._lines += (line + b"\n" for line in lines)
+                self._take(line + b"\n" for line in lines)
                 return
-        self._lines += filter(None, [b"".join(parts)])
+        self._take(filter(None, [b"".join(parts)]))
         self._rest = b""
+
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            self._lines.append(line)
+            self._written += bool(line.strip())
 
 
 def kind_of(line: bytes) -> str:

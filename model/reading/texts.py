@@ -57,10 +57,14 @@ def text_of(value: object, place: str) -> str | None:
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if isinstance(value, NO_TEXT):
-        kind, shown = type(value).__name__, reprlib.repr(value)
-        raise InputError(f"{place}: expected text or a number, found {shown}, of type {kind}")
-    return str(value)
+    try:
+        if not isinstance(value, NO_TEXT):
+            return str(value)
+        shown = reprlib.repr(value)
+    except ValueError as error:  # a whole number of more digits than Python writes
+        raise InputError(f"{place}: a number is out of all measure ({error})") from error
+    kind = type(value).__name__
+    raise InputError(f"{place}: expected text or a number, found {shown}, of type {kind}")
 
 
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:

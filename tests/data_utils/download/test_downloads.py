@@ -301,7 +301,6 @@ def test_nothing_else_talks_to_a_server():
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
     assert found == {  # inputs: only where an input is named by its address
-        "data_utils/preparation/expansion.py",  # parses an address, asks nobody
         "model/commands/serve.py",  # answers on this machine
         "model/reading/inputs.py",
         *(f"data_utils/download/{name}.py" for name in ("addresses", "downloads", "partial_files")),

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -317,6 +318,23 @@ def test_an_existing_folder_is_refused(tmp_path, source):
     prepare_corpus([source], tmp_path / "out")
     with pytest.raises(InputError, match="exists already"):
         prepare_corpus([source], tmp_path / "out")
+
+
+@pytest.mark.parametrize("output", [".", "/"])
+def test_a_folder_without_a_name_is_refused(source, output):
+    with pytest.raises(InputError, match="name a new folder"):
+        prepare_corpus([source], Path(output))
+
+
+def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
+    """Else a hundred thousand files of one review would take hours."""
+    for number in range(30):
+        (tmp_path / f"{number}.txt").write_text(f"review {number}")
+    looks, glob = [], Path.glob
+    monkeypatch.setattr(Path, "glob", lambda *a, **k: looks.append(a) or glob(*a, **k))
+    inputs = [tmp_path / f"{number}.txt" for number in range(30)]
+    prepare_corpus(inputs, tmp_path / "out", documents=True, split=(1, 0, 0))
+    assert len(looks) < 10
 
 
 @pytest.mark.parametrize("split", [(0, 1, 1), (1, -1, 1), (1, 1), (float("nan"), 1, 1)])

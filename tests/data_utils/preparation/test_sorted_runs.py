@@ -37,6 +37,17 @@ def test_reviews_lie_in_the_order_of_their_keys(run):
     assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
 
 
+@pytest.mark.parametrize("suffix", [".bin", ".index"])
+def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix):
+    whole = run.path(suffix).read_bytes()
+    run.path(suffix).write_bytes(whole[:-1])
+    assert not run.finished
+    run.path(suffix).unlink()
+    assert not run.finished
+    run.path(suffix).write_bytes(whole)
+    assert run.finished
+
+
 def test_what_is_mapped_cannot_be_changed(run):
     assert not run.entries().flags.writeable
 

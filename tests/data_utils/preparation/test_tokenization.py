@@ -53,6 +53,19 @@ def reviews_of(split):
     return [split.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets)]
 
 
+def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
+    """Such as one tweet of which the profile leaves nothing."""
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*TEXTS, "\u6f22"]))
+    config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
+    settings = Preparation(
+        split=(len(TEXTS), 0, 1), vocabulary=config, profile="tweet", shuffle=False
+    )
+    meta = preparation.prepare_corpus([path], tmp_path / "out", settings)
+    assert meta["splits"]["test"]["reviews"] == 1
+    assert reviews_of(open_corpus(tmp_path / "out").splits["test"]) == [b""]
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.statistics import counts as statistics
 from data_utils.statistics.counts import Duplicates, Tally, describe_corpus, describe_reviews
 from data_utils.statistics.table import statistics_table
@@ -139,6 +140,17 @@ def test_damaged_offsets_are_refused(tmp_path):
         wrong.tofile(folder / "train.offsets")
         with pytest.raises(InputError, match=r"train.offsets: damaged"):
             describe_corpus(folder)
+
+
+def test_a_symbol_that_the_vocabulary_lacks_is_refused(tmp_path):
+    folder, source = tmp_path / "corpus", write_reviews(tmp_path / "a.jsonl")
+    vocabulary = VocabularyConfig(tokenizer="bpe", size=270)
+    prepare_corpus([source], folder, Preparation(split=(1, 0, 0), vocabulary=vocabulary))
+    tokens = np.fromfile(folder / "train.bin", "<u2")
+    tokens[len(tokens) // 2] = 0xFFFF
+    tokens.tofile(folder / "train.bin")
+    with pytest.raises(InputError, match="a symbol that its vocabulary lacks"):
+        describe_corpus(folder)
 
 
 def test_the_script_writes_a_table_numbers_and_a_picture(tmp_path):

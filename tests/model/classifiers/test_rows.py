@@ -103,8 +103,8 @@ def test_a_row_with_a_list_for_a_text_is_refused(classifier):
 
 
 def test_batches_are_bounded_and_lazy():
-    endless = (Record(text="x" * (20 if n < 9 else 100)) for n in itertools.count())
-    sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=50), 5)]
+    endless = (Record(text="x" * (20 if n < 9 else 1000)) for n in itertools.count())
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=250), 5)]
     assert sizes == [3, 3, 3, 1, 1]
     endless = (Record(text="x") for _ in itertools.count())
     assert len(next(in_batches(endless))) == BATCH_ROWS
@@ -114,3 +114,18 @@ def test_no_batch_waits_for_what_has_not_come():
     left = iter([2, 1, 0, 0])
     batches = in_batches((Record(text="x") for _ in range(4)), lambda: next(left))
     assert [len(batch) for batch in batches] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        dict.fromkeys(map(str, range(5000)), None),
+        {"text": "a", "nested": [[], {}, [[]] * 5000]},
+        {"text": "a", "nested": {"b": "x" * 320_000}},
+    ],
+)
+def test_a_batch_holds_few_rows_with_many_values(row):
+    """A row of nothing takes memory, too."""
+    batches = list(in_batches([Record(row)] * 20, most_characters=1_000_000))
+    assert max(map(len, batches)) <= 4
+    assert sum(map(len, batches)) == 20

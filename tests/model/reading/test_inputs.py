@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import lzma
+import socket
 import threading
 
 import pyarrow
@@ -17,6 +18,7 @@ from model.errors import InputError
 from model.reading.arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
+from tests.data_utils.web_server import served
 
 TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
@@ -168,6 +170,52 @@ def test_an_address_that_is_not_there(server):
     (given,) = expand([f"{server}/b.jsonl"])
     with pytest.raises(InputError, match="the server says 404"):
         texts_of(given)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("rest", [0, 1, 30_000])
+def test_an_answer_that_ends_early_is_no_shorter_file(tmp_path, name, rest):
+    """Python's reader takes the end of the connection for that of the file."""
+    lines = "".join(f'{{"text": "{number}"}}\n' for number in range(3000))
+    content = write(tmp_path / name, lines.encode()).read_bytes()
+    with served(content, cuts=[max(len(content) - rest, 5)]) as site:
+        (given,) = expand([f"{site.address}/{name}"])
+        if rest == 0:
+            assert len(texts_of(given)[0]) == 3000
+            return
+        with pytest.raises(InputError, match=rf"{name}: .*cut short.*get it again"):
+            texts_of(given)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://[x/y.jsonl", "no address"),
+        ("https://host:abc/x.jsonl", "no address"),
+        ("http://host/donn\u00e9es.jsonl", "no address"),
+    ],
+)
+def test_what_is_no_address_is_called_so(address, words):
+    with pytest.raises(InputError, match=words):
+        texts_of(expand([address])[0])
+
+
+def test_a_server_that_speaks_no_http():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        def answer():
+            connection, _ = listening.accept()
+            connection.recv(1000)
+            connection.sendall(b"hello\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        (given,) = expand([f"http://127.0.0.1:{port}/a.jsonl"])
+        with pytest.raises(InputError, match="no proper answer came"):
+            texts_of(given)
+        thread.join()
 
 
 def test_a_server_that_is_not_there():

@@ -33,6 +33,19 @@ def written(columns, **options):
     return file
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array([1 << 62], pyarrow.timestamp("us")),  # beyond the year 9999
+        pyarrow.array([1 << 30], pyarrow.date32()),
+    ],
+)
+def test_a_value_that_python_cannot_hold_is_one_line(column):
+    file = written({"text": pyarrow.array(["a"]), "when": column})
+    with pytest.raises(InputError, match=r"x\.parquet: a value that Python cannot hold"):
+        list(parquet_rows(file, "x.parquet"))
+
+
 @pytest.mark.parametrize("options", [{}, {"row_group_size": 3}, {"use_dictionary": False}])
 @pytest.mark.parametrize("store_schema", [True, False])
 def test_every_type_is_read_as_it_was_written(options, store_schema):

@@ -24,13 +24,24 @@ def test_lines_come_before_the_end(pipe):
     sink.write(b"one\ntwo\nthr")
     assert lines.first() == b"one\n"
     assert next(lines) == b"one\n"
-    assert lines.waiting == 1
+    assert lines.waiting
     assert next(lines) == b"two\n"
-    assert lines.waiting == 0
+    assert not lines.waiting
     sink.write(b"ee\r\n\nlast")
     assert [next(lines), next(lines)] == [b"three\r\n", b"\n"]
     sink.close()
     assert list(lines) == [b"last"]
+
+
+def test_a_blank_line_is_not_waited_for(pipe):
+    """Else the answer to the line before it would come one question late."""
+    lines, sink = pipe
+    sink.write(b"one\n\n \t\r\n")
+    assert next(lines) == b"one\n"
+    assert not lines.waiting
+    sink.write(b"two\n")
+    assert [next(lines), next(lines)] == [b"\n", b" \t\r\n"]
+    assert next(lines) == b"two\n"
 
 
 def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
@@ -42,7 +53,7 @@ def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
     most, count = 0, 0
     for expected, line in zip(content, lines, strict=True):
         assert line == expected
-        most, count = max(most, lines.waiting), count + 1
+        most, count = max(most, len(lines._lines)), count + 1
     os.close(descriptor)
     assert count == len(content)
     assert most <= READ_BYTES // 101 + 1

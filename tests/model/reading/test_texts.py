@@ -64,6 +64,14 @@ def test_words_and_numbers_are_texts_and_what_is_missing_is_none(value, text):
     assert text_of(value, "line 1") == text
 
 
+@pytest.mark.parametrize("in_a_list", [False, True])
+def test_a_number_out_of_all_measure_is_named_by_its_place(in_a_list):
+    value = 16**4000
+    # From Python 3.13 on, its short form can be shown.
+    with pytest.raises(InputError, match=r"line 1: (a number is out of all measure|expected text)"):
+        text_of([value] if in_a_list else value, "line 1")
+
+
 @pytest.mark.parametrize(
     ("written", "kind"), [('["x"]', "list"), ('{"x": 1}', "dict"), ("[]", "list")]
 )
