@@ -8,7 +8,6 @@ next to nothing.
 """
 
 import codecs
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
@@ -44,6 +43,9 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
+LARGEST = 65504.0  # that every dtype of the state can hold: fp16's
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
     """A unit whose cell, hidden value, or both are held fixed while the model reads and writes."""
@@ -56,10 +58,10 @@ class Clamp:
 
     def __post_init__(self) -> None:
         given = [value for value in (self.cell, self.hidden) if value is not None]
-        if not given or not all(map(math.isfinite, given)):
+        if not given or not all(abs(value) <= LARGEST for value in given):
             raise InputError(
                 f"unit {self.unit} is to be held at cell {self.cell}, hidden {self.hidden}; "
-                "give a finite value for at least one"
+                f"give a finite value, within {LARGEST:,.0f} of zero, for at least one"
             )
 
     def apply(self, state: State) -> State:

@@ -136,6 +136,8 @@ def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:
     """Combine reviews: a ratio of sums, and the standard error of that ratio."""
     characters = int(sizes.sum())
+    if characters == 0:
+        raise InputError("nothing to score: the model's text profile leaves nothing of the texts")
     ratio = float(bits.sum() / characters)
     error = None
     if len(sizes) > 1:

@@ -1,5 +1,6 @@
 """A model with its classifier: from texts to labels, probabilities and neuron values."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from pathlib import Path
@@ -189,12 +190,26 @@ class SentimentClassifier:
         return self.fitted.decide(self._features(texts))
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy: the fraction of texts whose labels y are all predicted."""
-        right = np.asarray(y) == self.predict(texts)
+        """Return the accuracy: the fraction of texts whose labels y are all predicted.
+
+        Raises InputError for labels that could be none of the classes.
+        """
+        predicted, labels = self.predict(texts), np.asarray(y)
+        if labels.dtype == object:  # such as whole numbers in a column of pandas
+            labels = np.array(labels.tolist())
+        if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
+            raise InputError(
+                f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
+                f"{list(predicted.shape)}; give labels from classes_, one a text"
+            )
+        right = labels == predicted
         return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the value of the unit of largest weight after each text, float32 [N]."""
+        """Return the value of the sentiment unit after each text, float32 [N].
+
+        As it is in the model: a low value means the last class where `fitted.polarity` is -1.
+        """
         return self._features(texts)[:, self.fitted.neuron_column]
 
     def read(self, texts: Iterable[str]) -> Verdicts:
@@ -307,6 +322,11 @@ class SentimentClassifier:
         )
 
 
+def _are_names(labels: np.ndarray) -> bool:
+    return labels.dtype.kind not in "biuf"
+
+
+WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
 PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 
 
@@ -322,7 +342,9 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
     if found.dtype.kind in "biuf" and len(found) == len(classes):
         return found
     if set(map(str, found)) <= set(classes):
-        return np.array(classes)
+        names = np.array(classes)
+        are_numbers = found.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))
+        return np.array(list(map(int, classes))) if are_numbers else names
     raise InputError(
         f"the labels are {', '.join(map(str, found[:5]))}, the classifier's classes "
         f"{', '.join(classes)}; name them so, or as so many numbers in their order"

@@ -89,6 +89,8 @@ def run(options: Namespace) -> None:
     """Classify everything that was given."""
     if bool(options.text) == (options.input is not None):
         raise InputError("give either --text or --input")
+    if options.input_format and options.input != "-":
+        raise InputError("--input-format is of standard input; a file's name tells its format")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
     if options.output is None:

@@ -28,8 +28,8 @@ def add_page(parser: Parser) -> None:
     parser.add_argument(
         "--neuron",
         type=int,
-        help="the unit that the page shows first (default: the one with the largest weight in the "
-        "model's classifier, or without a classifier the one that varies most)",
+        help="the unit that the page shows first (default: the one that the model's "
+        "classifier relies on most, or without a classifier the one that varies most)",
     )
     parser.add_argument(
         "--title", default="The sentiment neuron", help="what stands above the page"

@@ -26,7 +26,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--neuron",
         type=int,
-        help="the unit to hold (default: that of largest weight in the model's classifier)",
+        help="the unit to hold (default: the one that the model's classifier relies on most)",
     )
     parser.add_argument(
         "--sentiment",

@@ -88,7 +88,8 @@ def prepare_output(*paths: Path | None) -> None:
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path.parent, os.W_OK):
+        is_device = path.exists() and not path.is_file()  # such as /dev/stdout
+        if not os.access(path if is_device else path.resolve().parent, os.W_OK):
             raise InputError(f"{path}: its folder may not be written to; name another")
 
 

@@ -35,6 +35,9 @@ def run(options: Namespace) -> None:
     if options.output is not None and options.output.exists():
         raise InputError(f"{options.output}: exists already; name another folder")
 
+    if options.output is not None and options.private:
+        raise InputError("--private is of an upload; --output uploads nothing")
+
     from ..files.hub import push_to_hub, write_repository
 
     if options.output is None:

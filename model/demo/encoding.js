@@ -4,7 +4,7 @@
 const ENCODER = new TextEncoder();
 const GRAPHEMES = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 // What Python's html.unescape finds, and what its str.strip removes.
-const REFERENCE = /&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)/g;
+const REFERENCE = /&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)/gu; // u: counted in code points
 const BLANK =
   "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
 const LEADING = new RegExp("^" + BLANK), TRAILING = new RegExp(BLANK + "$");
@@ -53,7 +53,8 @@ function cleaned(text) {
 function reference(text) {
   const parser = document.createElement("textarea");
   parser.innerHTML = text;
-  return text[1] === "#" && DROPPED.test(parser.value) ? "" : parser.value;
+  const read = parser.textContent; // value would turn a carriage return into a line break
+  return text[1] === "#" && DROPPED.test(read) ? "" : read;
 }
 
 function utf8(text) {

@@ -77,10 +77,10 @@ class Panel {
     if (lastChild && lastChild.nodeType === Node.TEXT_NODE) lastChild.remove();
     this.pieces.forEach((piece, index) => {
       const span = spans[index] ?? this.mirror.appendChild(document.createElement("span"));
-      if (span.textContent !== piece.shown) {
-        span.textContent = piece.shown;
-        span.className = "";
-      }
+      if (span.textContent === piece.shown) return;
+      span.textContent = piece.shown;
+      uncolour(span);
+      this.unpainted = Math.min(this.unpainted, Math.max(piece.end, 0)); // and all that moved with it
     });
     while (spans.length > this.pieces.length) spans[spans.length - 1].remove();
     if (this.text.value.endsWith("\n")) this.mirror.append("\u200b"); // height for an empty last line
@@ -88,8 +88,8 @@ class Panel {
 
   // Store the worker's values of the bytes from a place on; the next frame shows them.
   take({ serial, from, values, odds, done, verdict }) {
-    values.forEach((value, index) => (this.values[from + index] = value));
-    odds.forEach((value, index) => (this.odds[from + index] = value));
+    this.values.splice(from, Infinity, ...values); // what comes after is of an earlier text or unit
+    this.odds.splice(from, Infinity, ...odds);
     this.unpainted = Math.min(this.unpainted, from);
     if (done && serial === this.serial) this.coming = verdict;
     if (done) requestAnimationFrame(() => this.show());
@@ -114,12 +114,9 @@ class Panel {
 
   paint(from = 0) {
     this.pieces.forEach(({ end }, index) => {
-      if (end < from) {
-        if (end < 0) this.mirror.children[index].className = "";
-        return;
-      }
       const share = this.share(end), span = this.mirror.children[index];
-      if (Number.isNaN(share)) return; // not read yet
+      if (end < 0 || Number.isNaN(share)) return uncolour(span); // never read, or not yet
+      if (end < from) return;
       span.className = share < 0 ? "low" : "high";
       span.style.setProperty("--share", Math.abs(share).toFixed(3));
     });
@@ -170,6 +167,11 @@ class Panel {
       writeOn(this);
     } else if (event.key !== "Tab") this.leaving = false;
   }
+}
+
+function uncolour(span) {
+  span.className = "";
+  span.style.removeProperty("--share");
 }
 
 function percent(probability) {
@@ -230,6 +232,10 @@ function written({ number, written: text, ended }) {
   if (number !== writer?.number) return; // from a writer that was stopped
   if (ended) return ending();
   const { panel } = writer, { text: area } = panel;
+  if (area.value.length + text.length > MOST_CHARACTERS) {
+    stop();
+    return say("a text has no room for more");
+  }
   const atEnd = area.selectionEnd === area.value.length;
   area.value += text;
   if (atEnd) area.setSelectionRange(area.value.length, area.value.length);
@@ -256,6 +262,7 @@ function uncompare() {
   stop();
   panels.get(1).element.remove();
   panels.delete(1);
+  worker.postMessage({ order: "forget", slot: 1 });
   panels.get(0).name("Your text");
   find("compare").hidden = false;
   difference();

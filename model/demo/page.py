@@ -62,8 +62,8 @@ def demo_page(
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
     style = _program("page.css")
     content = {
-        "title": html.escape(title),
-        "about": html.escape(_about(loaded, classifier, head)),
+        "title": html.escape(_as_utf8(title)),
+        "about": html.escape(_as_utf8(_about(loaded, classifier, head))),
         "style": style,
         "style_digest": _digest(style),
         "script": script,
@@ -149,6 +149,8 @@ def _head(head: PageHead) -> dict[str, Any]:
 def _ranges(loaded: LoadedModel) -> np.ndarray:
     """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
     values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in EXAMPLES]))
+    if not np.isfinite(values).all():
+        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     return np.abs(values).max(axis=0).clip(min=1e-3)
 
 
@@ -166,6 +168,11 @@ def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None
     return text
 
 
+def _as_utf8(text: str) -> str:
+    """Return a text without the bytes of another encoding that a name or an option may have."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
 def _program(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
@@ -181,4 +188,4 @@ def _base64(data: bytes) -> str:
 
 def _script_safe(content: Mapping[str, Any]) -> str:
     """Return JSON in which no HTML parser can find the end of its element."""
-    return json.dumps(content).replace("<", "\\u003c")
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

@@ -22,6 +22,10 @@ const ORDERS = {
     slots.set(slot, Object.assign(found, { serial, suffix, told, pending: true }));
     pump();
   },
+  // The next text of this slot is read from its beginning.
+  forget({ slot }) {
+    slots.delete(slot);
+  },
   // Show another unit: the texts are read again.
   unit(order) {
     unit = order.unit;

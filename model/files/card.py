@@ -68,7 +68,8 @@ def model_index(
         metric = {"type": "bits_per_character", "value": round(bits, 4)}
         found.append(_result("text-generation", "its corpus", "validation", metric))
     if results is not None:
-        metric = {"type": "accuracy", "value": round(results["test_accuracy"], 4)}
+        measured = results.get("threshold", results)  # of the classifier as it is published
+        metric = {"type": "accuracy", "value": round(measured["test_accuracy"], 4)}
         found.append(_result("text-classification", _test_file(results), "test", metric))
     return f"model-index: {json.dumps([{'name': name, 'results': found}])}\n" if found else ""
 
@@ -83,6 +84,10 @@ def _result(task: str, dataset: str, split: str, metric: Mapping[str, Any]) -> d
 
 def _test_file(results: Mapping[str, Any]) -> str:
     """Return the file that the command was given as --test."""
-    words = shlex.split(results.get("origin", {}).get("command", ""))
+    command = results.get("origin", {}).get("command", "")
+    try:
+        words = shlex.split(command)
+    except ValueError:  # of an earlier version, which quoted nothing
+        words = command.split()
     given = (after for word, after in pairwise(words) if word == "--test")
     return next(given, "a test set")

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..text.tokenizer import TOKENIZER_FILE
 from .card import model_card
 from .shipped import CONFIG_FILE, WEIGHTS_FILE
-from .storage import read_json
+from .storage import read_json, whole_folder
 
 CARD_FILE = "README.md"
 MODULES_FILE = "modules.json"
@@ -72,20 +72,21 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
 
     loaded = load_model(name_or_folder)
     classifier = find_classifier(loaded)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        if (loaded.folder / name).is_file():
-            shutil.copy(loaded.folder / name, folder / name)
     results = None
     if classifier is not None:
         load_fitted(loaded, classifier, "fit it again with scripts/transfer.py")
-        shutil.copytree(classifier, folder / "classifier", dirs_exist_ok=True)
         measured = classifier.parent / RESULTS_FILE
         results = read_json(measured) if measured.is_file() else None
-    (folder / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
-    if not (folder / CARD_FILE).exists():
-        card = model_card(read_json(folder / CONFIG_FILE), results, repository)
-        (folder / CARD_FILE).write_text(card, encoding="utf-8")
+    with whole_folder(folder) as partial:
+        for name in FILES:
+            if (loaded.folder / name).is_file():
+                shutil.copy(loaded.folder / name, partial / name)
+        if classifier is not None:
+            shutil.copytree(classifier, partial / "classifier")
+        (partial / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
+        if not (partial / CARD_FILE).exists():
+            card = model_card(read_json(partial / CONFIG_FILE), results, repository)
+            (partial / CARD_FILE).write_text(card, encoding="utf-8")
 
 
 @contextmanager

@@ -20,15 +20,23 @@ OLD = "whole-folder-old"  # behind the name of a folder whose successor is about
 ABANDONED_SECONDS = 24 * 3600  # without a change, after which no process still writes a file
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it over `path`.
 
     A reader, and a process killed half-way, sees the old file or the new one, never a part. Of
-    several writers at once, each writes its own temporary file, and the last to finish stays.
+    several writers at once, each writes its own temporary file, and the last to finish stays. A
+    link stays one; a pipe or a device, such as /dev/stdout, is written to.
+
+    sweep: remove what killed writers of `path` left, which takes a look at the whole folder.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    _remove_abandoned(path)
+    if path.exists() and not path.is_file():
+        write(path)
+        return
+    path = path.resolve() if path.is_symlink() else path
+    if sweep:
+        _remove_abandoned(path)
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
         write(temporary)
@@ -132,10 +140,12 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a mapping as indented JSON, atomically."""
+def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) -> None:
+    """Write a mapping as indented JSON, atomically; sweep: as for `write_atomically`."""
     text = json.dumps(content, indent=2) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_atomically(
+        path, lambda temporary: temporary.write_text(text, encoding="utf-8"), sweep=sweep
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:

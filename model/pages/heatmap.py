@@ -206,4 +206,6 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     if path.suffix.lower() in PICTURES:
         return write_picture(traces, path, palette)
     page = as_html(traces, palette)
-    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    # A folder's name may be of another encoding.
+    content = page.encode("utf-8", errors="replace")
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))

@@ -3,6 +3,7 @@
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from .page import Color, Palette, background
 
 PICTURES = (".svg", ".png")
 LARGEST_PICTURE = 5_000  # characters: more are a page
+MOST_LINES = 400  # of all texts and units: 130 MB while it is drawn
 COLUMNS = 80  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
 PAPER, INK, PALE = (255, 255, 255), "#222222", "white"
@@ -45,8 +47,16 @@ def check_picture(path: Path, texts: Sequence[str]) -> None:
 
 
 def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
-    """Draw every text under its unit's legend, unit below unit; whole or not at all."""
-    rows = list(_rows(traces.oriented(), palette))
+    """Draw every text under its unit's legend, unit below unit; whole or not at all.
+
+    Raises InputError for more lines than a picture can show.
+    """
+    rows = list(islice(_rows(traces.oriented(), palette), MOST_LINES + 1))
+    if len(rows) > MOST_LINES:
+        raise InputError(
+            f"{path}: more than {MOST_LINES} lines do not fit into a picture; give fewer texts or "
+            "units, or a name that ends in .html"
+        )
     figure = _draw(rows)
     kind = path.suffix.lower().removeprefix(".")
     with warnings.catch_warnings():

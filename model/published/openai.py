@@ -14,6 +14,7 @@ Folded weights have no gains: 9 to 12 are absent, whether or not the last two ar
 
 import re
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import torch
@@ -84,7 +85,7 @@ def _open(path: Path) -> np.ndarray:
     """Map an array without reading it; refuse objects, which would be unpickled."""
     try:
         array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, TypeError, OverflowError, EOFError) as error:
+    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, TokenError) as error:
         raise InputError(
             f"{path}: no plain array, damaged or cut short ({error}); get it again"
         ) from error

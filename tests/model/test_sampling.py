@@ -275,6 +275,8 @@ def test_settings_out_of_range_are_refused(name, value):
         ({"unit": 0, "layer": 1, "cell": 1.0}, "layer 1: the model has layers 0 to 0"),
         ({"unit": 0}, "at least one"),
         ({"unit": 0, "hidden": float("nan")}, "finite"),
+        ({"unit": 0, "cell": 1e39}, "within 65,504 of zero"),
+        ({"unit": 0, "cell": 1.0, "hidden": float("-inf")}, "finite"),
     ],
 )
 def test_clamps_that_cannot_be_are_refused(small_model, clamp, words):

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
-from model.files.weights import load_model, model_digest
+from model.files.weights import LoadedModel, load_model, model_digest
 from model.reading import progress
 from model.text.profiles import text_profile
 
@@ -119,6 +119,23 @@ def test_numbers_take_the_place_of_its_classes(folder):
     np.testing.assert_array_equal(told.predict(TEXTS), names == "good")
     with pytest.raises(InputError, match=r"labels are neg, pos.*classes bad, good"):
         SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
+
+
+def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
+    """Then, too, the classes are numbers, so that labels can be compared with predictions."""
+    fitted = Classifier(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    classifier = SentimentClassifier(loaded, fitted).fit(TEXTS, [1] * 6)
+    assert classifier.classes_.tolist() == [0, 1]
+    assert classifier.score(TEXTS, classifier.predict(TEXTS)) == 1
+
+
+@pytest.mark.parametrize("labels", [[0, 1] * 3, [["bad"]] * 6, [True] * 6, ["bad"] * 5])
+def test_labels_that_cannot_be_compared_are_refused(folder, labels):
+    """Where nothing was said of numbers: every one of them would count as wrong."""
+    classifier = SentimentClassifier(folder).fit(TEXTS)
+    with pytest.raises(InputError, match="give labels from classes_, one a text"):
+        classifier.score(TEXTS, labels)
 
 
 def test_it_works_in_a_pipeline_and_can_be_calibrated(folder):

@@ -29,6 +29,8 @@ TEXTS = [
     "فيلم رائع جدا، أحببته كثيرا",
     "\u3000wide\u2003spaces\x1f",
     "naïve café, 很好, ไม่ชอบ",
+    "R&B" + 16 * "😍" + " &" + 31 * "x" + "😀",  # no reference, and no half of an emoji
+    "Good.&#13;&#10;Bad. &#10;",
 ]
 WORDS = [
     *("the", "film", "battery", "lamp", "it", "was", "is", "not", "and", "but", "very", "great"),
@@ -129,6 +131,55 @@ def test_letters_are_coloured_as_one_types(page, small):
     until(page, "panels.get(0).verdict !== null")
     assert page.run("return document.querySelector('.probability strong').innerText") != before
     until(page, "document.querySelector('.spoken').innerText.includes('positive')")
+
+
+def colours_of(page: Browser) -> list:
+    """Return each letter with its colour, "" where it has none."""
+    return page.run(
+        "return [...document.querySelectorAll('.mirror span')].map((span) =>"
+        "[span.innerText, span.className, span.style.getPropertyValue('--share')])"
+    )
+
+
+def set_text(page: Browser, text: str) -> list:
+    """Give the page a text at once; return the colours once it is read."""
+    page.run("panels.get(0).set(arguments[0])", text)
+    until(page, "panels.get(0).verdict !== null")
+    time.sleep(0.1)  # a frame
+    return colours_of(page)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("Good", " Good"), (" Good", "Good"), ("Good x", "Good "), ("ab", "aab")]
+)
+def test_colours_are_those_of_the_text_whatever_stood_there_before(page, before, after):
+    set_text(page, "")
+    expected = set_text(page, after)
+    set_text(page, "")
+    set_text(page, before)
+    assert set_text(page, after) == expected
+    assert all(bool(name) == bool(share) for _, name, share in expected)
+
+
+def test_letters_that_are_not_read_yet_have_no_colour(page):
+    set_text(page, "It broke at once. " * 20)
+    page.run(
+        "const panel = panels.get(0); panel.letters();"
+        "panel.take({ serial: panel.serial, from: 3, values: [0.5], odds: [0.5], done: false });"
+        "panel.show()"
+    )
+    coloured = [bool(share) for _, _, share in colours_of(page)]
+    assert all(coloured[:2])  # bytes 2 and 3, after the two of the opening
+    assert not any(coloured[2:])
+
+
+def test_a_second_text_can_be_removed_and_compared_again(page):
+    set_text(page, "Good")
+    for _ in range(2):
+        page.run("compare('Bad, it broke.')")
+        until(page, "panels.get(1).verdict !== null")
+        assert page.run("return panels.get(1).values.length") > 10
+        page.run("uncompare()")
 
 
 def test_tab_writes_on_and_escape_lets_one_leave(page):

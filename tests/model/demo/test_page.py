@@ -126,6 +126,18 @@ def test_a_title_is_text_whatever_it_holds(loaded):
     assert elements.names.count("script") == 5  # four of data, one program
 
 
+def test_a_title_of_another_encoding_can_be_written(loaded, tmp_path):
+    """As a shell passes the bytes of Latin-1."""
+    write_demo(loaded, None, tmp_path / "page.html", "caf\udce9")
+    assert "<title>caf?</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_model_whose_units_become_nan_is_refused(loaded, monkeypatch):
+    monkeypatch.setattr("model.demo.page.trace", lambda model, texts: [np.full((3, 20), np.nan)])
+    with pytest.raises(InputError, match="units become NaN or infinite"):
+        demo_page(loaded, None, "Title")
+
+
 def test_a_class_cannot_end_the_script_element(loaded):
     classifier = replace(small_classifier(loaded), classes=("</script>", "<!--<script>"))
     page = demo_page(loaded, classifier, "Title")

@@ -1,10 +1,12 @@
 """Files are whole or absent."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -176,3 +178,33 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         write_atomically(wanted, lambda path: path.write_text("a"))
     assert error.value.filename == str(wanted)
+
+
+def test_a_link_stays_one_and_what_it_names_is_written(tmp_path):
+    (tmp_path / "data").mkdir()
+    link, target = tmp_path / "result.json", tmp_path / "data/result.json"
+    link.symlink_to(target)
+    for number in (1, 2):  # the first makes the file
+        write_json(link, {"number": number})
+        assert link.is_symlink()
+        assert read_json(target) == {"number": number}
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["result.json"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    """As a device is: /dev/null stays what it is, also for root."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_json(pipe, {"a": 1})
+    assert json.loads(os.read(reader, 100)) == {"a": 1}
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_look_for_abandoned_files_can_be_left_out(tmp_path, monkeypatch):
+    """It takes long in a folder of a hundred thousand files, each written once."""
+    monkeypatch.setattr(Path, "glob", lambda *arguments: pytest.fail("looked"))
+    write_json(tmp_path / "a.json", {"a": 1}, sweep=False)
+    assert read_json(tmp_path / "a.json") == {"a": 1}
