@@ -260,7 +260,7 @@ RESULTS: tuple[Result, ...] = (
     Result("scaling/results/sweep_gloo/*.json",
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
     _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
-    _closed("b83f82617a76", _emulated()),
+    _closed("6d2e55ca43c6", _emulated()),
     _closed("9a20bb1ed26d", _scaling(
         "convergence", "convergence --corpus CORPUS --work runs/convergence", True)),
     _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", True)),

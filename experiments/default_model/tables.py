@@ -130,7 +130,7 @@ def weaknesses(method: str) -> str:
     of_kind = read_json(RESULTS / f"{method}.json")["everyday"]["kinds"]
     sarcasm, negation = (percent(of_kind[kind]["accuracy"]) for kind in ("sarcasm", "negation"))
     return (
-        f"`{method}` is right about {sarcasm} per cent of sarcastic sentences and about "
+        f"`{method}` classifies {sarcasm} per cent of sarcastic sentences correctly, and "
         f"{negation} per cent of those with a negation."
     )
 
