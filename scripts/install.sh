@@ -13,4 +13,5 @@ if sys.version_info < (3, 11):
              "name another one, as in PYTHON=python3.12 bash scripts/quickstart.sh")
 CHECK
 [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
+.venv/bin/python -c 'import pip' 2> /dev/null || .venv/bin/python -m ensurepip  # uv makes .venv without it
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"

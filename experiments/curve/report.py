@@ -14,9 +14,16 @@ from model.files.storage import read_json
 
 FOLDER = HERE / "curve"
 RESULTS = FOLDER / "results"
-SHOWN = (0.5, 1, 2, 4, 6, 9, 12, 15, 18)  # million characters of the table's lines
+SHOWN = (0, 0.5, 1, 2, 4, 6, 9, 12, 15, 18, 25, 35, 50, 70)  # million characters of its lines
+COLUMNS = {
+    ("sst", "last"): "SST, last",
+    ("sst", "mean"): "SST, mean",
+    ("mr", "mean"): "MR, mean",
+    ("imdb", "mean"): "IMDB, mean",
+}
+LINEAR_BELOW = 1.0  # million characters; beyond, the axis is logarithmic
 SIGNIFICANT = 3.0  # standard errors that a word's mean change must be away from zero
-TITLES = {"sst": "SST", "mr": "MR, a part"}
+TITLES = {"sst": "SST", "mr": "MR, a part", "imdb": "IMDB, a part"}
 
 
 def main() -> None:
@@ -40,9 +47,11 @@ def table(name: str) -> str:
     wanted = [min(found, key=lambda p: abs(p["characters"] / 1e6 - million)) for million in SHOWN]
     rows = [row(point) for i, point in enumerate(wanted) if point not in wanted[:i]]
     head = [
-        "million characters", "training, bits per character", "SST, last", "SST, mean", "MR, mean",
-        "SST, best unit on train", "its number", "likeness of the unit of the end",
-        "nearest unit, likeness",
+        "million characters", "training, bits per character",
+        *(title for (name, _), title in COLUMNS.items() if name in found[0]["sets"]),
+        "SST, best unit on train", "its number",
+        *(["SST, largest areas of units"] if "selectivity" in found[0] else []),
+        "likeness of the unit of the end", "nearest unit, likeness",
     ]  # fmt: skip
     made = {f"{name}.json": read_json(RESULTS / f"{name}.json")}
     return f"{markdown(head, rows)}\n\n{origins(made)}"
@@ -52,15 +61,19 @@ def row(point: dict[str, Any]) -> list[str]:
     """Return a point's line."""
     sets, followed = point["sets"], point["followed"]
     best = sets["sst"]["mean"]["best_unit"]
+    bits = point.get("train_bits_per_character")
+    areas = point["selectivity"]["sst"]["areas"] if "selectivity" in point else []
     return [
         f"{point['characters'] / 1e6:.1f}",
-        f"{point['train_bits_per_character']:.3f}",
+        "" if bits is None else f"{bits:.3f}",
         *(
             percent(sets[name][pooling]["all_units"]["test_accuracy"])
-            for name, pooling in (("sst", "last"), ("sst", "mean"), ("mr", "mean"))
+            for name, pooling in COLUMNS
+            if name in sets
         ),
         percent(best["test_accuracy"]),
         str(best["index"]),
+        *([", ".join(f"{area:.3f}" for area in areas)] if areas else []),
         f"{followed['correlation']:.2f}",
         f"{followed['nearest_unit']}, {followed['nearest_correlation']:.2f}",
     ]
@@ -106,22 +119,29 @@ def draw(name: str) -> None:
     with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
         for label, values in curves(found):
             left.plot(million, values, label=label, linewidth=1.2)
-        left.set(xlabel="million characters read", ylabel="test accuracy, per cent")
+        left.set(ylabel="test accuracy, per cent")
         left.legend(frameon=False, fontsize=8)
         for key, label in (("correlation", "the same unit"), ("nearest_correlation", "nearest")):
             right.plot(million, [point["followed"][key] for point in found], label=label)
-        right.set(xlabel="million characters read", ylabel="correlation with the unit of the end")
+        right.set(ylabel="correlation with the unit of the end")
         right.legend(frameon=False, fontsize=8, loc="lower right")
+        for axes in (left, right):
+            axes.set_xscale("symlog", linthresh=LINEAR_BELOW)
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.set(xlabel="million characters read")
         draw_grid(left, right)
         open_frame(left, right)
 
 
 def curves(found: list[dict[str, Any]]) -> Iterator[tuple[str, list[float]]]:
     """Yield the curves of accuracy with their labels."""
-    for name, title in TITLES.items():
+    for name in found[0]["sets"]:
         for pooling in found[0]["sets"][name]:
             cells = [point["sets"][name][pooling]["all_units"] for point in found]
-            yield f"{title}, {pooling} state", [100 * cell["test_accuracy"] for cell in cells]
+            yield (
+                f"{TITLES[name]}, {pooling} state",
+                [100 * cell["test_accuracy"] for cell in cells],
+            )
     units = [point["sets"]["sst"]["mean"]["best_unit"] for point in found]
     yield "SST, best unit on train", [100 * cell["test_accuracy"] for cell in units]
 

@@ -1,13 +1,13 @@
 """When sentiment comes: what a run knows at each of its checkpoints.
 
-python -m experiments.curve.run runs/sizes/units_512_18m_seed_0 --data DATA \\
-    --output experiments/curve/results/units_512.json
+python -m experiments.curve.run runs/curve_1024 --data DATA --points 40 \\
+    --output experiments/curve/results/units_1024.json
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,19 +21,21 @@ from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.studies import POOLINGS, read_features, told
+from model.bounds import Bound
 from model.errors import InputError
 from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model
+from model.language_model import untrained_like
 from model.units.unit_traces import read_texts
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
-from transfer.neuron.ranking import fit_cuts
+from transfer.neuron.ranking import areas_under_curve, fit_cuts
 from transfer.neuron.top_activations import jumps_of
+from transfer.regression import Examples
 
 # Most texts to fit on, to choose on and to test on; SST is read whole.
-PARTS = {"sst": None, "mr": (2000, 500, 2000)}
-SCORED = {"sst": POOLINGS, "mr": ("mean",)}
-SEED = 0  # draws the parts
+PARTS = {"sst": None, "mr": (2000, 500, 2000), "imdb": (800, 200, 1000)}
+SEED = 0  # draws the parts, and the untrained model
 FEWEST = 25  # texts that hold a word
 WORDS = 20  # of each class
 LETTERS = re.compile(r"[a-z']+")
@@ -41,7 +43,7 @@ LETTERS = re.compile(r"[a-z']+")
 
 @dataclass(frozen=True)
 class Options:
-    """Score all checkpoints of a run on SST and a part of MR."""
+    """Score an untrained model and a run's checkpoints on SST and on parts of MR and IMDB."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The directory of a run that kept its checkpoints (checkpoint.keep)."""
@@ -49,26 +51,27 @@ class Options:
     """The folder that holds a folder for each set."""
     output: Path
     """The JSON file to write; a file that is there is gone on with."""
+    points: Annotated[int | None, Bound(min=2)] = None
+    """Most checkpoints to score, spread evenly over the logarithm of the characters that the model
+    had read. Default: all."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     options.output.parent.mkdir(parents=True, exist_ok=True)
+    checkpoints = checkpoints_of(options.run)
     sets = {name: read_part(name, options.data) for name in PARTS}
-    folders = step_folders(options.run / "checkpoint")
-    if not folders:
-        raise InputError(f"{options.run}: has no checkpoints")
-    last = load(folders[-1])
+    last = load(checkpoints[max(checkpoints)])
     followed = followed_unit(last, sets["sst"])
     words = telling_words(sets["sst"][0])
     found = read_json(options.output) if options.output.exists() else {"points": []}
     rows = read_rows(options.run / "metrics.jsonl")
     done = {point["characters"] for point in found["points"]}
-    for folder in tqdm(folders, desc="checkpoints", disable=None):
-        characters = read_json(folder / TRAINING_FILE)["progress"]["characters"]
+    chosen = [0, *spread(sorted(checkpoints), options.points)]  # 0: untrained
+    for characters in tqdm(chosen, desc="checkpoints", disable=None):
         if characters in done:
             continue
-        loaded = load(folder)
+        loaded = load(checkpoints[characters]) if characters else untrained(last)
         point = {
             "characters": characters,
             **bits_at(rows, characters),
@@ -78,6 +81,24 @@ def main() -> None:
         found["points"].append(point)
         about = {"unit": followed.unit, "polarity": followed.polarity, "words": words}
         write_json(options.output, {**found, **about, "origin": describe_origin()})
+
+
+def checkpoints_of(run: Path) -> dict[int, Path]:
+    """Return a run's checkpoints by the characters that the model had read."""
+    folders = step_folders(run / "checkpoint")
+    if not folders:
+        raise InputError(f"{run}: has no checkpoints")
+    return {
+        read_json(folder / TRAINING_FILE)["progress"]["characters"]: folder for folder in folders
+    }
+
+
+def spread(characters: Sequence[int], most: int | None) -> list[int]:
+    """Return at most so many of them, first and last included, evenly spread by their logarithm."""
+    if most is None:
+        return list(characters)
+    wanted = np.geomspace(characters[0], characters[-1], most)
+    return sorted({min(characters, key=lambda have: abs(have - want)) for want in wanted})
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,11 @@ class Followed:
 def load(folder: Path) -> LoadedModel:
     """Load the model of a checkpoint, with products in bf16: half the time, where that is fast."""
     return load_model(folder, compute_dtype=torch.bfloat16)
+
+
+def untrained(loaded: LoadedModel) -> LoadedModel:
+    """Return a model of the same shape that has read nothing."""
+    return replace(loaded, model=untrained_like(loaded.model, SEED))
 
 
 def bits_at(rows: Sequence[Mapping[str, Any]], characters: int) -> dict[str, float]:
@@ -131,15 +157,29 @@ def score(
     likeness = correlations(now, followed.values)
     return {
         "sets": {
-            name: {pooling: told(features[name][pooling]) for pooling in poolings}
-            for name, poolings in SCORED.items()
+            name: {pooling: told(of_set[pooling]) for pooling in POOLINGS}
+            for name, of_set in features.items()
         },
+        "selectivity": {name: selectivity(of_set["mean"]) for name, of_set in features.items()},
         "followed": {
             "correlation": float(likeness[followed.unit]),
             "nearest_unit": int(np.abs(likeness).argmax()),
             "nearest_correlation": float(np.abs(likeness).max()),
         },
     }
+
+
+def selectivity(sets: Sequence[Examples]) -> dict[str, Any]:
+    """Return the two units with the largest areas under the ROC curve on train, and those on test.
+
+    One half is chance. A sentiment neuron is a unit far above the next.
+    """
+    train, _, test = sets
+    on_train = areas_under_curve(train)
+    best = np.argsort(-np.abs(on_train - 0.5), kind="stable")[:2]
+    on_test = areas_under_curve(test.units(best))
+    areas = np.where(on_train[best] > 0.5, on_test, 1 - on_test)
+    return {"units": best.tolist(), "areas": areas.tolist()}
 
 
 def correlations(features: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,13 @@ import torch
 
 from data_utils.labelled import LabelledSet
 from experiments.curve.report import when
-from experiments.curve.run import correlations, mean_change, telling_words
+from experiments.curve.run import (
+    correlations,
+    mean_change,
+    selectivity,
+    spread,
+    telling_words,
+)
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, fit_way
 from experiments.features.titles import TITLE_MARK, title_scores
@@ -173,6 +179,21 @@ def test_correlations_are_numpys_and_0_for_a_constant_unit():
     found = correlations(features, values)
     assert found[1] == 0
     assert found[0] == pytest.approx(np.corrcoef(features[:, 0], values)[0, 1], abs=1e-6)
+
+
+def test_points_of_a_curve_are_spread_evenly_over_the_logarithm():
+    assert spread([1, 2, 3, 4], None) == [1, 2, 3, 4]
+    assert spread(range(1, 101), 3) == [1, 10, 100]
+    assert spread([5, 6], 9) == [5, 6]
+
+
+def test_selectivity_is_of_the_two_units_that_tell_most_on_train():
+    """On test as they are turned on train, so that a unit that turns round scores below 1/2."""
+    labels = np.array([0, 0, 1, 1] * 8)
+    noise = np.random.default_rng(0).standard_normal(len(labels))
+    train = Examples(np.stack([noise, -labels, labels + noise / 4], axis=1), labels)
+    test = Examples(np.stack([labels, labels, labels + 0 * noise], axis=1), labels)
+    assert selectivity([train, train, test]) == {"units": [1, 2], "areas": [0.0, 1.0]}
 
 
 def test_repetition_lowers_the_fraction_of_distinct_words():
