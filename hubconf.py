@@ -15,7 +15,7 @@ import pathlib
 import sys
 import typing
 
-dependencies = ["torch", "numpy", "safetensors", "sklearn"]
+dependencies = ["torch", "numpy", "safetensors", "sklearn", "tqdm"]
 
 PACKAGE = "mlstm_sentiment"
 

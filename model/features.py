@@ -252,10 +252,10 @@ def final_states(
     have been read since it was called last.
     """
     lengths = [len(sequence) for sequence in sequences]
-    with torch.inference_mode():
-        weights = weights or model.fold()
-        for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
-            yield batch.indices, _walk(model, weights, sequences, batch, kind, advance)
+    read = torch.inference_mode()(_walk)  # not around the yield: the caller has modes of its own
+    weights = weights or torch.inference_mode()(model.fold)()
+    for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
+        yield batch.indices, read(model, weights, sequences, batch, kind, advance)
 
 
 def features_in_order(

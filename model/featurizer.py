@@ -90,6 +90,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         loaded = load_model(self.model, device=self.device)
         loaded.model.multiply_in(self.precision)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
+        self._weights = loaded.model.fold()  # once: a stream comes a few texts at a time
         self.loaded_ = loaded
         return self
 
@@ -107,6 +108,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
                 sequences,
                 kind=self._kind(),
                 batch_size=self.batch_size,
+                weights=self._weights,
                 advance=progress.advance,
             )
 
@@ -124,6 +126,15 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             tanh=self.tanh,
             units=self.units,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_weights"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "loaded_"):
+            self._weights = self.loaded_.model.fold()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")

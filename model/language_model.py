@@ -89,6 +89,9 @@ class ModelConfig:
                 f"model.heads is {self.heads}; it must divide model.hidden_size {self.hidden_size} "
                 "into heads of an even number of units"
             )
+        if self.backend not in get_args(Backend):
+            known = ", ".join(get_args(Backend))
+            raise InputError(f"model.backend is {self.backend!r}; known: {known}")
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
         checked_number("model.forget_gate_bias", self.forget_gate_bias)
@@ -166,6 +169,11 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
         self.layers = nn.ModuleList(_build_layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
+
+    @property
+    def multiplies_integers(self) -> bool:
+        """Whether `multiply_in` has set products of 8-bit integers."""
+        return any(getattr(layer, "backend", None) == "int8" for layer in self._stack)
 
     def multiply_in(self, precision: str) -> None:
         """Choose what products are made of from now on, whatever the model was trained in.

@@ -7,15 +7,14 @@
 # environment: PYTHON (python3), GPU_CHECK_SECONDS (540) for all checks together
 # exit code: 0, 1 where a check failed or had no time left, 2 at once where it cannot begin
 set -uo pipefail
+[ -z "${1:-${OUT:-}}" ] || folder=$(realpath -m "${1:-$OUT}") # before the folder changes
 cd "$(dirname "$0")/.."
-folder=${1:-${OUT:-gpu_check}}
+folder=${folder:-gpu_check}
 python=${PYTHON:-python3}
 export PYTHONUNBUFFERED=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$folder" || exit 2
-: > "$folder/gpu_check.log"
-rm -f "$folder/gpu_check.json"
+mkdir -p "$folder" && : > "$folder/gpu_check.log" && rm -f "$folder/gpu_check.json" || exit 2
 failed=0
 
 "$python" -c '
@@ -41,7 +40,8 @@ check() {
         code=${PIPESTATUS[0]}
     fi
     [ "$code" = 0 ] || { failed=1; echo "== $name failed: $code"; }
-    note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "$*"
+    note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "$*" ||
+        { failed=1; echo "== $name: could not be noted"; }
 }
 
 note() {

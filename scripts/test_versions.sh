@@ -21,7 +21,8 @@ for pair in "${pairs[@]}"; do
     # torch brings the version of triton that it was built with.
     cat requirements.txt requirements-dev.txt | grep -vE '^(torch|triton)==|^-r ' > "$folder/requirements.txt"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
-        "torch==$torch" -r "$folder/requirements.txt"
+        "torch==$torch" -r "$folder/requirements.txt" ||
+        { outcomes+=("$folder: failed, could not be installed"); continue; }
     status=0
     OMP_NUM_THREADS=1 "$folder/bin/python" -m pytest -n 2 --dist worksteal "$@" || status=$?
     outcomes+=("$folder: $([ $status = 0 ] && echo passed || echo "failed with exit code $status")")

@@ -3,11 +3,13 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 from safetensors.torch import load_file
 
-from tests.runs import assert_refused, rows_of, run, small_run, start, wait_for
+from tests.runs import ROOT, assert_refused, rows_of, run, small_run, start, wait_for
 
 STEPS = 40
 
@@ -166,6 +168,20 @@ def test_precision_may_change_on_resume(tmp_path):
     process = run("main.py", "--resume", tmp_path / "run", *changes)
     assert process.returncode == 0, process.stderr
     assert "bfloat16" in process.stdout
+
+
+def test_a_reader_of_stdout_that_leaves_ends_no_training(whole, tmp_path):
+    """As `| tee log` does when a terminal is closed."""
+    folder = tmp_path / "run"
+    command = [sys.executable, *map(str, small_run(folder, STEPS))]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        told = process.stderr.read()
+    assert process.returncode == 0, told
+    assert "nobody reads what is printed any more" in told
+    assert_same_run(folder, whole[0])
 
 
 def test_an_existing_run_is_refused(whole):

@@ -20,6 +20,7 @@ from model.text.tokenizer import BYTES
 from .checkpoint import Checkpoints
 from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
+from .monitoring.console import outliving_the_reader
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Trainer
@@ -50,7 +51,8 @@ class BestModelWriter:
     def say(self, line: str) -> None:
         """Print a line, on the main rank only."""
         if self.world.is_main:
-            print(line, flush=True)
+            with outliving_the_reader():
+                print(line, flush=True)
 
     def announce(self, trainer: Trainer, steps_per_epoch: float) -> None:
         """Print the sizes of the model, the data and the run."""

@@ -17,6 +17,7 @@ from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
+from .monitoring.console import outliving_the_reader
 from .monitoring.tracker import Tracker
 from .parallel.agreement import through_main
 from .parallel.distributed import World
@@ -126,10 +127,11 @@ class RunLog:
             + f"  lr {row['learning_rate']:.2e}  {row['characters_per_second']:,.0f} chars/s"
             + ("" if row["bottleneck"] == "compute" else f"  bottleneck: {row['bottleneck']}")
         )
-        if self._bar.disable:
-            print(line, flush=True)
-        else:
-            self._bar.write(line)
+        with outliving_the_reader():
+            if self._bar.disable:
+                print(line, flush=True)
+            else:
+                self._bar.write(line)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -55,6 +55,8 @@ class FeatureCache:
         )
         if self.kind != FINAL_CELL:  # the first kind: its files keep the names they have
             digest.update(repr(self.kind).encode())
+        if model.multiplies_integers:
+            digest.update(b"int8")
         for sequence in sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
         path = self.folder / f"{digest.hexdigest()[:24]}.npy"

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import filelock
-
 from model.errors import InputError
 from model.files.storage import flush_to_disk, write_json
 
+from ..preparation.locks import one_at_a_time
 from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing
 
@@ -54,20 +53,17 @@ def download_dataset(
 
 
 def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Path:
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        with filelock.FileLock(lock, timeout=0):
-            try:
-                if path.exists():
-                    _check_present(file, path)
-                else:
-                    part = PartialFile(path.with_name(f"{path.name}.part"))
-                    _fetch(file, part, path, page, patience)
-                    _finish(file, part, path)
-            finally:
-                lock.unlink(missing_ok=True)
-    except filelock.Timeout as error:
-        raise InputError(f"{path}: another process is downloading it; wait for it") from error
+    def busy() -> None:
+        raise InputError(f"{path}: another process is downloading it; wait for it")
+
+    if not path.exists():  # else its folder may be one that only others write to
+        with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
+            if not path.exists():
+                part = PartialFile(path.with_name(f"{path.name}.part"))
+                _fetch(file, part, path, page, patience)
+                _finish(file, part, path)
+                return path
+    _check_present(file, path)
     return path
 
 

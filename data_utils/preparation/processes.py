@@ -1,11 +1,14 @@
 """Work divided among processes; the results come in the order of the work."""
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 Piece = TypeVar("Piece")
@@ -16,9 +19,20 @@ AHEAD = 2  # pieces in the queue for each process, beside the one that it works 
 CONTEXT = multiprocessing.get_context("spawn")
 
 
-def ignore_interrupts() -> None:
-    """Ignore Ctrl-C, which reaches every process of a terminal; the waiting process handles it."""
+def follow_parent() -> None:
+    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends.
+
+    A worker of a parent that was killed would wait for work for ever, and write what it had begun.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def map_in_order(
@@ -32,7 +46,7 @@ def map_in_order(
         yield from map(work, pieces)
         return
     under_way: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(workers, CONTEXT, initializer=ignore_interrupts) as pool:
+    with ProcessPoolExecutor(workers, CONTEXT, initializer=follow_parent) as pool:
         try:
             for piece in pieces:
                 under_way.append(pool.submit(work, piece))

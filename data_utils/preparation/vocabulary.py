@@ -15,7 +15,7 @@ from model.text.subwords import FEWEST_SYMBOLS, SubwordTokenizer, sentencepiece,
 from model.text.tokenizer import BYTES, MOST_SYMBOLS, SUBWORD_KINDS, Tokenizer, load_tokenizer
 
 from ..corpus import META_FILE, map_split
-from .processes import CONTEXT, ignore_interrupts
+from .processes import CONTEXT, follow_parent
 
 MODEL_CONFIG = "config.json"
 LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
@@ -164,7 +164,7 @@ def _train(
     log_file: Path,
     answer: Connection,
 ) -> None:
-    ignore_interrupts()
+    follow_parent()
     train = text.map()
     places = zip(train.offsets[reviews].tolist(), train.offsets[reviews + 1].tolist(), strict=True)
     texts = (train.tokens[start:end].tobytes() for start, end in places)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from ..errors import InputError
 from ..files.weights import LoadedModel, model_digest
 from .classifier import (
@@ -46,7 +48,9 @@ def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pat
 def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     """Load a classifier; InputError, which ends with `mend`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
-    if description.get("model_digest") != model_digest(loaded.model):
+    # Of the model in fp32, in whatever precision it reads now; earlier ones may be of another.
+    known = {model_digest(loaded.model, dtype) for dtype in (torch.float32, loaded.model.dtype)}
+    if description.get("model_digest") not in known:
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)

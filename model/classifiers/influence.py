@@ -4,6 +4,8 @@ A pole is a class for whose probability we ask; two classes that exclude each ot
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,13 +22,15 @@ def influence_of_heads(
     at the mean text times the standard deviation: with hidden layers a unit's weight depends on the
     text. Several poolings of a unit add up.
     """
-    center = heads.center.clone().requires_grad_()
-    with torch.enable_grad():
-        logits = heads.eval()(center.unsqueeze(0))
+    # A caller's inference mode knows no gradient, nor do tensors that were made in it.
+    with torch.inference_mode(False), torch.enable_grad():
+        heads = deepcopy(heads).eval()
+        center = heads.center.clone().requires_grad_()
+        logits = heads(center.unsqueeze(0))
         each = class_probabilities(logits, exclusive=exclusive)[0]  # [C]
-        poles = torch.tensor(weights, dtype=each.dtype) @ each  # [P]
+        poles = torch.tensor(weights, dtype=each.dtype, device=each.device) @ each  # [P]
         slopes = [torch.autograd.grad(pole, center, retain_graph=True)[0] for pole in poles]
-    changes = (torch.stack(slopes) * heads.scale).double()  # [P, F]
+        changes = (torch.stack(slopes) * heads.scale).double()  # [P, F]
     return changes.view(len(weights), poolings, -1).sum(1).numpy()
 
 
@@ -63,12 +67,16 @@ class SeveralUnits:
     @property
     def neuron(self) -> int:
         """The unit that influences it most."""
-        return leading_unit(self.influence)[0]
+        return self._leading[0]
 
     @property
     def polarity(self) -> int:
         """1 if a high value of that unit raises the last pole (praise), else -1."""
-        return leading_unit(self.influence)[1]
+        return self._leading[1]
+
+    @cached_property
+    def _leading(self) -> tuple[int, int]:
+        return leading_unit(self.influence)
 
     @property
     def neuron_column(self) -> int:

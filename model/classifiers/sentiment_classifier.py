@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,10 +119,12 @@ class SentimentClassifier:
         fitted = self._fitted(loaded)  # which belongs to a model in fp32
         if loaded is not given:
             loaded.model.multiply_in(self.precision)
-        self.classes_ = named_classes(fitted.classes, y)
-        self.unsure_ = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        classes = named_classes(fitted.classes, y)
+        unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        weights = _folded(loaded)
+        # Nothing can fail any more; another thread looks for the last of them.
+        self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
-        self._weights = _folded(loaded)
         return self
 
     def _load(self, name_or_dir: str | Path) -> LoadedModel:
@@ -154,16 +157,20 @@ class SentimentClassifier:
     @property
     def loaded(self) -> LoadedModel:
         """The model, loaded on first use."""
-        if not hasattr(self, "loaded_"):
-            self.fit()
+        self._ready()
         return self.loaded_
 
     @property
     def fitted(self) -> Fitted:
         """The classifier on its features, loaded on first use."""
-        if not hasattr(self, "fitted_"):
-            self.fit()
+        self._ready()
         return self.fitted_
+
+    def _ready(self) -> None:
+        if not hasattr(self, "fitted_"):
+            with LOADING:
+                if not hasattr(self, "fitted_"):  # another thread may have been here
+                    self.fit()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -210,7 +217,8 @@ class SentimentClassifier:
 
         As it is in the model: a low value means the last class where `fitted.polarity` is -1.
         """
-        return self._features(texts)[:, self.fitted.neuron_column]
+        # A copy: a view would keep all features alive.
+        return self._features(texts)[:, self.fitted.neuron_column].copy()
 
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return everything that can be found, reading the texts once."""
@@ -223,7 +231,7 @@ class SentimentClassifier:
         return Verdicts(
             choices=self.fitted.choose(probabilities),
             probabilities=self._of_each_class(probabilities),
-            neuron=features[:, self.fitted.neuron_column],
+            neuron=features[:, self.fitted.neuron_column].copy(),
             stars=self._stars(features),
             bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(probabilities),
@@ -326,6 +334,7 @@ def _are_names(labels: np.ndarray) -> bool:
     return labels.dtype.kind not in "biuf"
 
 
+LOADING = RLock()  # held by a thread that loads on first use
 WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
 PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 

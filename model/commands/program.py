@@ -46,7 +46,7 @@ def run(
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
             failed(error, f"{place}error: {_one_line(error)}")
-        _drop_stdout()
+        drop_stdout()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
@@ -62,8 +62,8 @@ def _reader_left() -> bool:
     return bool(stdout.poll(0))
 
 
-def _drop_stdout() -> None:
-    """Let what stdout could not take go nowhere, not into a second error when Python ends."""
+def drop_stdout() -> None:
+    """Let what stdout can no longer take go nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):  # closed, or none at all

@@ -45,18 +45,29 @@ def push_to_hub(
 
 
 def fetch_from_hub(
-    repository: str, *, revision: str | None = None, token: str | None = None
+    repository: str,
+    *,
+    revision: str | None = None,
+    token: str | None = None,
+    cache_folder: str | None = None,
+    local_files_only: bool = False,
 ) -> Path:
     """Download a model; return its folder, which every `from_pretrained` here reads.
 
-    repository: "owner/name", or "owner/name@revision".
+    repository: "owner/name", or "owner/name@revision". cache_folder: where downloads are kept, if
+    not in the hub's own place. local_files_only: ask no network.
     """
     name, _, named = repository.partition("@")
     patterns = [*FILES, MODULES_FILE, CLASSIFIER_FILES]
     hub = _hub()
     with _refusals(repository):
         folder = hub.snapshot_download(
-            name, revision=named or revision, token=token, allow_patterns=patterns
+            name,
+            revision=named or revision,
+            token=token,
+            cache_dir=cache_folder,
+            local_files_only=local_files_only,
+            allow_patterns=patterns,
         )
     return Path(folder)
 

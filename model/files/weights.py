@@ -142,9 +142,13 @@ class _LeftAsTheyAre(TorchFunctionMode):
         return func(*args, **given)
 
 
-def model_digest(model: LanguageModel) -> str:
-    """Return a digest of the weights and of everything else that decides the features."""
-    digest = hashlib.sha256(repr((model.config.architecture(), str(model.dtype))).encode())
+def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
+    """Return a digest of the weights and of everything else that decides the features.
+
+    dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
+    """
+    described = (model.config.architecture(), str(dtype or model.dtype))
+    digest = hashlib.sha256(repr(described).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
     return digest.hexdigest()

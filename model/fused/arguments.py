@@ -69,6 +69,10 @@ def as_kernels_read_them(window: Window) -> Inputs:
         found = [tuple(tensor.shape) for tensor in given]
         read = "" if indices is None else f", indices {tuple(indices.shape)} instead of (T, {B})"
         raise ValueError(f"x, h, c, w_mh, w_h, b are {found} instead of {list(shapes)}{read}")
+    tensors = [*given, *([] if indices is None else [indices])]
+    if any(tensor.device != weights.w_mh.device for tensor in tensors):
+        devices = ", ".join(str(tensor.device) for tensor in tensors)
+        raise ValueError(f"x, h, c, w_mh, w_h, b and indices are on {devices}; they must be on one")
     dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
     dense, *rest = (t.to(wanted).contiguous() for t, wanted in zip(given, dtypes, strict=True))
     return Inputs(dense, _dense_indices(indices, len(x)), *rest)

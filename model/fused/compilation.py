@@ -44,7 +44,7 @@ class Build(NamedTuple):
 def window_library() -> ctypes.CDLL | None:
     """Return the compiled recurrence; None, after a warning that says why, if it does not build."""
     try:
-        return load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
+        made = load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
     except ERRORS as error:
         _log.warning(
             "the recurrence was not compiled (%s); it runs in plain torch, several times slower. "
@@ -52,6 +52,17 @@ def window_library() -> ctypes.CDLL | None:
             error,
         )
         return None
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_work_alone)
+    return made
+
+
+def _work_alone() -> None:
+    """Let a forked process compute in one thread: OpenMP's others are its parent's alone.
+
+    It would wait for them for ever (pytorch/pytorch#17199).
+    """
+    torch.set_num_threads(1)
 
 
 def load(build: Build) -> ctypes.CDLL:

@@ -131,7 +131,7 @@ class _CompiledMlstm(torch.autograd.Function):
         d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
         dh0 = torch.empty_like(h0)
         dc = torch.zeros_like(c0) if dc_last is None else _contiguous_copy(dc_last)
-        db = torch.zeros(torch.get_num_threads(), 4 * H)
+        db = c0.new_zeros(torch.get_num_threads(), 4 * H)
         call(
             "backward",
             (T, B, H),
@@ -165,7 +165,7 @@ class _CompiledMlstm(torch.autograd.Function):
 def _sum_rows(dx: Tensor, indices: Tensor, count: int) -> Tensor:
     """Return [count, 5H]: the gradients of all bytes that read the same row, added up in fp32."""
     columns = dx.shape[-1]
-    sums = torch.zeros(count, columns)
+    sums = dx.new_zeros(count, columns, dtype=torch.float32)
     function = getattr(window_library(), f"mlstm_sum_rows_{_name(dx.dtype)}")
     pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (dx, indices, sums))
     sizes = (ctypes.c_int64(n) for n in (indices.numel(), columns, torch.get_num_threads()))

@@ -38,7 +38,7 @@ class Pool:
                 self.idle = [other for other in self.idle if other is not block]
             self.used += size if block is None else block.numel()
             self.most_used = max(self.used, self.most_used)
-        return torch.empty(size, dtype=torch.uint8) if block is None else block
+        return torch.empty(size, dtype=torch.uint8, device="cpu") if block is None else block
 
     def release(self, block: Tensor) -> None:
         """Keep a block for the next `allocate`; drop the longest idle ones beyond the limit."""
@@ -56,7 +56,7 @@ def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
     """Return an uninitialised CPU tensor."""
     size = prod(shape) * dtype.itemsize
     if size < SMALLEST:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     block = _pool.allocate(size)
     lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
     weakref.finalize(lease, _pool.release, block).atexit = False

@@ -93,7 +93,7 @@ def liveliest_units(
     advance: as for `trace`.
     """
     bytes_read = 0
-    mean = torch.zeros(model.config.hidden_size, dtype=torch.float64)
+    mean = torch.zeros(model.config.hidden_size, dtype=torch.float64, device="cpu")
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean
     for moment in moments(model, sequences, state=state, layer=layer):
         values = moment.values.cpu().double()  # [active, H]

@@ -2,7 +2,7 @@
 
 A character has the values after the symbol that covers its last byte."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
 from ..pages.glyphs import visible
 from ..reading.progress import Progress
-from ..text.profiles import TextProfile
+from ..text.profiles import TextProfile, checked_texts
 from .trace import liveliest_units, trace
 
 
@@ -70,7 +70,7 @@ class UnitTraces:
 
 def read_texts(
     loaded: LoadedModel,
-    texts: Sequence[str],
+    texts: Iterable[str],
     units: Sequence[int],
     *,
     top: int = 0,
@@ -79,6 +79,7 @@ def read_texts(
     layer: int = -1,
     poles: tuple[str, str] | None = None,
     polarity: int = 1,
+    show_progress: bool = True,
 ) -> UnitTraces:
     """Read texts and keep the values of `units`, then of `top` units more.
 
@@ -88,6 +89,7 @@ def read_texts(
     The frame of the model's text profile is read too, and left out of what is returned. Raises
     InputError for a text of which nothing is left, or a unit or layer that the model lacks.
     """
+    texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
     if not is_whole(top) or top < 0:
@@ -102,7 +104,7 @@ def read_texts(
     ranked = [unit for unit in dict.fromkeys(ranking) if unit not in wanted]
     wanted, lacking = wanted + ranked[:top], max(0, top - len(ranked))
     size = sum(map(len, sequences)) * (2 if lacking else 1)
-    with Progress("read", size) as progress:
+    with Progress("read", size, shown=show_progress) as progress:
         if lacking:
             count = len(wanted) + lacking
             lively = liveliest_units(

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import pytest
 import torch
@@ -280,6 +281,34 @@ def test_saturated_gates_are_exact(kernel):
     _, state = kernel.run(window_of(x_proj, h, c, *weights))
     assert torch.equal(state.c, torch.full_like(state.c, -1))
     assert torch.allclose(state.h.float(), torch.tensor(-1.0).tanh(), rtol=1e-6 + kernel.rounding)
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.bfloat16])
+def test_gradients_do_not_depend_on_the_callers_default_dtype(kernel, default):
+    """The kernels write fp32, whatever torch would make by default."""
+    _, *rest = scaled_inputs(kernel.dtype, 5, 6, 40)
+    table = torch.randn(11, 5 * 40).to(kernel.dtype).requires_grad_()
+    rows = torch.randint(0, 11, (5, 6))
+    dense = table.detach()[rows].requires_grad_()
+    cases = [([table, *rest], rows), ([dense, *rest], None)]
+    expected = [results(kernel.run, *case) for case in cases]
+    torch.set_default_dtype(default)
+    try:
+        found = [results(kernel.run, *case) for case in cases]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for a, b in zip(chain(*found), chain(*expected), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_tensors_of_several_devices_are_refused(kernel):
+    """A kernel would read another device's address."""
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 3, 4, 32))
+    window = window_of(x_proj[0], h, c, *weights, indices=torch.zeros(3, 4, device="meta").long())
+    with pytest.raises(ValueError, match="they must be on one"):
+        kernel.run(window)
+    with pytest.raises(ValueError, match="they must be on one"):
+        kernel.run(window_of(x_proj, h.to("meta"), c, *weights))
 
 
 OTHER_PROCESSORS = {

@@ -159,3 +159,9 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
         predictions = torch.cat([first[None], logits[0]]).double().log_softmax(-1) / math.log(2)
         expected = -predictions[torch.arange(len(tokens)), tokens]
         np.testing.assert_allclose(costs[row], expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_callers_mode_is_its_own_between_two_batches(small_model, sequences):
+    for _, values in final_states(small_model, sequences, batch_size=2):
+        assert not torch.is_inference_mode_enabled()
+        assert values.dtype == np.float32

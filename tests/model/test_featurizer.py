@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from model import SentimentFeaturizer, recurrence, save_model
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
+from model.language_model import LanguageModel
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
@@ -145,3 +146,16 @@ def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
 def test_featurizer_refuses_unknown_options(featurizer, options, message):
     with pytest.raises(InputError, match=message):
         clone(featurizer).set_params(**options).fit()
+
+
+def test_weights_are_folded_once(small_model, tmp_path, monkeypatch):
+    """A service reads one text at a time."""
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    featurizer, folds = SentimentFeaturizer(tmp_path).fit(), []
+    fold = LanguageModel.fold
+    monkeypatch.setattr(LanguageModel, "fold", lambda self: folds.append(self) or fold(self))
+    once = [featurizer.transform([text]) for text in ("good", "bad")]
+    assert not folds
+    restored = pickle.loads(pickle.dumps(featurizer))
+    assert len(folds) == 1
+    np.testing.assert_array_equal(restored.transform(["good", "bad"]), np.concatenate(once))

@@ -155,3 +155,8 @@ def test_segments_change_only_memory(layers):
         for a, b in zip(gradients, whole[2], strict=True):
             # Sums over pieces instead of at once: rounding alone.
             assert (a - b).norm() <= 1e-5 * b.norm()
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(InputError, match=r"model\.backend is 'refrence'; known: auto, reference"):
+        ModelConfig(backend="refrence")

@@ -287,6 +287,26 @@ def test_every_group_of_ranks_finds_its_own_optimiser(checkpoints, small_split, 
         assert torch.equal(found[name], (1 + index) * tensor), name
 
 
+def test_an_old_checkpoint_that_cannot_be_removed_ends_nothing(
+    checkpoints, small_split, monkeypatch
+):
+    """On NFS a file that another process reads keeps its folder; the next save tries again."""
+
+    def refuse(path, ignore_errors=False):
+        if not ignore_errors:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    trainer = make_trainer()
+    rmtree = "training.runs.checkpoint_store.shutil.rmtree"
+    for step in range(1, checkpoints.keep + 3):
+        train(trainer, small_split, 1)
+        with monkeypatch.context() as patched:
+            if step < checkpoints.keep + 2:
+                patched.setattr(rmtree, refuse)
+            checkpoints.save(trainer, PROFILE, {})
+    assert len(checkpoints.complete()) == checkpoints.keep
+
+
 def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):
     trainer, restored, told = make_trainer(), make_trainer(), []
     train(trainer, small_split, 1)

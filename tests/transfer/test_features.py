@@ -1,5 +1,6 @@
 """The feature cache: computed once, resumed where it was interrupted."""
 
+import copy
 import errno
 import fcntl
 from threading import Thread
@@ -131,6 +132,15 @@ def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model,
 
     monkeypatch.setattr(fcntl, "flock", fail)
     assert cache_of(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
+
+
+def test_features_of_other_precisions_are_not_mixed_up(tmp_path, small_model):
+    cache, model = cache_of(tmp_path), copy.deepcopy(small_model)
+    plain = cache.features(model, TEXTS, "a")
+    model.multiply_in("int8")
+    rounded = cache.features(model, TEXTS, "a")
+    assert not np.array_equal(plain, rounded)
+    np.testing.assert_allclose(plain, rounded, atol=0.1)
 
 
 def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):

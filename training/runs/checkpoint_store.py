@@ -40,7 +40,7 @@ class CheckpointStore:
             yield partial
             write_json(partial / self.DESCRIPTION_FILE, description)
         for outdated in self.complete()[: -self.keep]:
-            shutil.rmtree(outdated)
+            shutil.rmtree(outdated, ignore_errors=True)  # else after the next save
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return the description of a checkpoint, and the file that holds it.

@@ -1,16 +1,19 @@
-"""Ctrl-C and SIGTERM: finish the step, save, leave."""
+"""Ctrl-C, SIGTERM and a closed terminal: finish the step, save, leave."""
 
 import os
 import signal
 import time
 from types import FrameType
 
+SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 ECHO_SECONDS = 5.0
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing wrong with this process, start it again
 
 
 class StopRequest:
-    """A flag that SIGINT or SIGTERM sets; a second one, seconds later, ends the process at once.
+    """A flag that SIGINT, SIGTERM or SIGHUP sets; a second one, seconds later, ends the process.
 
     A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
     as well: what arrives again within ECHO_SECONDS is the same request.
@@ -28,18 +31,20 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """0 after SIGTERM, a wish fulfilled; 130 after Ctrl-C, so that a calling script stops.
+        """0 after SIGTERM, a wish fulfilled; 130 after Ctrl-C, so that a calling script stops; 129
+        after SIGHUP, of a terminal that was closed.
 
         75 where another rank was signalled and this one stopped with it: a launcher that may
         restart goes on without the other then; with 0 it would take the run for finished.
         """
         if not self.requested:
             return TEMPORARY_FAILURE
-        return 130 if self.signal == signal.SIGINT else 0
+        return 0 if self.signal == signal.SIGTERM else 128 + int(self.signal or 0)
 
     def __enter__(self) -> "StopRequest":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._note)
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                self._previous[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:

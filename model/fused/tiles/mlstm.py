@@ -211,8 +211,8 @@ class _TiledMlstm(torch.autograd.Function):
         K = blocks_of(H)
         dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = Factors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
-        dh0 = torch.empty(B, H, dtype=x.dtype)
-        dc = torch.zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
+        dh0 = x.new_empty(B, H)
+        dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
         of_x = _empty_gradients_of_x(ctx.sizes, None if indices is None else table.R)
         _call(
             "backward",
@@ -247,7 +247,7 @@ def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[st
     K = blocks_of(H)
     if R is None:
         dx = recycled_empty(T, B, 5 * H, dtype=torch.bfloat16)
-        return {"dx": dx, "db": torch.zeros(blocks_of(B), 4, K, BLOCK)}
+        return {"dx": dx, "db": dx.new_zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32)}
     workgroups = count_workgroups(B, H, torch.get_num_threads())
     return {"sums": recycled_empty(workgroups, K, R, 5, BLOCK, dtype=torch.float32).zero_()}
 

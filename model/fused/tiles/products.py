@@ -73,7 +73,8 @@ class StreamedProduct:
 
     def result(self) -> Tensor:
         """Multiply and return the product [M, N], fp32."""
-        out = torch.empty(blocks_of(self.N), blocks_of(self.M), BLOCK, BLOCK)
+        shape = (blocks_of(self.N), blocks_of(self.M), BLOCK, BLOCK)
+        out = self.a.new_empty(shape, dtype=torch.float32)
         self._multiply(out)
         return out.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)[: self.M, : self.N]
 
@@ -139,6 +140,9 @@ def multiply_summed(
 
     out: [parts * rows, columns], bf16 or fp32.
     """
+    if depth == 0:  # nothing to add up
+        out.zero_()
+        return
     columns = out.shape[1]
     size = rows.parts * blocks_of(rows.rows) * blocks_of(columns) * BLOCK * BLOCK
     sums = recycled_empty(size, dtype=torch.float32)

@@ -1,8 +1,14 @@
-"""Worker processes ignore Ctrl-C, which the main process handles."""
+"""Worker processes ignore Ctrl-C, which the main process handles, and end with it."""
 
+import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 from data_utils.preparation.processes import map_in_order
+from tests.runs import ROOT
 
 
 def test_ctrl_c_is_left_to_the_process_that_waits():
@@ -10,3 +16,38 @@ def test_ctrl_c_is_left_to_the_process_that_waits():
     handlers = map_in_order(signal.getsignal, [signal.SIGINT] * 3, workers=2)
     assert list(handlers) == [signal.SIG_IGN] * 3
     assert list(map_in_order(signal.getsignal, [signal.SIGINT], workers=1)) == [before]
+
+
+WORKERS = """
+import sys, time
+from data_utils.preparation.processes import map_in_order
+from tests.data_utils.preparation.test_processes import name_and_wait
+
+if __name__ == "__main__":
+    for _ in map_in_order(name_and_wait, range(2), 2):
+        pass
+"""
+
+
+def name_and_wait(piece):
+    """Say which process works; then work for long."""
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+
+def test_the_processes_of_a_killed_command_end(tmp_path):
+    """Else they would wait for work for ever, and write into what the next command prepares."""
+    (tmp_path / "prepare.py").write_text(WORKERS)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "prepare.py"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        process.kill()
+        process.wait()
+        ended = time.monotonic() + 20
+        while any(Path(f"/proc/{worker}").exists() for worker in workers):
+            assert time.monotonic() < ended, "the workers live on"
+            time.sleep(0.1)

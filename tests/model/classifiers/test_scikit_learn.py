@@ -1,10 +1,13 @@
 """The classifier among scikit-learn's own tools, and both under scikit-learn's own checks."""
 
 import pickle
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import cross_val_score
@@ -136,6 +139,31 @@ def test_labels_that_cannot_be_compared_are_refused(folder, labels):
     classifier = SentimentClassifier(folder).fit(TEXTS)
     with pytest.raises(InputError, match="give labels from classes_, one a text"):
         classifier.score(TEXTS, labels)
+
+
+def test_a_model_that_was_loaded_in_bf16_has_the_same_classifier(folder):
+    loaded = load_model(folder, compute_dtype=torch.bfloat16)
+    assert SentimentClassifier(loaded).fit().classes == ("bad", "good")
+
+
+def test_threads_that_predict_first_load_once(folder, monkeypatch):
+    classifier, loads = SentimentClassifier(folder), []
+    fit = SentimentClassifier.fit
+
+    def slow(self, *given):
+        loads.append(self)
+        time.sleep(0.2)
+        return fit(self, *given)
+
+    monkeypatch.setattr(SentimentClassifier, "fit", slow)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: classifier.predict(TEXTS).tolist(), range(4)))
+    assert len(loads) == 1
+    assert all(labels == found[0] for labels in found)
+
+
+def test_a_threshold_may_be_any_number(folder):
+    assert SentimentClassifier(folder, threshold=np.float32(0.5)).fit().threshold == 0.5
 
 
 def test_it_works_in_a_pipeline_and_can_be_calibrated(folder):

@@ -22,7 +22,7 @@ from model.classifiers.stars import (
 )
 from model.errors import InputError
 from model.features import features_in_order
-from model.files.weights import load_model, model_digest
+from model.files.weights import LoadedModel, load_model, model_digest
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]
@@ -141,6 +141,7 @@ def test_its_neuron_is_the_unit_of_most_influence():
         known.heads.heads.weight[1, 7] = 3  # of two stars, unit 7 at the end
         known.heads.heads.weight[4, 8] = 2  # of five stars, unit 8 at the end
     assert (known.neuron, known.neuron_column, known.polarity) == (7, 7, -1)
+    known = replace(known)  # which has not looked yet
     with torch.no_grad():
         known.heads.heads.weight[4, 12 + 8] = 2  # and its mean, which adds to it
     assert (known.neuron, known.neuron_column, known.polarity) == (8, 8, 1)
@@ -201,3 +202,26 @@ def test_weights_that_do_not_fit_are_refused(folder):
     save_file(tensors, path)
     with pytest.raises(InputError, match="scale, by which features are divided"):
         load_stars(path.parent, 12)
+
+
+def test_it_works_in_a_callers_inference_mode(small_model, tmp_path):
+    """Which unit leads is found by a gradient; there none is recorded."""
+    expected = make().influence
+    with torch.inference_mode():
+        made = make()  # of tensors that autograd does not know
+        np.testing.assert_array_equal(made.influence, expected)
+    np.testing.assert_array_equal(made.influence, expected)
+    assert (made.neuron, made.polarity) == (make().neuron, make().polarity)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_it_works_whatever_the_callers_defaults_are(small_model, tmp_path, dtype):
+    loaded, fitted = LoadedModel(small_model, text_profile("openai"), tmp_path), make()
+    expected = SentimentClassifier(loaded, fitted).read(TEXTS)
+    torch.set_default_dtype(dtype)
+    try:
+        found = SentimentClassifier(loaded, fitted).read(TEXTS)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+    assert found.neuron.base is None  # a view would keep all features

@@ -25,7 +25,7 @@ class Hub:
 
     def __init__(self, root):
         self.root = root
-        self.revisions = []
+        self.revisions, self.asked = [], []
 
     def HfApi(self, token):
         return self
@@ -37,7 +37,10 @@ class Hub:
         shutil.copytree(folder_path, self.root / repo_id, dirs_exist_ok=True)
         return f"https://hub/{repo_id}"
 
-    def snapshot_download(self, repository, revision, token, allow_patterns):
+    def snapshot_download(
+        self, repository, revision, token, allow_patterns, cache_dir, local_files_only
+    ):
+        self.asked.append((cache_dir, local_files_only))
         if not (self.root / repository).is_dir():
             raise OSError(f"{repository}: 404 Not Found\n\nTell its owner.")
         self.revisions.append(revision)

@@ -8,7 +8,9 @@ import pytest
 from training.runs.signals import StopRequest
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_signal_is_noted_and_names_the_exit_code(number, code):
     with StopRequest() as stop:
         assert not stop.requested
@@ -20,6 +22,16 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
 def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
     with StopRequest() as stop:
         assert stop.exit_code == os.EX_TEMPFAIL
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_arrives_twice_is_one_request():
