@@ -95,7 +95,7 @@ def bits(found: Found) -> Measured:
 
 
 def fine_tuned(task: str, found: Found) -> Measured:
-    """Return the main measure of the fine-tuned model."""
+    """Return the main measure of the fine-tuned model, which may be a forerunner."""
     study = main_measures(FINETUNING)[task]
     cell = study["ours"]["learned"]
     published = ", ".join(f"{one(v, '')} ({name})" for name, v in study["published"].items())
@@ -296,7 +296,8 @@ CLAIMS = (
           "peers/results/mlstm_1e-2_seed_0.json", by_peer),
     Claim("SST by the features of amazon_1024 that are best on val",
           "features/results/amazon_1024.json", best_feature),
-    Claim("SST without any label, by the titles that amazon_1024 expects",
+    Claim("SST, its first 1,000 test sentences, without any label, by the titles that amazon_1024 "
+          "expects",
           "features/results/amazon_1024.json",
           lambda found: accuracy_of(found["sets"]["sst"]["titles"]["at_median"])),
     Claim("texts that a judge calls positive, the unit held low and high, per cent",

@@ -209,7 +209,9 @@ RESULTS: tuple[Result, ...] = (
         "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz")),
     Result("shipped/results/selection.json",
            f"{MODULE}shipped.select_reviews AMAZON/reviews.jsonl.gz --title last "
-           "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv"),
+           "--output selected.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv "
+           "rt-polarity-neg.txt rt-polarity-pos.txt semeval-val.txt semeval-test.txt "
+           "DATA/imdb/imdb_test.jsonl.gz"),
     _closed("40d996876e13", Result("main_job/results/[!c]*.json",
                                    "bash experiments/main_job/run.sh DATA WORK")),
     Result("tour/results/transfer.json", "bash scripts/quickstart.sh"),

@@ -230,6 +230,12 @@ class ModelOutput(NamedTuple):
 FINAL_CELL = FeatureKind()
 
 
+@torch.inference_mode()
+def folded(model: LanguageModel) -> Weights:
+    """Return the weights as inference reads them, packed, to be kept between calls."""
+    return model.fold()
+
+
 def final_states(
     model: LanguageModel,
     sequences: Sequence[np.ndarray],
@@ -253,7 +259,7 @@ def final_states(
     """
     lengths = [len(sequence) for sequence in sequences]
     read = torch.inference_mode()(_walk)  # not around the yield: the caller has modes of its own
-    weights = weights or torch.inference_mode()(model.fold)()
+    weights = weights or folded(model)
     for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)
 

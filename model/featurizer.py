@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .features import FeatureKind, Pooling, StateName, features_in_order
+from .features import FeatureKind, Pooling, StateName, features_in_order, folded
 from .features import preset as named_choice
 from .files.weights import LoadedModel, load_model
 from .language_model import Precision
@@ -90,7 +90,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         loaded = load_model(self.model, device=self.device)
         loaded.model.multiply_in(self.precision)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
-        self._weights = loaded.model.fold()  # once: a stream comes a few texts at a time
+        self._weights = folded(loaded.model)  # once: a stream comes a few texts at a time
         self.loaded_ = loaded
         return self
 
@@ -134,7 +134,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "loaded_"):
-            self._weights = self.loaded_.model.fold()
+            self._weights = folded(self.loaded_.model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")

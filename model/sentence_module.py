@@ -28,7 +28,6 @@ class FinalState(nn.Module):
         super().__init__()
         self.loaded = loaded
         self.model = loaded.model
-        self._folded: tuple[torch.device, Any] | None = None  # weights, where they were folded
 
     @classmethod
     def load(
@@ -54,13 +53,6 @@ class FinalState(nn.Module):
             )
         folder = folder / subfolder
         return cls(load_model(folder, compute_dtype=torch.float32))
-
-    def _weights(self) -> Any:
-        """Return the weights, folded once for each device that the library moves the model to."""
-        device = self.model.embedding.weight.device
-        if self._folded is None or self._folded[0] != device:
-            self._folded = device, self.model.fold()
-        return self._folded[1]
 
     def save(self, output_path: str, *parts: Any, **other: Any) -> None:
         """Write the model; modules.json is the library's to write."""
@@ -92,6 +84,6 @@ class FinalState(nn.Module):
         """Add `sentence_embedding`, float32 [B, H]."""
         symbols, lengths = features["input_ids"].cpu().numpy(), features["lengths"].tolist()
         sequences = [row[:length] for row, length in zip(symbols, lengths, strict=True)]
-        found = features_in_order(self.model, sequences, weights=self._weights())
+        found = features_in_order(self.model, sequences)
         features["sentence_embedding"] = torch.from_numpy(found).to(features["input_ids"].device)
         return features

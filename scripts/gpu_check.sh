@@ -7,7 +7,8 @@
 # environment: PYTHON (python3), GPU_CHECK_SECONDS (540) for all checks together
 # exit code: 0, 1 where a check failed or had no time left, 2 at once where it cannot begin
 set -uo pipefail
-[ -z "${1:-${OUT:-}}" ] || folder=$(realpath -m "${1:-$OUT}") # before the folder changes
+folder=${1:-${OUT:-}}
+[ -z "$folder" ] || folder=$(realpath -m "$folder") || exit 2 # before the folder changes
 cd "$(dirname "$0")/.."
 folder=${folder:-gpu_check}
 python=${PYTHON:-python3}

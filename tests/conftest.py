@@ -20,6 +20,8 @@ if not torch.cuda.is_available():
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts what it puts into the background so; the tests' processes would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):  # which nohup ignores
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 from data_utils.synthetic import synthetic_reviews
 from model.fused import recycling

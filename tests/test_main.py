@@ -1,6 +1,8 @@
 """main.py as a process: what it writes, how it stops and resumes, what it refuses."""
 
 import json
+import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -170,17 +172,29 @@ def test_precision_may_change_on_resume(tmp_path):
     assert "bfloat16" in process.stdout
 
 
-def test_a_reader_of_stdout_that_leaves_ends_no_training(whole, tmp_path):
-    """As `| tee log` does when a terminal is closed."""
+@pytest.mark.parametrize("errors_too", [False, True])
+def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
+    """As `| tee log` does when a terminal is closed, also `2>&1 | tee log`."""
     folder = tmp_path / "run"
     command = [sys.executable, *map(str, small_run(folder, STEPS))]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    errors = subprocess.STDOUT if errors_too else subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors) as process:
         process.stdout.close()
-        told = process.stderr.read()
+        told = "" if errors_too else process.stderr.read().decode()
     assert process.returncode == 0, told
-    assert "nobody reads what is printed any more" in told
+    assert errors_too or "nobody reads stdout" in told
+    assert_same_run(folder, whole[0])
+
+
+def test_a_terminal_that_is_closed_ends_no_training(whole, tmp_path):
+    """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
+    folder = tmp_path / "run"
+    command = [sys.executable, *map(str, small_run(folder, STEPS))]
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, cwd=ROOT, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        os.close(master)
+    assert process.returncode == 0
     assert_same_run(folder, whole[0])
 
 

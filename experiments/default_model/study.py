@@ -134,9 +134,12 @@ def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, float]]:
-    """Return the part of right answers in each bin of confidence."""
+    """Return the part of right answers in each bin of confidence.
+
+    An answer of exactly a half claims nothing, and is half right.
+    """
     confidence = np.maximum(positive, 1 - positive)
-    right = is_right(positive, labels)
+    right = np.where(positive == 0.5, 0.5, is_right(positive, labels))
     places = np.minimum((confidence * BINS).astype(int), BINS - 1)
     return [
         {

@@ -211,7 +211,7 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
 
 def checked_threshold(value: Any) -> float:
     """Return a threshold for a probability; InputError if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:  # type: ignore[operator]
         raise InputError(f"threshold is {value!r}; it must be a number from 0 to 1")
     return float(value)
 

@@ -49,8 +49,8 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     """Load a classifier; InputError, which ends with `mend`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
     # Of the model in fp32, in whatever precision it reads now; earlier ones may be of another.
-    known = {model_digest(loaded.model, dtype) for dtype in (torch.float32, loaded.model.dtype)}
-    if description.get("model_digest") not in known:
+    dtypes = {torch.float32, loaded.model.dtype}
+    if description.get("model_digest") not in [model_digest(loaded.model, t) for t in dtypes]:
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)

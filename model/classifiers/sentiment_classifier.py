@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..features import features_in_order, read_in_order
+from ..features import features_in_order, folded, read_in_order
 from ..files.weights import LoadedModel, load_model
 from ..language_model import Precision, Weights
 from ..reading.progress import Progress
@@ -362,7 +362,7 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
 
 @torch.inference_mode()
 def _folded(loaded: LoadedModel) -> Weights:
-    return loaded.model.fold()  # once: a stream comes a few texts at a time
+    return folded(loaded.model)  # once: a stream comes a few texts at a time
 
 
 def _how_to_fit(loaded: LoadedModel) -> str:

@@ -7,7 +7,7 @@ import select
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from ..errors import InputError
 from ..files.storage import write_json
@@ -46,7 +46,7 @@ def run(
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
             failed(error, f"{place}error: {_one_line(error)}")
-        drop_stdout()
+        drop(sys.stdout)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
@@ -62,10 +62,10 @@ def _reader_left() -> bool:
     return bool(stdout.poll(0))
 
 
-def drop_stdout() -> None:
-    """Let what stdout can no longer take go nowhere."""
+def drop(stream: TextIO | None) -> None:
+    """Let what stdout or stderr can no longer take go nowhere."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, stream).fileno())
     except (OSError, ValueError, AttributeError):  # closed, or none at all
         return
 

@@ -81,6 +81,15 @@ def whole_folder(final: Path) -> Iterator[Path]:
         _recover(old, final)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder; what cannot be removed yet, as on NFS, no longer has its name."""
+    left = _beside(folder, PARTIAL)
+    shutil.rmtree(left, ignore_errors=True)
+    with suppress(OSError):
+        folder.rename(left)
+    shutil.rmtree(left, ignore_errors=True)
+
+
 def recover_folders(parent: Path) -> None:
     """Repair what a kill left in `parent`; to be called by the only process that writes there.
 
@@ -90,7 +99,7 @@ def recover_folders(parent: Path) -> None:
         _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
     for partial in parent.glob(f".*.{PARTIAL}"):
         if partial.is_dir():
-            shutil.rmtree(partial)
+            shutil.rmtree(partial, ignore_errors=True)
         else:
             partial.unlink()
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from model import SentimentFeaturizer, recurrence, save_model
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
+from model.fused.compilation import window_library
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
 
@@ -156,6 +157,9 @@ def test_weights_are_folded_once(small_model, tmp_path, monkeypatch):
     monkeypatch.setattr(LanguageModel, "fold", lambda self: folds.append(self) or fold(self))
     once = [featurizer.transform([text]) for text in ("good", "bad")]
     assert not folds
+    recurrent = featurizer._weights.layers[0].recurrent
+    assert not recurrent.w_mh.requires_grad
+    assert (recurrent.packed is not None) == (window_library() is not None)
     restored = pickle.loads(pickle.dumps(featurizer))
     assert len(folds) == 1
     np.testing.assert_array_equal(restored.transform(["good", "bad"]), np.concatenate(once))

@@ -9,7 +9,7 @@ from model.fused.compilation import window_library
 from tests.runs import ROOT
 
 CODE = """
-import os, torch
+import os, signal, torch
 from model import SentimentFeaturizer
 
 torch.set_num_threads(2)
@@ -17,6 +17,7 @@ featurizer = SentimentFeaturizer("stars_512").fit()
 expected = featurizer.transform(["It works."])
 child = os.fork()
 if child == 0:
+    signal.alarm(60)  # or it would wait for ever
     os._exit(not (featurizer.transform(["It works."]) == expected).all())
 _, status = os.waitpid(child, 0)
 assert torch.get_num_threads() == 2

@@ -297,7 +297,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_ends_nothing(
             raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
     trainer = make_trainer()
-    rmtree = "training.runs.checkpoint_store.shutil.rmtree"
+    rmtree = "model.files.storage.shutil.rmtree"
     for step in range(1, checkpoints.keep + 3):
         train(trainer, small_split, 1)
         with monkeypatch.context() as patched:

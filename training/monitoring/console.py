@@ -1,12 +1,15 @@
 """What a training says on the console, which may go away before it."""
 
+import errno
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from model.commands.program import drop_stdout
+from model.commands.program import drop
 
 log = logging.getLogger(__name__)
+GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 
 
 @contextmanager
@@ -14,6 +17,11 @@ def outliving_the_reader() -> Iterator[None]:
     """Print within this context: a reader that leaves, as a `tee` after a logout, ends nothing."""
     try:
         yield
-    except BrokenPipeError:
-        drop_stdout()
-        log.warning("nobody reads what is printed any more; metrics.jsonl goes on")
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        drop(sys.stdout)
+        try:
+            print("nobody reads stdout any more; the training goes on", file=sys.stderr, flush=True)
+        except OSError:
+            drop(sys.stderr)

@@ -1,6 +1,5 @@
 """The folder `checkpoint/` of a run: a folder per step, whole or absent, the newest ones kept."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from model.files.shapes import hold_tensors
 from model.files.storage import (
     check_format_version,
     read_json,
+    remove_folder,
     step_folder,
     step_folders,
     whole_folder,
@@ -40,7 +40,7 @@ class CheckpointStore:
             yield partial
             write_json(partial / self.DESCRIPTION_FILE, description)
         for outdated in self.complete()[: -self.keep]:
-            shutil.rmtree(outdated, ignore_errors=True)  # else after the next save
+            remove_folder(outdated)
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return the description of a checkpoint, and the file that holds it.

@@ -43,7 +43,8 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            by_nohup = number not in (signal.SIGINT, signal.SIGTERM)
+            if not (by_nohup and signal.getsignal(number) is signal.SIG_IGN):
                 self._previous[number] = signal.signal(number, self._note)
         return self
 

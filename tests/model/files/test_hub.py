@@ -17,6 +17,7 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.hub import fetch_from_hub, push_to_hub
 from model.files.weights import model_digest
+from model.sentence_module import FinalState
 from model.text.profiles import text_profile
 
 
@@ -158,6 +159,15 @@ def test_a_folder_is_written_instead(folder, tmp_path, monkeypatch):
 def test_a_repository_has_an_owner_and_a_name(folder, repository):
     with pytest.raises(InputError, match="is named owner/name"):
         dispatch(["push", str(folder), repository])
+
+
+def test_the_librarys_options_reach_the_hub(folder, hub):
+    push_to_hub(folder, "me/tiny")
+    FinalState.load("me/tiny", cache_folder="somewhere", local_files_only=True)
+    assert hub.asked == [("somewhere", True)]
+    assert (
+        FinalState.load(str(folder.parent), subfolder=folder.name).get_embedding_dimension() == 12
+    )
 
 
 def test_what_the_hub_refuses_is_one_line(hub):
