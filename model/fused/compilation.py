@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -79,7 +80,8 @@ def _compiled(build: Build) -> Path:
     command = [_compiler(), *_OPTIONS, *build.options, str(build.source)]
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
-    key = hashlib.sha256("\0".join([*texts, torch.__version__, *command]).encode())
+    system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home
+    key = hashlib.sha256("\0".join([*texts, torch.__version__, *system, *command]).encode())
     library = _cache_folder() / f"{build.source.stem}-{key.hexdigest()[:16]}.so"
     if not library.exists():
         with _one_at_a_time(library):

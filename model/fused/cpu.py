@@ -39,8 +39,9 @@ def runs_compiled(w_mh: Tensor) -> bool:
     """Return whether the compiled recurrence can take a w_mh of this device, dtype and length."""
     if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES.values():
         return False
-    pairs = w_mh.dtype.itemsize == 2  # 16-bit products take units two by two
-    return not (pairs and len(w_mh) % 2) and _multiplies(w_mh.dtype)
+    if w_mh.dtype.itemsize == 2 and (len(w_mh) % 2 or not torch.backends.mkldnn.enabled):
+        return False  # 16-bit products are oneDNN's, which may be turned off, of pairs of units
+    return _multiplies(w_mh.dtype)
 
 
 @cache

@@ -176,8 +176,13 @@ def _normed(v: Tensor, g: Tensor | None) -> Tensor:
     """Return g v / ||v|| by rows [out, in]; v where there is no gain."""
     if g is None:
         return v
-    # torch's kernels make one pass each way, where autograd over the formula makes a dozen.
-    if torch.is_grad_enabled():
+    # torch's kernels make one pass each way, where autograd over the formula makes a dozen. To them
+    # rows of zeros, of pruned units, are NaN; to us they stay zeros, and have no gradient.
+    if not torch.is_grad_enabled():
+        w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
+        return w.masked_fill_(norms == 0, 0.0)
+    pruned = torch.linalg.vector_norm(v.detach(), dim=1, keepdim=True) == 0
+    if v.device.type == "cpu" and not bool(pruned.any()):  # a GPU would be waited for
         return torch._weight_norm(v, g.unsqueeze(1), 0)
-    w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
-    return w.masked_fill_(norms == 0, 0.0)  # rows of zeros, of pruned units, stay zeros
+    whole = torch._weight_norm(v.masked_fill(pruned, 1.0), g.unsqueeze(1), 0)
+    return whole.masked_fill(pruned, 0.0)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from model.fused import weight_gradients
+from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.recurrence import reference_mlstm
 from tests.model.test_recurrence import EPS, make_inputs, window_of
@@ -309,6 +310,13 @@ def test_tensors_of_several_devices_are_refused(kernel):
         kernel.run(window)
     with pytest.raises(ValueError, match="they must be on one"):
         kernel.run(window_of(x_proj, h.to("meta"), c, *weights))
+
+
+def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
+    """It may be turned off between two windows; the compiled code would end the process."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
+    assert runs_compiled(torch.empty(2, 2)) == (window_library() is not None)
 
 
 OTHER_PROCESSORS = {

@@ -59,6 +59,21 @@ def test_weight_norm_has_the_gradient_of_its_formula(shape):
         torch.testing.assert_close(mlstm._normed(v, g), w.detach(), rtol=1e-14, atol=1e-14)
 
 
+def test_a_pruned_unit_has_no_gradient_and_harms_no_other():
+    model = build_model(ModelConfig(hidden_size=6, embedding_size=4), seed=0)
+    layer = model.layers[0]
+    with torch.no_grad():
+        layer.w_mh[2] = 0.0
+    tokens = torch.randint(0, 256, (2, 9), generator=torch.Generator().manual_seed(0))
+    logits, _ = model(tokens, model.initial_state(2))
+    with torch.no_grad():
+        assert torch.allclose(logits, model(tokens, model.initial_state(2))[0], atol=1e-6)
+    logits.square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert not layer.w_mh.grad[2].any()
+    assert layer.w_mh.grad[3].any()
+
+
 def test_a_pruned_unit_stays_zero_in_inference():
     model = build_model(ModelConfig(hidden_size=6), seed=1)
     with torch.no_grad():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from ..compilation import ERRORS, Build, load, vector_options
+from ..compilation import ERRORS, Build, load, vector_options, window_library
 from ..weight_gradients import has_instructions, has_matrix_units
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
@@ -21,7 +21,10 @@ _log = logging.getLogger(__name__)
 @cache
 def tile_library() -> ctypes.CDLL | None:
     """Return the library for this processor's matrix units, None if it or the system has none."""
-    return build_for_tiles() if has_matrix_units() else None
+    found = build_for_tiles() if has_matrix_units() else None
+    if found is not None:
+        window_library()  # the watch for other programs needs it: not to be built within a step
+    return found
 
 
 def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:
