@@ -20,8 +20,9 @@ if not torch.cuda.is_available():
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts what it puts into the background so; the tests' processes would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if hasattr(signal, "SIGHUP"):  # which nohup ignores
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # As nohup starts it; to the processes of the tests a handler is the default again.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 from data_utils.synthetic import synthetic_reviews
 from model.fused import recycling

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import InputError
 
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
+REMOVED = "removed"  # behind the name of what is being removed
 PARTIAL = "partial"  # behind the name of what is not whole yet
 OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
 ABANDONED_SECONDS = 24 * 3600  # without a change, after which no process still writes a file
@@ -82,12 +83,14 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; what cannot be removed yet, as on NFS, no longer has its name."""
-    left = _beside(folder, PARTIAL)
-    shutil.rmtree(left, ignore_errors=True)
+    """Remove a folder; what cannot be removed yet, as on NFS, no longer has its name.
+
+    It is tried again with the next folder that is removed beside it.
+    """
     with suppress(OSError):
-        folder.rename(left)
-    shutil.rmtree(left, ignore_errors=True)
+        folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
+    for left in folder.parent.glob(f".*.{REMOVED}.{PARTIAL}"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def recover_folders(parent: Path) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from ..fused.cuda.graphs import without_graphs
@@ -176,13 +177,26 @@ def _normed(v: Tensor, g: Tensor | None) -> Tensor:
     """Return g v / ||v|| by rows [out, in]; v where there is no gain."""
     if g is None:
         return v
-    # torch's kernels make one pass each way, where autograd over the formula makes a dozen. To them
-    # rows of zeros, of pruned units, are NaN; to us they stay zeros, and have no gradient.
-    if not torch.is_grad_enabled():
+    return _NormedRows.apply(v, g)
+
+
+class _NormedRows(torch.autograd.Function):
+    """torch's kernels, one pass each way; autograd over the formula would make a dozen.
+
+    To torch, rows of zeros, of pruned units, are NaN. Here they stay zeros and have no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, g: Tensor) -> Tensor:
         w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
-        return w.masked_fill_(norms == 0, 0.0)
-    pruned = torch.linalg.vector_norm(v.detach(), dim=1, keepdim=True) == 0
-    if v.device.type == "cpu" and not bool(pruned.any()):  # a GPU would be waited for
-        return torch._weight_norm(v, g.unsqueeze(1), 0)
-    whole = torch._weight_norm(v.masked_fill(pruned, 1.0), g.unsqueeze(1), 0)
-    return whole.masked_fill(pruned, 0.0)
+        pruned = norms == 0
+        ctx.save_for_backward(v, g, norms.masked_fill(pruned, torch.inf))
+        return w.masked_fill_(pruned, 0.0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_w: Tensor) -> tuple[Tensor, Tensor]:
+        v, g, norms = ctx.saved_tensors
+        gradients = torch.ops.aten._weight_norm_interface_backward
+        d_v, d_g = gradients(d_w.contiguous(), v, g.unsqueeze(1), norms, 0)
+        return d_v, d_g.squeeze(1)

@@ -305,6 +305,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_ends_nothing(
                 patched.setattr(rmtree, refuse)
             checkpoints.save(trainer, PROFILE, {})
     assert len(checkpoints.complete()) == checkpoints.keep
+    assert not list(checkpoints.folder.glob(".*"))
 
 
 def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):

@@ -1,14 +1,12 @@
 """What a training says on the console, which may go away before it."""
 
 import errno
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from model.commands.program import drop
 
-log = logging.getLogger(__name__)
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 
 

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, NoReturn
@@ -250,9 +250,10 @@ def _is_about_peers(error: RuntimeError) -> bool:
 def _leave_at_once(error: RuntimeError) -> NoReturn:
     """Report the lost peer and end at once: code that tidies up could wait for that peer."""
     reason = " ".join(str(error).split())
-    print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError, ValueError):  # nobody may read it any more
+        print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(TEMPORARY_FAILURE)
 
 

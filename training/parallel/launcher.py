@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from model.errors import InputError
@@ -32,7 +33,8 @@ def report_failure(error: BaseException, line: str) -> None:
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file is not None and os.environ.get("LOCAL_RANK") != "0":
         _leave_it_to_the_first()
-    print(line, file=sys.stderr, flush=True)
+    with suppress(OSError):  # nobody may read it any more
+        print(line, file=sys.stderr, flush=True)
     if file is not None:
         _write_error_file(Path(file), line)
     if isinstance(error, InputError):

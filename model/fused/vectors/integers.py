@@ -50,7 +50,8 @@ def round_rows(rows: Tensor) -> Rounded:
 def multiplies_integers(w_mh: Tensor) -> bool:
     """Return whether the compiled recurrence takes a w_mh of this device, dtype and length."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.float32
-    return on_cpu and len(w_mh) % INTERLEAVED == 0 and _has_instructions()
+    whole = len(w_mh) % INTERLEAVED == 0
+    return on_cpu and whole and bool(torch.backends.mkldnn.enabled) and _has_instructions()
 
 
 @cache

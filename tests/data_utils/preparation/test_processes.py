@@ -31,7 +31,7 @@ if __name__ == "__main__":
 def name_and_wait(piece):
     """Say which process works; then work for long."""
     print(os.getpid(), flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 
 def test_the_processes_of_a_killed_command_end(tmp_path):
