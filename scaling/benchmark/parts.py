@@ -22,7 +22,7 @@ PARTS = {
     "recurrence, forward": r"_\w+Mlstm",
     "recurrence, backward": rf"{BACKWARD}_\w+MlstmBackward",
     "loss": rf"_LinearCrossEntropy|{BACKWARD}_LinearCrossEntropyBackward",
-    "weight norm": rf"aten::_weight_norm|{BACKWARD}WeightNormInterfaceBackward0",
+    "weight norm": rf"_NormedRows|{BACKWARD}_NormedRowsBackward",
     "optimiser": r"Optimizer\.step#\w+\.step|aten::_foreach_norm|aten::_fused_\w+",
 }
 Spans = Mapping[str, float]
