@@ -221,7 +221,7 @@ def _cooling_down(
 ) -> RunConfig:
     """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
     step = int(
-        through_main(world, lambda: str(saved_step(find_checkpoint(directory.checkpoints, name))))
+        through_main(world, lambda: saved_step(find_checkpoint(directory.checkpoints, name)))
     )
     begin = config.optim.cooldown_from
     if begin is not None and begin < step:

@@ -13,7 +13,7 @@ import torch
 from ..errors import InputError
 from ..features import features_in_order, folded, read_in_order
 from ..files.weights import LoadedModel, load_model
-from ..language_model import Precision, Weights
+from ..language_model import Precision
 from ..reading.progress import Progress
 from ..text.profiles import checked_texts
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
@@ -121,7 +121,7 @@ class SentimentClassifier:
             loaded.model.multiply_in(self.precision)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
-        weights = _folded(loaded)
+        weights = folded(loaded.model)  # once: a stream comes a few texts at a time
         # Nothing can fail any more; another thread looks for the last of them.
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
@@ -310,7 +310,7 @@ class SentimentClassifier:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "loaded_" in state:
-            self._weights = _folded(self.loaded_)
+            self._weights = folded(self.loaded_.model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")
@@ -358,11 +358,6 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
         f"the labels are {', '.join(map(str, found[:5]))}, the classifier's classes "
         f"{', '.join(classes)}; name them so, or as so many numbers in their order"
     )
-
-
-@torch.inference_mode()
-def _folded(loaded: LoadedModel) -> Weights:
-    return folded(loaded.model)  # once: a stream comes a few texts at a time
 
 
 def _how_to_fit(loaded: LoadedModel) -> str:

@@ -7,7 +7,7 @@ import select
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from ..errors import InputError
 from ..files.storage import write_json
@@ -64,9 +64,11 @@ def _reader_left() -> bool:
 
 def drop(stream: TextIO | None) -> None:
     """Let what stdout or stderr can no longer take go nowhere."""
+    if stream is None:
+        return
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, stream).fileno())
-    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError, AttributeError):  # closed, or no file's
         return
 
 

@@ -114,9 +114,11 @@ class Panel {
 
   paint(from = 0) {
     this.pieces.forEach(({ end }, index) => {
-      const share = this.share(end), span = this.mirror.children[index];
-      if (end < 0 || Number.isNaN(share)) return uncolour(span); // never read, or not yet
+      const span = this.mirror.children[index];
+      if (end < 0) return uncolour(span); // never read
       if (end < from) return;
+      const share = this.share(end);
+      if (Number.isNaN(share)) return uncolour(span); // not read yet
       span.className = share < 0 ? "low" : "high";
       span.style.setProperty("--share", Math.abs(share).toFixed(3));
     });

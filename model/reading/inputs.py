@@ -27,7 +27,7 @@ TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
-READ_AT_ONCE = UNPACKED_AT_ONCE = 1 << 16
+READ_AT_ONCE = 1 << 16
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -109,7 +109,7 @@ class Input:
         size = self.stored_bytes
         if self.compression is None or self.kind == ".parquet" or size is None:
             return file
-        return io.BufferedReader(_Unpacked(file, size, self.location), UNPACKED_AT_ONCE)
+        return io.BufferedReader(_Unpacked(file, size, self.location), READ_AT_ONCE)
 
     @contextmanager
     def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
