@@ -4,17 +4,20 @@ The numbers come from the results; none is written here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
 from experiments.finetuning.table import main_measures
 from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
+from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
+from experiments.shipped.tables import is_of_the_shipped, named
 from experiments.tables import markdown
 from model.files.storage import read_json
 
@@ -99,7 +102,10 @@ def fine_tuned(task: str, found: Found) -> Measured:
     study = main_measures(FINETUNING)[task]
     cell = study["ours"]["learned"]
     published = ", ".join(f"{one(v, '')} ({name})" for name, v in study["published"].items())
-    return fraction(cell["value"], cell["interval"], published)
+    measured = fraction(cell["value"], cell["interval"], published)
+    if is_of_the_shipped(found, PLAIN):
+        return measured
+    return replace(measured, ours=f"{measured.ours} ({named(found, PLAIN)})")
 
 
 def performance_model(found: Found) -> Measured:
@@ -221,11 +227,12 @@ def faults(found: Found) -> Measured:
 
 
 def by_peer(found: Found) -> Measured:
-    """Return the final bits of each cell, at its better rate."""
-    best: dict[str, float] = {}
-    for name, bits in sorted(kept_bits("peers", "*").items(), key=lambda run: run[1]):
-        best.setdefault(name.partition("_")[0], bits)
-    return Measured(", ".join(f"{cell} {bits:.3f}" for cell, bits in best.items()))
+    """Return the final bits of each cell at its better rate, the mean of its seeds."""
+    runs = {cell: next(by_rate(cell))[1] for cell in CELLS}
+    means = {cell: fmean(run["valid_bits_per_character"] for run in runs[cell]) for cell in CELLS}
+    parts = (f"{cell} {means[cell]:.3f}" for cell in sorted(CELLS, key=means.__getitem__))
+    seeds = ", ".join(f"{len(runs[cell])} of {cell}" for cell in CELLS)
+    return Measured(", ".join(parts), f"seeds: {seeds}")
 
 
 def best_feature(found: Found) -> Measured:

@@ -110,6 +110,12 @@ def _closed(revision: str, made: Result) -> Result:
     return Result(made.files, f"{CHECKOUT}{revision}{AND}{made.command}")
 
 
+def _texts(name: str, words: str = "") -> Result:
+    file = f"default_model/results/{name}.json"
+    command = f"{MODULE}default_model.texts {SELECTED}{words} --report experiments/{file}"
+    return Result(file, command)
+
+
 def _plan(cluster: str, words: str) -> Result:
     file = f"scaling/results/plan_{cluster}.json"
     cluster_file = f"configs/clusters/{cluster}.toml"
@@ -190,12 +196,9 @@ RESULTS: tuple[Result, ...] = (
         for name in ("stars_1024", "states", "ngrams", "stars_512", "sentiment_1024", "tfidf",
                      "vader", "textblob")
     ),
-    Result("default_model/results/small_texts.json",
-           f"{MODULE}default_model.texts {SELECTED}"),
-    Result("default_model/results/ngrams_texts.json",
-           f"{MODULE}default_model.texts {SELECTED} --whole 25000 --longest-whole 100000"),
-    Result("default_model/results/sixth_texts.json",
-           f"{MODULE}default_model.texts {SELECTED} --whole 1500"),
+    _texts("small_texts"),
+    _texts("ngrams_texts", " --whole 25000 --longest-whole 100000"),
+    _texts("sixth_texts", " --whole 1500"),
     _closed("48aa8a398f08", Result(
         "default_model/results/texts.json",
         f"{MODULE}default_model.texts {SELECTED}")),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+APOSTROPHES = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]")
 SIGNS = re.compile(r"[^\w\s]+|_+")
 STARS = ("1", "2", "3", "4", "5")
 
@@ -21,7 +22,7 @@ class Example(NamedTuple):
 
 def normalized(text: str) -> str:
     """Return the words in lower case without signs; if there are no words, the signs."""
-    words = SIGNS.sub(" ", text.casefold().replace("'", "")).split()
+    words = SIGNS.sub(" ", APOSTROPHES.sub("", text.casefold())).split()
     return " ".join(words) or "".join(text.split())
 
 

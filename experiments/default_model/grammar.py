@@ -26,6 +26,7 @@ class Sentence(NamedTuple):
     """A sentence of the grammar."""
 
     text: str
+    plain: str  # before it was dressed
     label: str  # positive, negative, neutral, or stars 1 to 5
     kind: str
 
@@ -57,13 +58,14 @@ def kinds() -> list[str]:
 
 
 def draw(chooser: random.Random) -> Sentence:
-    """Draw a sentence that is not in the test set.
+    """Draw a sentence that is no everyday sentence, nor one with mistakes.
 
     All kinds are equally likely, and so are all labels of a kind.
     """
     while True:
         sentence = drawn_freely(chooser)
-        if normalized(sentence.text) not in everyday_wordings():
+        wordings = {normalized(sentence.text), normalized(sentence.plain)}
+        if not wordings & everyday_wordings():
             return sentence
 
 
@@ -72,7 +74,7 @@ def drawn_freely(chooser: random.Random) -> Sentence:
     kind = chooser.choice(kinds())
     label = chooser.choice(list(grammar()[kind]))
     plain = filled(chooser.choice(grammar()[kind][label]), chooser)
-    return Sentence(dressed(plain, label, chooser), label, kind)
+    return Sentence(dressed(plain, label, chooser), plain, label, kind)
 
 
 def filled(template: str, chooser: random.Random) -> str:

@@ -56,6 +56,8 @@ class Options:
     """Files of texts that must not occur in training."""
     output: Path
     """The folder to write."""
+    report: Path | None = None
+    """Where to write how many texts each source gave. Default: report.json in the folder."""
     reviews_per_star: int = 3400
     """Number of Amazon reviews with each number of stars, and of titles of other reviews."""
     longest: int = 300
@@ -94,17 +96,17 @@ def main() -> None:
     train += [e for e in train if e.source == "sst"] * (options.sst_copies - 1)
     chooser.shuffle(train)
     val += [Example(s.text, s.label, "everyday") for s in everyday_sentences(VALIDATION)]
-    write(options.output, train, val)
+    write(options.output, train, val, options.report or options.output / "report.json")
 
 
-def write(folder: Path, train: Sequence[Example], val: Sequence[Example]) -> None:
-    """Write the examples and how many there are of each source."""
+def write(folder: Path, train: Sequence[Example], val: Sequence[Example], counts: Path) -> None:
+    """Write the examples, and to `counts` how many there are of each source."""
     folder.mkdir(parents=True, exist_ok=True)
     report = {}
     for name, part in (("train", train), ("val", val)):
         write_examples(folder / f"{name}.jsonl", part)
         report[name] = counted(part)
-    write_json(folder / "report.json", {**report, "origin": describe_origin()})
+    write_json(counts, {**report, "origin": describe_origin()})
     print(json.dumps(report, indent=1))
 
 
@@ -115,14 +117,23 @@ def drawn_parts(
     for part in pool:
         wanted = options.reviews_per_star + options.val_each // len(STARS)
         yield balanced(part, wanted, chooser)
-    yield new_sentences(options.sentences + options.val_each, chooser)
+    yield grammar_sentences(options.val_each, options.sentences, chooser)
 
 
-def new_sentences(count: int, chooser: random.Random) -> list[Example]:
-    """Return different sentences of the grammar."""
+def grammar_sentences(held: int, count: int, chooser: random.Random) -> list[Example]:
+    """Return `held` sentences of the grammar, then `count` others that differ in their words.
+
+    Mistakes, capitals and endings make no other sentence of a held one.
+    """
     drawn: dict[str, Example] = {}
-    while len(drawn) < count:
+    wordings: set[str] = set()  # of the held ones
+    while len(drawn) < held + count:
         sentence = draw(chooser)
+        wording = normalized(sentence.plain)
+        if len(drawn) < held:
+            wordings.add(wording)
+        elif wording in wordings:
+            continue
         drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
     return list(drawn.values())
 

@@ -4,6 +4,7 @@ python -m experiments.default_model.train --model runs/amazon_1024 --texts data/
     --output runs/default
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.classifiers.stars import FEATURES as KIND
 from model.classifiers.stars import KIND as STARS_KIND
 from model.classifiers.stars import STARS
+from model.errors import InputError
 from model.features import features_in_order
 from model.files.storage import (
     read_json,
@@ -47,8 +49,10 @@ ADMITTED = {  # the numbers of stars that agree with a label
     "positive": (4, 5),
     **{str(stars): (stars,) for stars in range(1, STARS + 1)},
 }
+TRAIN_FILE = "train.jsonl"
 HEADS_FILE, OPTIMIZER_FILE = "heads.safetensors", "optimizer.safetensors"
 PROGRESS_FILE = "step.json"
+MAY_CHANGE = ("output", "resume", "save_minutes", "most_steps")  # when a training is resumed
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def main() -> None:
     torch.manual_seed(options.seed)
     options.output.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.bfloat16)
-    examples = read_examples(options.texts / "train.jsonl")
+    examples = read_examples(options.texts / TRAIN_FILE)
     held = read_examples(options.texts / "val.jsonl")
     learner = Learner(loaded, examples, options)
     if options.resume:
@@ -173,6 +177,7 @@ class Learner:
             peak=options.head_lr, steps=len(self.batches), warmup=options.warmup
         )
         self.origin = describe_origin()
+        self.begun_with = begun_with(options)
 
     @property
     def steps(self) -> int:
@@ -236,19 +241,45 @@ class Learner:
             save_model(partial, self.model, self.loaded.profile, provenance, tokenizer=tokenizer)
             save_tensors(partial / HEADS_FILE, self.heads.state_dict())
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([self.optimizer]))
-            settings = {name: str(value) for name, value in asdict(self.options).items()}
-            write_json(partial / PROGRESS_FILE, {"step": self.step, "options": settings})
+            write_json(partial / PROGRESS_FILE, {"step": self.step, **self.begun_with})
 
     def restore(self) -> None:
-        """Continue from the newest step-N/."""
-        folder = step_folders(self.options.output)[-1]
+        """Continue from the newest step-N/, which the same options and texts must have begun."""
+        folders = step_folders(self.options.output)
+        if not folders:
+            raise InputError(f"{self.options.output}: has no step to resume from")
+        folder = folders[-1]
         before = read_json(folder / PROGRESS_FILE)
         assert before["step"] == step_of(folder)
+        check_same(folder / PROGRESS_FILE, before, self.begun_with)
         self.step = before["step"]
         self.model.load_state_dict(load_model(folder).model.state_dict())
         self.heads.load_state_dict(load_tensors(folder / HEADS_FILE))
         moments = folder / OPTIMIZER_FILE
         load_optimizers([self.optimizer], load_tensors(moments), moments)
+
+
+def begun_with(options: Options) -> dict[str, Any]:
+    """Return the options and the digest of the training texts."""
+    with (options.texts / TRAIN_FILE).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "options": {name: str(value) for name, value in asdict(options).items()},
+        "texts_sha256": digest,
+    }
+
+
+def check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise InputError if a training began with other options or texts than those of now."""
+    other = [
+        f"{name} {before['options'].get(name)} (now {value})"
+        for name, value in now["options"].items()
+        if name not in MAY_CHANGE and before["options"].get(name) != value
+    ]
+    if before.get("texts_sha256") != now["texts_sha256"]:
+        other.append("other training texts")
+    if other:
+        raise InputError(f"{path}: began with {'; '.join(other)}; resume with the same ones")
 
 
 def side_by_side(

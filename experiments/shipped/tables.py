@@ -110,9 +110,13 @@ def accuracy_of(model: str) -> str:
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
-    """Say whether a result belongs to the run that made the shipped weights."""
+    """Say whether a result belongs to the step of the run that made the shipped weights.
+
+    The digest does not tell: the full weights have another one than those in 8 bits.
+    """
     (*_, last) = history(model)
-    return bool(result["model"]["provenance"].get("git_revision") == last.get("git_revision"))
+    provenance = result["model"]["provenance"]
+    return all(provenance.get(key) == last.get(key) for key in ("git_revision", "step", "corpus"))
 
 
 def named(result: dict[str, Any], model: str) -> str:

@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from experiments.default_model.examples import Example, normalized
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.grammar import (
     SLOT,
+    Sentence,
     domains,
     draw,
     drawn_freely,
@@ -34,20 +36,25 @@ from experiments.default_model.ship import calibrated, doubt, familiar, slopes
 from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import (
     first_sentences,
+    grammar_sentences,
     last_sentences,
-    new_sentences,
     part_of,
 )
 from experiments.default_model.train import (
     HEADS_FILE,
     KIND,
+    TRAIN_FILE,
+    Options,
     admitted_of,
+    begun_with,
+    check_same,
     head_of,
     positive_share,
     read,
     side_by_side,
     stars_loss,
 )
+from model.errors import InputError
 from model.features import features_in_order
 from model.files.shipped import find_model
 from model.scoring import token_costs
@@ -78,14 +85,21 @@ def test_models_are_chosen_by_other_sentences_than_they_are_tested_on():
 
 def test_a_sentence_is_known_again_whatever_its_signs_and_capitals():
     assert normalized("I DON'T like it!!") == normalized("I dont like it.")
+    assert normalized("I don\N{RIGHT SINGLE QUOTATION MARK}t") == normalized("i dont")
     assert normalized("👍 ") == "👍"
     assert normalized("👍") != normalized("👎")
 
 
-def test_the_grammar_makes_no_everyday_sentence():
+@pytest.mark.parametrize("dressed", [False, True])
+def test_the_grammar_makes_no_everyday_sentence(dressed):
+    """Neither as it stands nor with mistakes."""
     chooser = random.Random(0)
-    drawn = {normalized(draw(chooser).text) for _ in range(20_000)}
-    freely = {normalized(drawn_freely(chooser).text) for _ in range(20_000)}
+
+    def wording(sentence):
+        return normalized(sentence.text if dressed else sentence.plain)
+
+    drawn = {wording(draw(chooser)) for _ in range(20_000)}
+    freely = {wording(drawn_freely(chooser)) for _ in range(20_000)}
     assert not drawn & everyday_wordings()
     assert freely & everyday_wordings()  # so that the line above could fail
 
@@ -173,10 +187,25 @@ def test_noisy_copies_are_of_short_texts_and_keep_their_labels():
     assert {(copy.label, copy.source) for copy in copies} == {("positive", "noisy")}
 
 
-def test_new_sentences_differ_and_none_is_everyday():
-    texts = [example.text for example in new_sentences(300, random.Random(0))]
+def test_sentences_of_the_grammar_differ_and_none_is_everyday():
+    texts = [example.text for example in grammar_sentences(50, 250, random.Random(0))]
     assert len(set(texts)) == 300
     assert not {normalized(text) for text in texts} & everyday_wordings()
+
+
+def test_no_held_sentence_is_learned_with_mistakes(monkeypatch):
+    """Few words may be drawn, so that the same sentences come again, dressed in other ways."""
+    plain = [
+        Sentence(f"Fine {n % 10}{end}", f"Fine {n % 10}", "positive", "kind")
+        for n, end in enumerate(("", ".", "!") * 20)
+    ]
+    drawn = iter(plain)
+    monkeypatch.setattr("experiments.default_model.texts.draw", lambda chooser: next(drawn))
+    texts = [example.text for example in grammar_sentences(4, 16, random.Random(0))]
+    held, learned = ({normalized(text) for text in part} for part in (texts[:4], texts[4:]))
+    assert len(held) == 4
+    assert learned
+    assert not held & learned
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -191,6 +220,28 @@ def test_a_part_of_one_long_sentence_is_cut_between_words():
     words = "word " * 50
     assert set(last_sentences(words.strip(), 42).split()) == {"word"}
     assert set(first_sentences(words.strip(), 42).split()) == {"word"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "told"),
+    [
+        ({"resume": True, "save_minutes": 1.0}, "a", None),
+        ({"head_lr": 0.5}, "a", r"began with head_lr 0.001 \(now 0.5\); resume with the same"),
+        ({}, "b", "began with other training texts"),
+    ],
+)
+def test_a_training_is_resumed_with_what_it_began_with(changes, line, told, tmp_path):
+    texts = tmp_path / TRAIN_FILE
+    texts.write_text("a")
+    options = Options(model="amazon_1024", texts=tmp_path, output=tmp_path)
+    before = begun_with(options)
+    texts.write_text(line)
+    now = begun_with(replace(options, **changes))
+    if told is None:
+        check_same(tmp_path / "step.json", before, now)
+    else:
+        with pytest.raises(InputError, match=told):
+            check_same(tmp_path / "step.json", before, now)
 
 
 def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability():
