@@ -14,7 +14,10 @@ folder=${folder:-gpu_check}
 python=${PYTHON:-python3}
 export PYTHONUNBUFFERED=1
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+running=
+trap '[ -z "$running" ] || kill "$running" 2> /dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 mkdir -p "$folder" && : > "$folder/gpu_check.log" && rm -f "$folder/gpu_check.json" || exit 2
 failed=0
 
@@ -37,8 +40,11 @@ check() {
     [ "$left" -lt "$most" ] && most=$left
     echo "== $name: $*"
     if [ "$most" -gt 0 ]; then
-        timeout --kill-after 5 "$most" "$@" 2>&1 | tee -a "$folder/gpu_check.log"
-        code=${PIPESTATUS[0]}
+        # Behind `wait`, so that a signal ends the check, too, and does not wait for its end.
+        timeout --kill-after 5 "$most" "$@" > >(tee -a "$folder/gpu_check.log") 2>&1 &
+        running=$!
+        wait "$running"
+        code=$? running=
     fi
     [ "$code" = 0 ] || { failed=1; echo "== $name failed: $code"; }
     note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "$*" ||
