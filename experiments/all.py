@@ -1,7 +1,7 @@
 """Print every result that this repository keeps, and the command that makes it again.
 
 python -m experiments.all --list       # all results
-python -m experiments.all --missing    # those that are absent, or of a tree with changes
+python -m experiments.all --missing    # those that are absent, in part or whole, or dirty
 """
 
 from collections import Counter
@@ -24,7 +24,8 @@ class Options:
     list: bool = False
     """Print all results."""
     missing: bool = False
-    """Print only results that are absent, or whose tree had uncommitted changes."""
+    """Print only results that are absent, in whole or in part, or whose tree had uncommitted
+    changes."""
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS
 from experiments.recurrence.run import measurements
+from experiments.studies import read_runs
 from experiments.tables import DIRTY
 from model.files.storage import read_json
 
@@ -28,6 +29,7 @@ class Result:
 
     files: str  # a pattern below experiments/; a file belongs to the first result that it matches
     command: str  # or several commands with AND between them
+    names: tuple[str, ...] = ()  # of the runs that must each have a file; empty: any will do
 
     @property
     def contents(self) -> list[Mapping[str, Any]]:
@@ -42,9 +44,14 @@ class Result:
 
     @property
     def state(self) -> str:
-        """`present`, `absent`, `dirty` (of a changed tree) or `unknown` (no revision is named)."""
+        """One word: `present`, `absent`, `partial`, `dirty` or `unknown`.
+
+        partial: runs have no file. dirty: of a changed tree. unknown: no revision is named.
+        """
         if not files_of(self):
             return "absent"
+        if set(self.names) - {path.stem for path in files_of(self)}:
+            return "partial"
         if not self.revisions:
             return "unknown"
         return "dirty" if any(name.endswith(DIRTY) for name in self.revisions) else "present"
@@ -129,7 +136,8 @@ def _reproductions() -> Iterator[Result]:
     for model in ("amazon_1024", "sentiment_1024"):
         for name in SETS if model == "amazon_1024" else ("sst",):
             file = f"reproduction/results/{model}/{name}.json"
-            yield Result(file, f"{module} --model {model} --tasks {name}")
+            untrained = " --untrained 0" * (name in ("imdb", "mr", "semeval"))
+            yield Result(file, f"{module} --model {model} --tasks {name}{untrained}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
         "amazon_subword_1024", "sentiment_1024_full",
@@ -273,7 +281,8 @@ RESULTS: tuple[Result, ...] = (
         "precision", "precision --corpus CORPUS --work runs/precision", True)),
     *(
         Result(f"{study}/results/*.json",
-               f"{MODULE}studies {study} --corpus CORPUS --data DATA --work runs/{study}")
+               f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",
+               tuple(run.name for run in read_runs(study)))
         for study in ("sizes", "peers", "lamb", "confounders")
     ),
     *(
@@ -283,7 +292,9 @@ RESULTS: tuple[Result, ...] = (
     ),
     Result("subwords/results/bits.json",
            f"{EVALUATE} --model RUN --output experiments/subwords/results/bits.json"),
-    _measured("curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA"),
+    _closed("a97ccdcc914a", _measured(
+        "curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA")),
+    _measured("curve", "units_1024", "run RUN --data DATA --points 36"),
     *(
         _measured("generation", model, f"run --model {model} --reader {reader} --data DATA")
         for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))

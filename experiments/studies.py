@@ -25,7 +25,7 @@ from data_utils.published_sets.registry import SETS
 from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.features import FeatureKind
-from model.files.storage import write_json
+from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, load_model
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
@@ -38,7 +38,7 @@ POOLINGS = ("last", "mean")
 
 @dataclass(frozen=True)
 class Options:
-    """Train the runs of a study; without names, all that have no result yet."""
+    """Train the runs of a study; without names, all that have no result yet, or failed."""
 
     study: Annotated[str, tyro.conf.Positional]
     """A folder of experiments/ that holds a runs.toml."""
@@ -52,6 +52,8 @@ class Options:
     """Where the runs are written."""
     threads: int = 2
     """Threads of each process of a run."""
+    again: bool = False
+    """Without names: train also the runs that have a result."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,24 @@ class Run:
         """The name of its folder and of its result."""
         return self.recipe.name
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """What a user may call it: its name, or that of all its seeds."""
+        return self.name, self.name.rpartition("_seed_")[0]
+
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    runs = {run.name: run for run in read_runs(options.study)}
-    chosen = [run for run in runs.values() if is_wanted(run, options)]
-    if not chosen and options.names:
-        raise InputError(f"no such run: {', '.join(options.names)}; known: {', '.join(runs)}")
+    runs = list(read_runs(options.study))
+    known = [name for run in runs for name in run.names]
+    if unknown := [name for name in options.names if name not in known]:
+        raise InputError(
+            f"no such run: {', '.join(unknown)}; known: {', '.join(run.name for run in runs)}"
+        )
+    chosen = [run for run in runs if is_wanted(run, options)]
+    if not chosen:
+        print(f"all {len(runs)} runs have a result; --again trains them again")
+        return
     sst = SETS["sst"].read(options.data).sets
     for run in chosen:
         result = train(run, sst, options)
@@ -85,13 +98,20 @@ def main() -> None:
 def is_wanted(run: Run, options: Options) -> bool:
     """Whether the user named a run, or named none and it has no result."""
     if options.names:
-        return run.name in options.names or run.name.rpartition("_seed_")[0] in options.names
-    return not result_file(options.study, run.name).exists()
+        return any(name in options.names for name in run.names)
+    return options.again or run.name not in whole_results(options.study)
 
 
 def result_file(study: str, name: str) -> Path:
     """Return where a run's result is kept."""
     return HERE / study / "results" / f"{name}.json"
+
+
+def whole_results(study: str, names: str = "*") -> dict[str, dict[str, Any]]:
+    """Return a study's results by their runs' names; not those of runs that failed."""
+    paths = sorted((HERE / study / "results").glob(f"{names}.json"))
+    found = {path.stem: read_json(path) for path in paths}
+    return {name: result for name, result in found.items() if not result.get("failure")}
 
 
 def read_runs(study: str) -> Iterator[Run]:

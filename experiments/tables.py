@@ -36,7 +36,7 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         made = filled(text)
         if made != text:
-            write_atomically(path, lambda temporary, made=made: temporary.write_text(made))
+            write_atomically(path, lambda at, made=made: at.write_text(made, encoding="utf-8"))
             print(f"{path.relative_to(ROOT)}: made anew")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from experiments import claims
 from experiments.results import HERE
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
+from experiments.studies import whole_results
 from experiments.tables import markdown
 from experiments.unequal.tables import speeds_of
 from model.files.storage import read_json
@@ -109,14 +110,16 @@ def ended(found: Found, series: str, lanes: int) -> float:
 
 def lamb(found: Found) -> str:
     """Return the bits of LAMB at its best rates, alone and under Adasum; Adam's beside them."""
-    alone, large, combined = (
-        min(bits or float("inf") for bits in claims.kept_bits("lamb", f"{name}_*").values())
-        for name in ("lanes_256", "lanes_1024", "adasum_256")
-    )
-    adam = [ended(read_json(HERE / CONVERGENCE), "square root", lanes) for lanes in (256, 1024)]
+
+    def best(names: str) -> str:
+        runs = whole_results("lamb", names).values()
+        bits = [run["valid_bits_per_character"] for run in runs]
+        return f"{min(bits):.3f}" if bits else "not measured"
+
     return (
-        f"256 lanes {alone:.3f}, with Adasum {combined:.3f} (Adam {adam[0]:.3f}); "
-        f"1,024 lanes {large:.3f} (Adam {adam[1]:.3f})"
+        f"256 lanes {best('lanes_256_*')} (Adam {best('adam_256_*')}), with Adasum "
+        f"{best('adasum_256_*')} (Adam {best('adam_adasum_256_*')}); "
+        f"1,024 lanes {best('lanes_1024_*')} (Adam {best('adam_1024_*')})"
     )
 
 

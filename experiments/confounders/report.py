@@ -1,16 +1,15 @@
 """What each difference between our recipe and the published one is worth, from results/."""
 
-from experiments.studies import HERE
+from experiments.studies import whole_results
 from experiments.tables import NOT_YET, markdown, origins, percent
-from model.files.storage import read_json
 
-RESULTS = HERE / "confounders" / "results"
 BASE = "ours"
 
 
 def table() -> str:
     """Return a line for each run: bits per character, and how far from ours; the nearest first."""
-    found = {path.stem.partition("_seed_")[0]: read_json(path) for path in RESULTS.glob("*.json")}
+    runs = whole_results("confounders")
+    found = {name.partition("_seed_")[0]: result for name, result in runs.items()}
     if BASE not in found:
         return NOT_YET
     base = found[BASE]["valid_bits_per_character"]
@@ -24,5 +23,4 @@ def table() -> str:
         for name, result in sorted(found.items(), key=lambda i: i[1]["valid_bits_per_character"])
     ]
     head = ["changed alone", "valid, bits per character", "against ours", "SST, mean state"]
-    made = {f"{name}.json": result for name, result in sorted(found.items())}
-    return f"{markdown(head, rows)}\n\n{origins(made)}"
+    return f"{markdown(head, rows)}\n\n{origins(runs)}"

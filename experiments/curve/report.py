@@ -89,12 +89,14 @@ def words(name: str) -> str:
         word: when(told, word, odds * found["polarity"]) for word, odds in found["words"].items()
     }
     learnt = sorted((at, word) for word, at in begun.items() if at is not None)
-    never = ", ".join(f"`{word}`" for word, at in begun.items() if at is None)
+    counts = {word: change["count"] for word, change in told[-1]["words"].items()}
+    never = [f"`{word}`" for word, at in begun.items() if at is None and counts[word] > 1]
+    rare = [f"`{word}`" for word, count in counts.items() if count < 2]
     rows = [[f"{at / 1e6:.1f}", ", ".join(f"`{w}`" for a, w in learnt if a == at)]
             for at in sorted({at for at, _ in learnt})]  # fmt: skip
-    return (
-        f"{markdown(['million characters', 'words'], rows)}\n\nNot by the end: {never or 'none'}."
-    )
+    ends = f"Not by the end: {', '.join(never) or 'none'}."
+    ends += f" Not measured: {', '.join(rare)}." * bool(rare)
+    return f"{markdown(['million characters', 'words'], rows)}\n\n{ends}"
 
 
 def when(told: list[dict[str, Any]], word: str, direction: float) -> int | None:

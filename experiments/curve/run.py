@@ -24,7 +24,7 @@ from experiments.studies import POOLINGS, read_features, told
 from model.bounds import Bound
 from model.errors import InputError
 from model.files.storage import read_json, step_folders, write_json
-from model.files.weights import LoadedModel, load_model
+from model.files.weights import LoadedModel, load_model, model_digest
 from model.language_model import untrained_like
 from model.units.unit_traces import read_texts
 from training.checkpoint import TRAINING_FILE
@@ -38,7 +38,7 @@ PARTS = {"sst": None, "mr": (2000, 500, 2000), "imdb": (800, 200, 1000)}
 SEED = 0  # draws the parts, and the untrained model
 FEWEST = 25  # texts that hold a word
 WORDS = 20  # of each class
-LETTERS = re.compile(r"[a-z']+")
+LETTERS = re.compile(r"(?:[^\W\d_]|')+")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,14 @@ def main() -> None:
     last = load(checkpoints[max(checkpoints)])
     followed = followed_unit(last, sets["sst"])
     words = telling_words(sets["sst"][0])
-    found = read_json(options.output) if options.output.exists() else {"points": []}
+    about = {
+        "run": options.run.resolve().name,
+        "last": {"characters": max(checkpoints), "digest": model_digest(last.model)},
+        "unit": followed.unit,
+        "polarity": followed.polarity,
+        "words": words,
+    }
+    found = begun(options.output, about)
     rows = read_rows(options.run / "metrics.jsonl")
     done = {point["characters"] for point in found["points"]}
     chosen = [0, *spread(sorted(checkpoints), options.points)]  # 0: untrained
@@ -79,8 +86,23 @@ def main() -> None:
             "words": word_jumps(loaded, sets["sst"][0], words, followed.unit),
         }
         found["points"].append(point)
-        about = {"unit": followed.unit, "polarity": followed.polarity, "words": words}
-        write_json(options.output, {**found, **about, "origin": describe_origin()})
+        write_json(options.output, {**found, "origin": describe_origin()})
+
+
+def begun(output: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the curve that an interrupted command has written, or one without points.
+
+    Raises:
+        InputError: the file holds the curve of another run, or of other checkpoints.
+    """
+    if not output.exists():
+        return {**about, "points": []}
+    found = read_json(output)
+    if other := [key for key in about if found.get(key) != about[key]]:
+        raise InputError(
+            f"{output}: holds another curve (another {', '.join(other)}); write to another file"
+        )
+    return dict(found)
 
 
 def checkpoints_of(run: Path) -> dict[int, Path]:

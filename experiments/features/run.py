@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ class Options:
     """Where features are kept, so that an interrupted run goes on."""
     output: Path
     """The JSON file to write."""
-    sets: tuple[str, ...] = ("sst", "mr", "imdb")
+    sets: tuple[Literal["sst", "mr", "imdb"], ...] = ("sst", "mr", "imdb")
     """Which sets are read."""
     most_texts: int = 2000
     """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""

@@ -133,7 +133,8 @@ def bits_per_character(reader: LoadedModel, texts: Sequence[str]) -> tuple[float
     sequences = [reader.tokens(text) for text in texts]
     each = np.empty(len(texts))
     for rows, costs in token_costs(reader.model, sequences, batch_size=128):
-        each[rows] = [cost.mean() for cost in costs]
+        for row, cost in zip(rows, costs, strict=True):
+            each[row] = cost.sum() / reader.tokenizer.byte_lengths(sequences[row]).sum()
     return float(each.mean()), float(each.std(ddof=1) / len(each) ** 0.5)
 
 

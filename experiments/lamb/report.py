@@ -2,35 +2,35 @@
 
 from typing import Any
 
-from experiments.studies import HERE
+from experiments.studies import whole_results
 from experiments.tables import NOT_YET, markdown, origins
-from experiments.verdicts import CONVERGENCE, ended
-from model.files.storage import read_json
 
-RESULTS = HERE / "lamb" / "results"
 TITLES = {"lanes_256": "256 lanes", "lanes_1024": "1,024 lanes", "adasum_256": "256, Adasum of 4"}
+ADAM = {"lanes_256": "adam_256", "lanes_1024": "adam_1024", "adasum_256": "adam_adasum_256"}
 
 
 def table() -> str:
-    """Return bits per character by lanes and rate, with the best of Adam's rules, if measured."""
-    found = {path.stem: read_json(path) for path in sorted(RESULTS.glob("*.json"))}
+    """Return bits per character by lanes and rate, and Adam's at the rate of its rule."""
+    found = whole_results("lamb")
     if not found:
         return NOT_YET
-    adam = read_json(HERE / CONVERGENCE)
-    rates = sorted({float(result["keys"]["optim.lr"]) for result in found.values()})
-    rows = []
-    for name, title in TITLES.items():
-        lanes = 256 if name == "adasum_256" else int(name.partition("_")[2])
-        series = "adasum" if name == "adasum_256" else "square root"
-        cells = [bits(found, name, rate) for rate in rates]
-        rows.append([title, *cells, f"{ended(adam, series, lanes):.3f}"])
-    head = ["an update reads", *(f"LAMB, rate {rate:g}" for rate in rates), "Adam, best rule"]
-    return f"{markdown(head, rows)}\n\n{origins({f'{n}.json': r for n, r in found.items()})}"
+    rates = sorted({rate_of(run) for run in found.values() if run["keys"]["optim.name"] == "lamb"})
+    rows = [
+        [title, *(bits(found, name, rate) for rate in rates), bits(found, ADAM[name])]
+        for name, title in TITLES.items()
+    ]
+    head = ["an update reads", *(f"LAMB, rate {rate:g}" for rate in rates), "Adam, root rule"]
+    return f"{markdown(head, rows)}\n\n{origins(found)}"
 
 
-def bits(found: dict[str, dict[str, Any]], name: str, rate: float) -> str:
-    """Return what a run ended at; a dash where there is none."""
-    for key, result in found.items():
-        if key.startswith(name) and float(result["keys"]["optim.lr"]) == rate:
-            return f"{result['valid_bits_per_character']:.3f}"
+def rate_of(run: dict[str, Any]) -> float:
+    """Return a run's rate."""
+    return float(run["keys"]["optim.lr"])
+
+
+def bits(found: dict[str, dict[str, Any]], begins: str, rate: float | None = None) -> str:
+    """Return what a run ended at, by the beginning of its name and its rate; a dash for none."""
+    for name, run in found.items():
+        if name.startswith(begins) and rate in (None, rate_of(run)):
+            return f"{run['valid_bits_per_character']:.3f}"
     return "-"

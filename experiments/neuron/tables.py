@@ -41,13 +41,18 @@ def accuracies(model: str) -> str:
         ["all units without it, refitted", lost(without["refitted"])],
     ]
     rows += [
-        [f"{row['kept']} units of largest weight", accuracy(row)]
+        [f"{row['kept']} units of largest weight{used(row)}", accuracy(row)]
         for row in result["by_units"]["weight"]
         if row["kept"] in (2, 5, 10, 20)
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
     return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
+
+
+def used(row: dict[str, Any]) -> str:
+    """Say how many of the kept units the regression uses, if not all."""
+    return f", {row['nonzero']} of them used" if row["nonzero"] < row["kept"] else ""
 
 
 def lost(row: dict[str, Any]) -> str:

@@ -6,14 +6,13 @@ from typing import Any
 
 from experiments.sizes.report import COLUMNS, TITLES, sst_cell
 from experiments.speeds import shape
-from experiments.studies import HERE, mean_of
+from experiments.studies import HERE, mean_of, whole_results
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
-RESULTS = HERE / "peers" / "results"
 SPEED = HERE / "peers" / "speed.json"
 # The study of sizes has the mLSTM's further seeds: the same run.
-SEEDS, SAME_RUN, SIZES_RATE = HERE / "sizes" / "results", "units_256_6m_seed_[12].json", "1e-2"
+SAME_RUN, SIZES_RATE = "units_256_6m_seed_[12]", "1e-2"
 CELLS = ("mlstm", "lstm", "gru", "transformer")
 
 
@@ -37,18 +36,18 @@ def table() -> str:
                 ]
             )
     head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *TITLES]
-    found = {f"{path.name}": read_json(path) for path in sorted(RESULTS.glob("*.json"))}
+    found = whole_results("peers") | whole_results("sizes", SAME_RUN)
     return f"{markdown(head, rows)}\n\n{origins(found)}"
 
 
 def by_rate(cell: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each rate with the runs of all seeds, the one of fewest bits first."""
     rates: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(RESULTS.glob(f"{cell}_*.json")):
-        rate = path.stem.removeprefix(f"{cell}_").partition("_seed_")[0]
-        rates.setdefault(rate, []).append(read_json(path))
+    for name, result in whole_results("peers", f"{cell}_*").items():
+        rate = name.removeprefix(f"{cell}_").partition("_seed_")[0]
+        rates.setdefault(rate, []).append(result)
     if cell == "mlstm":
-        rates.setdefault(SIZES_RATE, []).extend(map(read_json, sorted(SEEDS.glob(SAME_RUN))))
+        rates.setdefault(SIZES_RATE, []).extend(whole_results("sizes", SAME_RUN).values())
 
     def bits(pair: tuple[str, list[dict[str, Any]]]) -> float:
         return fmean(result["valid_bits_per_character"] for result in pair[1])

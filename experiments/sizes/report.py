@@ -16,13 +16,12 @@ from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, p
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
 from experiments.speeds import shape
-from experiments.studies import HERE, mean_of
+from experiments.studies import HERE, mean_of, whole_results
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 from model.language_model import LanguageModel, ModelConfig
 
 FOLDER = HERE / "sizes"
-RESULTS = FOLDER / "results"
 LONG_RUN = HERE / "shipped" / "results" / "bits_amazon_1024.json"  # in no fit: a test of the law
 SPEED = FOLDER / "speed.json"
 TARGETS = (2.0, 1.9, 1.8, 1.7, 1.6)  # bits per character
@@ -60,7 +59,7 @@ def main() -> None:
 
 def results() -> list[dict[str, Any]]:
     """Return all runs, by units, then by characters."""
-    found = [read_json(path) for path in sorted(RESULTS.glob("*.json"))]
+    found = whole_results("sizes").values()
     return sorted(found, key=lambda r: (units(r), r["characters"], r["name"]))
 
 
@@ -91,7 +90,7 @@ def decoded(given: np.ndarray) -> tuple[float, ...]:
     return floor, float(np.exp(n0)), alpha, float(np.exp(d0)), beta
 
 
-def point(result: dict[str, Any]) -> tuple[float, float, float]:
+def point(result: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return a run's parameters, characters and bits per character."""
     return (
         result["parameters"],
@@ -195,22 +194,47 @@ def long_characters() -> int:
 
 
 def board() -> str:
-    """Return for each target the kept run that reaches it in the fewest seconds of two cores."""
-    speeds = read_json(SPEED)["cells"]
+    """Return for each target the kept run that reaches it in the fewest seconds of two cores.
+
+    Runs whose ranges of seconds overlap with that of the fastest stand beside it.
+    """
     rows = []
     for target in TARGETS:
-        ended = [result for result in results() if point(result)[2] <= target]
-        timed = [(result["characters_read"] / speeds[shape(result["keys"])]["median"], result)
-                 for result in ended]  # fmt: skip
-        if not timed:
+        ended = [timed(result) for result in results() if point(result)[2] <= target]
+        if not ended:
             rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
             continue
-        seconds, best = min(timed, key=lambda pair: pair[0])
-        run = f"`{best['name'].partition('_seed_')[0]}`"
-        read = f"{best['characters_read'] / 1e6:.0f}"
-        rows.append([f"{target:.2f}", run, read, f"{point(best)[2]:.3f}", f"{seconds:.0f}"])
+        ended.sort(key=lambda run: run.seconds)
+        level = {run.cells[0]: run for run in reversed(ended) if run.least <= ended[0].most}
+        fastest = sorted(level.values(), key=lambda run: run.seconds)
+        rows += [[f"{target:.2f}", *run.cells] for run in fastest]
     head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
     return f"{markdown(head, rows)}\n\n{origins({'speed.json': read_json(SPEED)})}"
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """A run, and its seconds at the median speed of its shape, at the most and at the least."""
+
+    result: Mapping[str, Any]
+    seconds: float
+    least: float
+    most: float
+
+    @property
+    def cells(self) -> list[str]:
+        """Its part of a line of the board."""
+        name = self.result["name"].partition("_seed_")[0]
+        read = f"{self.result['characters_read'] / 1e6:.0f}"
+        seconds = f"{self.seconds:.0f} ({self.least:.0f} to {self.most:.0f})"
+        return [f"`{name}`", read, f"{point(self.result)[2]:.3f}", seconds]
+
+
+def timed(result: Mapping[str, Any]) -> TimedRun:
+    """Return a run with its seconds."""
+    speed = read_json(SPEED)["cells"][shape(result["keys"])]
+    seconds = (result["characters_read"] / speed[key] for key in ("median", "most", "least"))
+    return TimedRun(result, *seconds)
 
 
 def draw() -> None:

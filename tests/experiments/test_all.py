@@ -169,6 +169,17 @@ def test_what_is_there_is_told_from_what_is_missing(kept, monkeypatch, capsys):
     assert "absent   a/results/no.json\n         make no\n" in out
 
 
+def test_a_study_whose_run_has_no_file_is_partial(kept, monkeypatch):
+    study = Result("a/results/*.json", "make all", ("good", "dirty"))
+    monkeypatch.setattr(results, "RESULTS", (study,))
+    results._owners.cache_clear()
+    assert study.state == "dirty"
+    more = Result("a/results/*.json", "make all", ("good", "dirty", "no"))
+    monkeypatch.setattr(results, "RESULTS", (more,))
+    results._owners.cache_clear()
+    assert more.state == "partial"
+
+
 @pytest.mark.parametrize("words", [[], ["--list", "--missing"]])
 def test_one_of_both_is_asked_for(words, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["all", *words])

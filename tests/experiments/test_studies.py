@@ -1,14 +1,20 @@
 """Studies: their runs, the law of sizes, features, titles, axes, and words."""
 
+import sys
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from configs import command
 from data_utils.labelled import LabelledSet
+from experiments import studies
+from experiments.curve import report as curve_report
 from experiments.curve.report import when
 from experiments.curve.run import (
+    begun,
     correlations,
     mean_change,
     selectivity,
@@ -17,12 +23,15 @@ from experiments.curve.run import (
 )
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, fit_way
+from experiments.features.run import Options as FeatureOptions
 from experiments.features.titles import TITLE_MARK, title_scores
-from experiments.generation.run import distinct_words
+from experiments.generation.run import bits_per_character, distinct_words
 from experiments.peers.report import by_rate
+from experiments.sizes import report as sizes_report
 from experiments.sizes.report import Law, fit, parameters_of
-from experiments.studies import mean_of, read_runs, told
+from experiments.studies import mean_of, read_runs, told, whole_results
 from model.errors import InputError
+from model.files.storage import write_json
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.scoring import token_costs
@@ -55,6 +64,124 @@ def test_peers_have_as_many_parameters_within_3_per_cent():
 def test_an_unknown_study_is_one_line():
     with pytest.raises(InputError, match="there is no such study"):
         list(read_runs("absent"))
+
+
+@pytest.fixture
+def small_study(tmp_path, monkeypatch):
+    """A study of two seeds, of which the second has failed; nothing is trained."""
+    folder = tmp_path / "small"
+    (folder / "results").mkdir(parents=True)
+    (folder / "runs.toml").write_text(
+        '[base]\n"data.lanes" = 1\n"data.window" = 8\n'
+        "[runs.one]\ncharacters = 800\nseeds = [0, 1]\n"
+    )
+    for seed, failure in enumerate(([], ["the loss is not finite"])):
+        bits = None if failure else 2.0
+        result = {"valid_bits_per_character": bits, "failure": failure}
+        write_json(folder / "results" / f"one_seed_{seed}.json", result)
+    trained = []
+
+    def train(run, sst, options):
+        trained.append(run.name)
+        return {"valid_bits_per_character": 1.0, "failure": []}
+
+    monkeypatch.setattr(studies, "HERE", tmp_path)
+    monkeypatch.setattr(studies, "train", train)
+    no_texts = SimpleNamespace(read=lambda data: SimpleNamespace(sets=()))
+    monkeypatch.setitem(studies.SETS, "sst", no_texts)
+    return trained
+
+
+def start_study(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["studies", "small", *words])
+    studies.main()
+
+
+def test_a_failed_run_is_in_no_table_and_is_trained_again(small_study, monkeypatch, capsys):
+    assert list(whole_results("small")) == ["one_seed_0"]
+    start_study(monkeypatch)
+    assert small_study == ["one_seed_1"]
+    start_study(monkeypatch)
+    assert small_study == ["one_seed_1"]
+    assert "all 2 runs have a result; --again trains them again" in capsys.readouterr().out
+    start_study(monkeypatch, "--again")
+    assert small_study == ["one_seed_1", "one_seed_0", "one_seed_1"]
+
+
+def test_of_several_names_one_that_is_unknown_trains_nothing(small_study, monkeypatch):
+    with pytest.raises(InputError, match="no such run: two; known: one_seed_0, one_seed_1"):
+        start_study(monkeypatch, "one", "two")
+    assert not small_study
+    start_study(monkeypatch, "one")
+    assert small_study == ["one_seed_0", "one_seed_1"]
+
+
+def test_runs_whose_seconds_overlap_stand_side_by_side(monkeypatch, tmp_path):
+    """The ranges of the first two overlap; the third is slower than both."""
+    keys = [{"model.cell": "mlstm", "model.hidden_size": H} for H in (128, 256, 512)]
+    runs = [
+        {"name": f"units_{k['model.hidden_size']}_seed_0", "keys": k, "parameters": 1,
+         "characters": 100, "characters_read": 100, "valid_bits_per_character": 1.95}
+        for k in keys
+    ]  # fmt: skip
+    speeds = [(10, 8, 12), (9, 8.5, 9.5), (2, 1.9, 2.1)]
+    cells = {
+        f"mlstm_{k['model.hidden_size']}": dict(zip(("median", "least", "most"), v, strict=True))
+        for k, v in zip(keys, speeds, strict=True)
+    }
+    write_json(tmp_path / "speed.json", {"cells": cells})
+    monkeypatch.setattr(sizes_report, "SPEED", tmp_path / "speed.json")
+    monkeypatch.setattr(sizes_report, "results", lambda: runs)
+    lines = [line for line in sizes_report.board().splitlines() if line.startswith("| 2.00")]
+    assert lines == [
+        "| 2.00 | `units_128` | 0 | 1.950 | 10 (8 to 12) |",
+        "| 2.00 | `units_256` | 0 | 1.950 | 11 (11 to 12) |",
+    ]
+
+
+@pytest.mark.parametrize("name", ["imbd", "semeval", "yelp_full"])
+def test_features_are_compared_on_sets_of_two_classes_alone(name, monkeypatch, capsys):
+    words = ["--data", ".", "--output", "o.json", "--sets", "sst", name]
+    monkeypatch.setattr(sys, "argv", ["features", *words])
+    with pytest.raises(SystemExit, match="2"):
+        command.parse(FeatureOptions, "")
+    assert name in capsys.readouterr().err
+
+
+def test_bits_are_of_a_character_also_where_symbols_are_pieces(tmp_path, subword_model, subwords):
+    save_model(tmp_path, subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    loaded = load_model(tmp_path)
+    texts = ["I like it a lot, really", "it broke"]
+    found, _ = bits_per_character(loaded, texts)
+    each = []
+    for text in texts:
+        ((_, (cost,)),) = token_costs(loaded.model, [loaded.tokens(text)], batch_size=1)
+        each.append(cost.sum() / len(loaded.profile.encode(text)))
+    assert found == pytest.approx(np.mean(each), rel=1e-6)
+
+
+def test_a_curve_goes_on_only_with_the_same_run(tmp_path):
+    file, about = tmp_path / "curve.json", {"run": "a", "unit": 3}
+    assert begun(file, about) == {"run": "a", "unit": 3, "points": []}
+    write_json(file, {**about, "points": [1]})
+    assert begun(file, about)["points"] == [1]
+    with pytest.raises(InputError, match=r"another curve \(another unit\)"):
+        begun(file, {"run": "a", "unit": 4})
+
+
+def test_a_word_that_was_not_measured_is_not_said_to_be_unlearnt(tmp_path, monkeypatch):
+    monkeypatch.setattr(curve_report, "RESULTS", tmp_path)
+    words = {
+        "good": {"mean": 1.0, "error": 0.1, "count": 9},
+        "bad": {"mean": 1.0, "error": 0.1, "count": 9},
+        "odd": {"mean": None, "error": None, "count": 0},
+    }
+    odds = {"good": 1.0, "bad": -1.0, "odd": 1.0}
+    points = [{"characters": 1_000_000, "words": words}]
+    write_json(tmp_path / "c.json", {"words": odds, "polarity": 1, "points": points})
+    told = curve_report.words("c")
+    assert "| 1.0 | `good` |" in told
+    assert told.endswith("Not by the end: `bad`. Not measured: `odd`.")
 
 
 def test_parameters_are_counted_as_a_built_model_has_them():
