@@ -10,7 +10,8 @@ Model = Annotated[
     str, arg(help="A model directory, a run directory, or the name of a shipped model.")
 ]
 Device = Annotated[
-    str, arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto, the fastest one available.")
+    str,
+    arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU if there is one."),
 ]
 TextKey = Annotated[
     str | None,

@@ -80,7 +80,7 @@ def sentiment() -> list[Cells]:
             "easier task",
         ],
         [
-            "SST; IMDB: our `default`",
+            "SST; IMDB (some of its reviews): our `default`",
             "",
             f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
             f"learned from labels, both training sets among them; TF-IDF on the same texts "

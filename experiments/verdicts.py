@@ -145,8 +145,8 @@ VERDICTS = (
             by_size, "scaling/emulated.png"),
     Verdict("Exchanging in every fourth step saves most of the exchange", "holds for speed",
             EMULATED, partial(instead, "2018", 4, "with every 4th"), "scaling/emulated.png"),
-    Verdict("... and costs little", "it costs what as many more lanes cost", CONVERGENCE, price,
-            "scaling/convergence.png"),
+    Verdict("... and costs little", "it costs about as much as four times the lanes",
+            CONVERGENCE, price, "scaling/convergence.png"),
     Verdict("Threads of one process do not speed recurrent networks up (Puri et al. 2018)",
             "holds for a loop over bytes of 64 units, hardly of 512; we did not vary the "
             "interpreter's lock",

@@ -40,7 +40,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         What products are made of, whatever the model was trained in. docs/speed.md says which is
         faster where, and how little the features change.
     device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest that is there.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
     show_progress : bool
         Tell on stderr how far reading is.
 

@@ -6,6 +6,7 @@ from typing import Any
 from experiments.tables import markdown, origins, percent
 
 from .plot import LINES, measured, of_the_floor, points
+from .precisions import BATCH, LONGEST
 from .run import PROFILED
 
 SIZES = [(dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)]
@@ -146,7 +147,8 @@ def precisions() -> str:
         for H, sizes in found["microseconds"].items()
         for lanes, spent in sizes.items()
     ]
-    rows.append(["`classify`, in all, a character of one text", *times(found["classify"])])
+    name = f"`classify`, a character of {BATCH} texts of at most {LONGEST} characters together"
+    rows.append([name, *times(found["classify"])])
     changed = [
         [
             f"{SETS[name]}, {precision}",

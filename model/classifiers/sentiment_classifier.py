@@ -59,7 +59,7 @@ class SentimentClassifier:
         What products are made of; docs/speed.md says which is faster where, and how little the
         probabilities change. A model that is given loaded keeps its own.
     device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest one available.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
     show_progress : bool
         Show on stderr how far reading is.
 

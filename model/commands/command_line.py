@@ -131,7 +131,7 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
         parser.add_argument(
             "--device",
             default="auto",
-            help="where it runs: cpu, cuda, cuda:1, mps; auto: the fastest of them that is there",
+            help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU if there is one, else cpu",
         )
 
 

@@ -1,4 +1,4 @@
-"""Let a model write on from a prompt; a unit may be held at a value: sentiment switches.
+"""Let a model write on from a prompt; a unit may be held at a value, to shift the sentiment.
 
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment 2

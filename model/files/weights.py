@@ -101,7 +101,7 @@ def load_model(
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
-    device: "cpu", "cuda", "cuda:1", "mps", or "auto", the fastest of them that is available. Shapes
+    device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one. Shapes
     are checked against the description before any memory is allocated. Raises InputError for
     whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network.
     """

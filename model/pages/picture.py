@@ -18,7 +18,7 @@ from .page import Color, Palette, background
 PICTURES = (".svg", ".png")
 LARGEST_PICTURE = 5_000  # characters: more are a page
 MOST_LINES = 400  # of all texts and units: 130 MB while it is drawn
-COLUMNS = 80  # of a line
+COLUMNS = 84  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
 PAPER, INK, PALE = (255, 255, 255), "#222222", "white"
 

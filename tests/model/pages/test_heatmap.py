@@ -19,7 +19,7 @@ from model.files.weights import load_model
 from model.pages.glyphs import visible
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
 from model.pages.page import MIDDLE, PALETTES, background
-from model.pages.picture import _lines, _painted
+from model.pages.picture import COLUMNS, _lines, _painted
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
@@ -287,13 +287,14 @@ def test_a_picture_is_drawn(loaded, tmp_path, suffix, head):
 
 
 def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
-    result = read_texts(loaded, ["x" * 79 + "漢y\nz"], [3])
+    letters = COLUMNS - 1
+    result = read_texts(loaded, ["x" * letters + "漢y\nz"], [3])
     values = result.traces[0].values[:, 0].tolist()
     first, second, third = _lines(_painted(result.traces[0], values, 2.0, "green-red"))
-    assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * 79, "漢", "y", "z"]
+    assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
     assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
     colors = [cell.color for cell in (*first, *second)]
-    assert colors == [background(value, 2.0, "green-red") for value in values[:81]]
+    assert colors == [background(value, 2.0, "green-red") for value in values[: letters + 2]]
 
 
 def test_a_picture_of_a_book_is_refused():
