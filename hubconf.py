@@ -4,9 +4,10 @@
     featurizer = torch.hub.load("path/to/checkout", "sentiment_featurizer", source="local")
     features = featurizer.transform(["Five stars, no regrets."])  # float32 [1, H]
 
-A model is a model directory, a run directory, or the name of a shipped model; nothing is looked up
-on a network. The package is imported as `mlstm_sentiment`, as `pip install .` names it, since a
-script of one's own may well be called `model`.
+A model is a model directory, a run directory, or the name of a shipped model, all on this machine;
+hf://owner/name is the one that is looked up on a network. The package is imported as
+`mlstm_sentiment`, as `pip install .` names it, since a script of one's own may well be called
+`model`.
 """
 
 # Modules alone: torch.hub.list takes every function and class in sight for an entry point.

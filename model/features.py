@@ -335,7 +335,8 @@ def _walk(
             for pool in pools:
                 pool.add(values if of_window else values.unsqueeze(0))
             if costs is not None:
-                costs.add(model.decode(h, weights), start + place * piece)
+                for steps, logits in model.decode_in_pieces(h, weights):
+                    costs.add(logits, start + place * piece + steps.start)
         if advance is not None:
             advance(active * (stop - start))
     features = torch.cat([pool.features() for pool in pools], dim=1).cpu().numpy()

@@ -1,6 +1,7 @@
 """The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
 pieces of a SentencePiece vocabulary."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -22,6 +23,9 @@ Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
+# Numbers that exist at once where texts are scored, 32 MB of them: of bytes, the logits after 128
+# symbols in 256 rows.
+MOST_LOGITS = 1 << 23
 NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
 OF_TRANSFORMER = {"heads", "context"}  # fields that describe a transformer alone
 OF_MLSTM = {"segments": 1, "orthogonal": False}  # what an mLSTM alone can change, and its default
@@ -279,6 +283,17 @@ class LanguageModel(nn.Module):
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
         """Return the logits [..., V] that follow from the last layer's h [..., H]."""
         return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
+
+    def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
+        """Yield (which of the T steps, logits [t, B, V]) for h [T, B, H], in order.
+
+        As many steps at once as have `MOST_LOGITS`, one at least.
+        """
+        T, B, _ = h.shape
+        steps = max(MOST_LOGITS // (B * len(weights.w_out)), 1)
+        for start in range(0, T, steps):
+            piece = slice(start, start + steps)
+            yield piece, self.decode(h[piece], weights)
 
     def step(
         self, token: Tensor, state: State, weights: Weights | None = None

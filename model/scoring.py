@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from .errors import InputError
 from .language_model import LanguageModel, Weights
@@ -69,13 +70,22 @@ def _walk(
     for start, stop, active in batch.spans:
         read = [sequences[row][start : stop + 1] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack(read).astype(np.int64)).to(device)  # [active, T + 1]
-        logits, state = model(tokens[:, :-1], state.select(slice(active)), weights)
-        nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
+        h, state = model.hidden(tokens[:, :-1], state.select(slice(active)), weights)
+        nats = _nats(model, weights, h, tokens[:, 1:])
         bits = (nats / math.log(2)).float().cpu().numpy()  # [active, T]
         for cost, row_bits in zip(costs[:active], bits, strict=True):
             cost[start + 1 : stop + 1] = row_bits
         advance(active * (stop - start))
     return costs
+
+
+def _nats(model: LanguageModel, weights: Weights, h: Tensor, targets: Tensor) -> Tensor:
+    """Return what predicting targets [B, T] from h [T, B, H] costs, [B, T]."""
+    costs = [
+        F.cross_entropy(logits.permute(1, 2, 0), targets[:, piece], reduction="none")
+        for piece, logits in model.decode_in_pieces(h, weights)
+    ]
+    return torch.cat(costs, dim=1)
 
 
 def score_split(

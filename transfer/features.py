@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from tqdm import tqdm
 from data_utils.preparation.locks import one_at_a_time
 from model.errors import InputError, checked_whole
 from model.features import FINAL_CELL, FeatureKind, final_states
+from model.files.arrays import map_array
 from model.files.storage import read_json, write_json
 from model.files.weights import model_digest
 from model.language_model import LanguageModel
@@ -104,14 +104,11 @@ class FeatureCache:
 
 def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
     """Map features without reading them; InputError if the file holds anything else."""
-    try:
-        array = np.lib.format.open_memmap(path, mode=mode)
-    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, TokenError) as error:
-        raise InputError(f"{path}: damaged ({error}); remove it, it is computed anew") from error
+    remedy = "remove it, it is computed anew"
+    array = map_array(path, mode, remedy)
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(
-            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; remove "
-            "it, it is computed anew"
+            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {remedy}"
         )
     return array
 

@@ -1,5 +1,6 @@
 """How many cores this process may use: by its affinity, and by its cgroups' quota of time."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,8 +39,24 @@ def usable_cores() -> int:
 def affine_cores() -> int:
     """Return how many cores the scheduler may put this process on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
+        return len(os.sched_getaffinity(0) | _places())
     return os.cpu_count() or 1
+
+
+def _places() -> set[int]:
+    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was told to.
+
+    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them,
+    after which the system says of that thread, and of those that it starts, no more than this one.
+    """
+    openmp = ctypes.CDLL(None)  # torch shows the functions of its OpenMP to the whole process
+    cores: set[int] = set()
+    if hasattr(openmp, "omp_get_place_proc_ids"):
+        for place in range(openmp.omp_get_num_places()):
+            numbers = (ctypes.c_int * openmp.omp_get_place_num_procs(place))()
+            openmp.omp_get_place_proc_ids(place, numbers)
+            cores.update(numbers)
+    return cores
 
 
 def quota(root: Path = ROOT) -> float:

@@ -83,7 +83,8 @@ def _take_short_slices() -> None:
 def _keep_idle_team(wanted: bool) -> None:
     library = window_library()
     threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
-    if library is not None and threads <= MOST_IDLE_THREADS:
+    # Where torch alone has more threads than there are cores, OpenMP polls briefly as it is.
+    if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
         library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
 
 

@@ -31,14 +31,20 @@ class Pool:
 
     def allocate(self, size: int) -> Tensor:
         """Return the smallest idle block that fits and is not twice too large, or a new one."""
+        block = self._take(size)
+        if block is None:
+            block = torch.empty(size, dtype=torch.uint8, device="cpu")
+        with self.lock:  # only now: there may have been no memory for it
+            self.used += block.numel()
+            self.most_used = max(self.used, self.most_used)
+        return block
+
+    def _take(self, size: int) -> Tensor | None:
         with self.lock:
             fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
             block = min(fitting, key=Tensor.numel) if fitting else None
-            if block is not None:
-                self.idle = [other for other in self.idle if other is not block]
-            self.used += size if block is None else block.numel()
-            self.most_used = max(self.used, self.most_used)
-        return torch.empty(size, dtype=torch.uint8, device="cpu") if block is None else block
+            self.idle = [other for other in self.idle if other is not block]
+        return block
 
     def release(self, block: Tensor) -> None:
         """Keep a block for the next `allocate`; drop the longest idle ones beyond the limit."""

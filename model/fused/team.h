@@ -14,14 +14,15 @@ int omp_get_thread_num();
 int omp_get_num_threads();
 }
 
-// Call work(thread, threads) on each of so many threads at once; on fewer where there are no more.
+// Call work(thread, threads) on each of so many threads at once; on fewer where there are no more,
+// and on one at least: none would let OpenMP choose, and it ends the process for less than none.
 template <typename Work>
 void in_team(int64_t wanted, Work work) {
   const auto call = [](void* data) {
     (*static_cast<Work*>(data))(omp_get_thread_num(), omp_get_num_threads());
     std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
   };
-  GOMP_parallel(call, &work, static_cast<unsigned>(wanted), 0);
+  GOMP_parallel(call, &work, static_cast<unsigned>(std::max<int64_t>(wanted, 1)), 0);
 }
 
 // Polls before a thread sleeps. A partner with a core to itself comes within microseconds, and

@@ -7,7 +7,8 @@
 
 Matrices are [out, in]. Layer k has `rnns.k.w_ih` (4H, E or H), `w_hh` (4H, H), `w_mih` (H, E or H)
 and `w_mhh` (H, H), each whole or as `_g` (out, 1) and `_v`, weight norm per row; and two biases
-(4H,), which are only ever added. fp16 or fp32.
+(4H,), which are only ever added. fp16 or fp32. After training with --tied the decoder's weight is
+the embedding, and the file holds it once.
 
 256 symbols are the bytes. 257 are the tokenizer of 2019: symbol 0 pads, symbol b + 1 is byte b.
 """
@@ -68,7 +69,7 @@ def read_nvidia(path: Path) -> NvidiaWeights:
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
-    return NvidiaWeights(exact, symbols, has_decoder, has_classifier)
+    return NvidiaWeights(_apart(exact), symbols, has_decoder, has_classifier)
 
 
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
@@ -97,11 +98,35 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
             raise InputError(f"{path}: {name} is no dense tensor of floating-point numbers")
     asked, held = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
+    if _is_tied(flat):
+        asked -= flat["decoder.weight"].nbytes
     if asked > held:
         raise InputError(
             f"{path}: its tensors claim {asked:,} bytes where the file has {held:,}; get it again"
         )
     return flat, has_classifier
+
+
+def _is_tied(found: Mapping[str, Tensor]) -> bool:
+    """Return whether the decoder's weight is the embedding, in the same memory.
+
+    No other tensors may share theirs: a small file could ask for any number of large ones.
+    """
+    embedding, decoder = found.get("encoder.weight"), found.get("decoder.weight")
+    if embedding is None or decoder is None or embedding.shape != decoder.shape:
+        return False
+    return embedding.data_ptr() == decoder.data_ptr()
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors of which each has memory of its own: a model trains, and saves, each alone."""
+    taken: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if place in taken else tensor
+        taken.add(place)
+    return apart
 
 
 def _keys(content: Any) -> str:

@@ -14,13 +14,13 @@ Folded weights have no gains: 9 to 12 are absent, whether or not the last two ar
 
 import re
 from pathlib import Path
-from tokenize import TokenError
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..files.arrays import map_array
 from ..files.shapes import LAYOUT, Shape, hold_shapes
 from ..files.storage import is_taken, whole_folder
 from ..language_model import VOCABULARY_SIZE, LanguageModel
@@ -82,13 +82,8 @@ def _numbered_files(folder: Path) -> list[Path]:
 
 
 def _open(path: Path) -> np.ndarray:
-    """Map an array without reading it; refuse objects, which would be unpickled."""
-    try:
-        array = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, TokenError) as error:
-        raise InputError(
-            f"{path}: no plain array, damaged or cut short ({error}); get it again"
-        ) from error
+    """Map an array without reading it; refuse other numbers than weights are."""
+    array = map_array(path, "r", "get it again")
     if array.dtype.kind != "f":
         raise InputError(f"{path}: holds {array.dtype}; weights are floating-point numbers")
     return array

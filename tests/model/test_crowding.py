@@ -153,6 +153,56 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
     assert crowded < alone / 2
 
 
+class RecordedLibrary:
+    """In place of the compiled library: what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def mlstm_keep_idle_team(self, wanted, threads):
+        self.asked.append((wanted.value, threads.value))
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "kept"),
+    [(4, 4, 2), (4, 2, 4), (4, 5, None), (4, 6, None), (1, 4, None), (100, 2, None)],
+)
+def test_an_idle_team_is_kept_only_to_fill_cores(monkeypatch, cores, threads, kept):
+    library = RecordedLibrary()
+    monkeypatch.setattr(crowding, "window_library", lambda: library)
+    monkeypatch.setattr(crowding, "affine_cores", lambda: cores)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    crowding._keep_idle_team(True)
+    assert library.asked == ([] if kept is None else [(True, kept)])
+    crowding._keep_idle_team(False)
+    assert library.asked[-1][0] is False  # let go, whatever the number of threads is by then
+
+
+# Prints how many threads OpenMP is asked for. It takes 0 for a number of its own choice, and the
+# unsigned number that -4 becomes it cannot start.
+TEAM = """
+#include <cstdio>
+#include "team.h"
+void GOMP_parallel(void (*)(void*), void*, unsigned threads, unsigned) {
+  std::printf("%u ", threads);
+}
+int omp_get_thread_num() { return 0; }
+int omp_get_num_threads() { return 1; }
+int main() {
+  for (int64_t wanted : {-4, 0, 1, 2}) in_team(wanted, [](int64_t, int64_t) {});
+}
+"""
+
+
+def test_openmp_is_asked_for_one_thread_at_least(compiler, tmp_path):
+    (tmp_path / "team.cpp").write_text(TEAM)
+    folder = Path(crowding.__file__).parent
+    command = [compiler, "-std=c++20", f"-I{folder}", "team.cpp", "-o", "team"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    run = subprocess.run([tmp_path / "team"], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1", "1", "1", "2"]
+
+
 def test_every_window_on_a_cpu_looks(monkeypatch):
     looked = []
     monkeypatch.setattr(crowding.watch, "look", lambda: looked.append(True))

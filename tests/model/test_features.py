@@ -5,10 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model import language_model
 from model.features import Costs, FeatureKind, features_in_order, final_states, read_in_order
+from model.language_model import MOST_LOGITS, ModelConfig, build_model
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.ragged import ragged_batches
@@ -159,6 +162,45 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
         predictions = torch.cat([first[None], logits[0]]).double().log_softmax(-1) / math.log(2)
         expected = -predictions[torch.arange(len(tokens)), tokens]
         np.testing.assert_allclose(costs[row], expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def costs_of(model, sequences):
+    """Return the bits of every symbol, one text after the other, and the bits of every text."""
+    (_, costs), *_ = token_costs(model, sequences, batch_size=len(sequences))
+    return np.concatenate(costs), read_in_order(model, sequences).bits
+
+
+def test_few_logits_of_many_symbols_exist_at_once(monkeypatch):
+    V, lengths, decoded = 1 << 16, (70, 66), []
+    model = build_model(ModelConfig(hidden_size=2, embedding_size=2, vocabulary_size=V), seed=0)
+    sequences = [np.random.default_rng(0).integers(V, size=length) for length in lengths]
+    decode = model.decode
+
+    def record(h, weights):
+        decoded.append(h.shape[:-1].numel() * V)
+        return decode(h, weights)
+
+    monkeypatch.setattr(model, "decode", record)
+    in_pieces = costs_of(model, sequences)
+    assert max(decoded) <= MOST_LOGITS < V * sum(lengths)
+    monkeypatch.setattr(language_model, "MOST_LOGITS", V * sum(lengths))
+    at_once = costs_of(model, sequences)
+    assert max(decoded) > MOST_LOGITS
+    for found, expected in zip(in_pieces, at_once, strict=True):
+        # The sum of V numbers may have been added up in another order: a step per halving of them.
+        np.testing.assert_allclose(found, expected, rtol=math.log2(V) * 2**-24)
+
+
+def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
+    """Bit for bit the costs that the logits of a whole span have."""
+    rng = np.random.default_rng(0)
+    sequences = [rng.integers(256, size=129) for _ in range(64)]
+    tokens = torch.from_numpy(np.stack(sequences))
+    with torch.inference_mode():
+        logits, _ = small_model(tokens[:, :-1], small_model.initial_state(64))
+        nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
+    (_, costs), *_ = token_costs(small_model, sequences, batch_size=64)
+    np.testing.assert_array_equal(np.stack(costs)[:, 1:], (nats / math.log(2)).numpy())
 
 
 def test_the_callers_mode_is_its_own_between_two_batches(small_model, sequences):

@@ -3,6 +3,10 @@
 What the interpreter cannot show (that the kernels compile, the graphs, speed) is in test_gpu.py.
 """
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -227,3 +231,61 @@ def test_without_graphs_nothing_is_captured(graphs, capture):
     assert capture.captured == 0
     results(triton_mlstm, inputs)
     assert capture.captured == 2
+
+
+class SharedByThreads(ReplayedByHand):
+    """Counts captures that begin during another one, which one stream for all captures forbids."""
+
+    def __init__(self):
+        super().__init__()
+        self.overlaps = 0
+        self._capturing = threading.Lock()
+        self._interpreter = threading.Lock()  # Triton's serves one thread at a time
+
+    def __call__(self, work, device):
+        alone = self._capturing.acquire(blocking=False)
+        self.overlaps += not alone
+        try:
+            return super().__call__(lambda: self._run(work), device)
+        finally:
+            if alone:
+                self._capturing.release()
+
+    def _run(self, work):
+        with self._interpreter:
+            return work()
+
+
+@pytest.fixture
+def frequent_switches():
+    """Let threads take turns as often as Python can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_threads_share_graphs():
+    threads, capture = 4, SharedByThreads()
+    graphs = Graphs(capture)
+    batches = [scaled_inputs(torch.float32, 1, 1, 2) for _ in range(threads)]
+    for factor, inputs in enumerate(batches):
+        inputs[0].data.mul_(factor)
+    with captured_by(Graphs(ReplayedByHand())):
+        alone = [results(triton_mlstm, inputs) for inputs in batches]
+    start = threading.Barrier(threads)
+
+    def learn(inputs):
+        start.wait()
+        with captured_by(graphs):
+            return [results(triton_mlstm, inputs) for _ in range(2)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        together = list(pool.map(learn, batches))
+    for expected, twice in zip(alone, together, strict=True):
+        for made in twice:
+            assert all(map(torch.equal, made, expected))
+    assert capture.overlaps == 0
+    (idle,) = graphs.idle.values()
+    assert len(idle) == capture.captured / 2 <= threads  # all came back, each once

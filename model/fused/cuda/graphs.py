@@ -90,6 +90,7 @@ def _capture_stream(device: torch.device) -> torch.cuda.Stream:
 class Graphs:
     """Captured windows that wait for another use, for a few sizes: each holds a window's memory.
 
+    Threads may share them; they capture one after the other.
     most_sizes: how many sizes are kept. stale: so many windows of other sizes, after which a kept
     size may make room for a new one.
     """
@@ -97,6 +98,8 @@ class Graphs:
     def __init__(
         self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = STALE
     ) -> None:
+        # Reentrant: a window may come back, by the garbage collector, while one is being taken.
+        self._lock = threading.RLock()
         self._capture = capture or CudaCapture()
         self._most_sizes, self._stale = most_sizes, stale
         self.idle: dict[Hashable, list[Captured]] = {}
@@ -110,12 +113,13 @@ class Graphs:
         turns must not drive each other out, but one that comes no more must not stay for good.
         """
         sizes = self.sizes_of(inputs)
-        self._windows += 1
-        if sizes not in self.idle and not self._make_room():
-            return None
-        self._last_use[sizes] = self._windows
-        idle = self.idle.setdefault(sizes, [])
-        return idle.pop() if idle else self._captured(inputs, sizes)
+        with self._lock:
+            self._windows += 1
+            if sizes not in self.idle and not self._make_room():
+                return None
+            self._last_use[sizes] = self._windows
+            idle = self.idle.setdefault(sizes, [])
+            return idle.pop() if idle else self._captured(inputs, sizes)
 
     def _make_room(self) -> bool:
         """Say whether one more size may be kept, once the one longest unused is gone if stale."""
@@ -129,9 +133,10 @@ class Graphs:
 
     def give_back(self, captured: Captured) -> None:
         """Take passes back whose results are no longer needed; drop those of a size not kept."""
-        idle = self.idle.get(captured.sizes)
-        if idle is not None:
-            idle.append(captured)
+        with self._lock:
+            idle = self.idle.get(captured.sizes)
+            if idle is not None:
+                idle.append(captured)
 
     def sizes_of(self, inputs: Inputs) -> Hashable:
         """Return what a capture is good for: sizes, dtypes, and the stream it is replayed on."""

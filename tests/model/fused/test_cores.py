@@ -80,6 +80,51 @@ def test_cores_are_counted_without_sched_getaffinity(monkeypatch, counted, expec
     assert cores.affine_cores() == expected
 
 
+class Bound:
+    """An OpenMP that binds its threads to these places."""
+
+    def __init__(self, *places):
+        self.places = places
+
+    def omp_get_num_places(self):
+        return len(self.places)
+
+    def omp_get_place_num_procs(self, place):
+        return len(self.places[place])
+
+    def omp_get_place_proc_ids(self, place, numbers):
+        numbers[:] = self.places[place]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system binds no threads")
+@pytest.mark.parametrize(
+    ("openmp", "expected"),
+    [
+        pytest.param(object(), 1, id="no OpenMP"),
+        pytest.param(Bound(), 1, id="not bound"),
+        pytest.param(Bound([7]), 1, id="bound to the one core that there is"),
+        pytest.param(Bound([7, 8], [9, 10]), 4, id="this thread in one of two places"),
+    ],
+)
+def test_cores_that_openmp_binds_threads_to_count(monkeypatch, openmp, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    monkeypatch.setattr(cores.ctypes, "CDLL", lambda _: openmp)
+    assert cores.affine_cores() == expected
+
+
+@pytest.mark.skipif(cores.affine_cores() < 2, reason="one core is bound to anyway")
+def test_a_process_that_openmp_binds_still_has_all_its_cores():
+    program = "import torch; from model.fused.cores import affine_cores; print(affine_cores())"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"OMP_PROC_BIND": "true"},
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout) == (0, f"{cores.affine_cores()}\n"), run.stderr
+
+
 @pytest.mark.parametrize(
     ("said", "before", "after"), [({}, 4, 2), ({"OMP_NUM_THREADS": "4"}, 4, 4), ({}, 3, 3)]
 )

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from model.fused import recycling
 from model.fused.recycling import SMALLEST, Pool
 from model.language_model import ModelConfig, build_model
 from tests.model.emulation import emulate_tiles
@@ -44,3 +45,17 @@ def test_no_more_memory_is_kept_than_the_slack_allows():
     for size in range(1, 40):
         pool.release(pool.allocate(size * SMALLEST))
     assert sum(block.numel() for block in pool.idle) <= 1.25 * pool.most_used
+
+
+def test_memory_that_could_not_be_had_does_not_count(monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("not enough memory")
+
+    pool = Pool()
+    with monkeypatch.context() as patched:
+        patched.setattr(recycling.torch, "empty", refuse)
+        with pytest.raises(RuntimeError, match="not enough memory"):
+            pool.allocate(SMALLEST)
+    assert (pool.used, pool.most_used) == (0, 0)
+    pool.release(pool.allocate(SMALLEST))
+    assert (pool.used, pool.most_used) == (0, SMALLEST)

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.files.weights import load_model, save_model
 from model.published.imports import import_nvidia
+from model.text.profiles import text_profile
 from tests.model.published.layouts import draw, nvidia_language_model
 from tests.model.published.test_openai import TEXT, read
 
@@ -129,6 +131,45 @@ def test_a_classifier_with_a_decoder_keeps_it(save, language):
     wrapped = classifier_2019(content)
     wrapped["lm_encoder"]["decoder"] = content["decoder"]
     assert_same(import_nvidia(save(wrapped), "ifuo").model, language)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("symbols", [256, 257])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("filling", [0, 10_000])
+def test_an_embedding_that_is_the_decoder_too(save, tmp_path, zipped, symbols, dtype, filling):
+    """As trained with --tied; torch.save writes it once."""
+    language = draw(E=8, H=8)
+    language.w = language.embedding.T
+    content = nvidia_language_model(language, "ifuo", symbols, dtype=dtype)
+    content["decoder"]["weight"] = content["encoder"]["encoder"]["weight"]
+    if filling:  # a file so large that it could hold both
+        content = {"lm_encoder": content, "classifier": {"weight": torch.ones(filling)}}
+    path = save(content, _use_new_zipfile_serialization=zipped)
+    imported = import_nvidia(path, "ifuo")
+    save_model(tmp_path / "model", imported.model, text_profile("nvidia"), imported.provenance)
+    loaded = load_model(tmp_path / "model").model
+    assert_same(loaded, language, tolerance=2e-5 if dtype == torch.float32 else 0.05)
+    weights = loaded.state_dict()
+    assert torch.equal(weights["decoder.weight"], weights["embedding.weight"])
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_other_tensors_that_share_memory(save, tmp_path, zipped):
+    """A file that has room for them comes apart; one that has not is refused, as one with 0 strides
+    is: it could ask for any number of large ones."""
+    content = nvidia_language_model(draw(E=40, H=40), "ifuo", weight_norm=False)
+    rnn = content["encoder"]["rnn"]
+    rnn["rnns.0.w_hh"] = rnn["rnns.0.w_ih"]
+    rnn["rnns.0.w_mhh"] = rnn["rnns.0.w_mih"]
+    options = {"_use_new_zipfile_serialization": zipped}
+    with pytest.raises(InputError, match="its tensors claim"):
+        import_nvidia(save(content, **options), "ifuo")
+    roomy = save(content | {"classifier": torch.ones(10_000)}, **options)
+    imported = import_nvidia(roomy, "ifuo")
+    save_model(tmp_path / "model", imported.model, text_profile("nvidia"), imported.provenance)
+    weights = load_model(tmp_path / "model").model.state_dict()
+    assert torch.equal(weights["layers.0.w_h"], weights["layers.0.w_x"])
 
 
 def test_auto_cannot_decide_without_a_decoder(save, language):

@@ -162,9 +162,21 @@ def pickled():
     return buffer.getvalue()
 
 
+def npy(header):
+    """A file with a header of any text."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+
+
+DAMAGED = "{'descr': ('<f4',), 'fortran_order': False, 'shape': (10, 10)}"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        pytest.param(npy(DAMAGED), r"damaged or cut short \(tuple index", id="part of a dtype"),
+        pytest.param(npy("-" * 9000), "damaged or cut short", id="too deep for the parser"),
+        pytest.param(npy("-" * 3500 + "1"), "damaged or cut short", id="too deep for the stack"),
+        pytest.param(npy("(" * 3000), "damaged or cut short", id="never closed"),
         (b"", "damaged or cut short"),
         (b"\x93NUMPY\x01\x00", "damaged or cut short"),
         (b"not an array at all", "damaged or cut short"),
