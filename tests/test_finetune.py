@@ -140,7 +140,7 @@ def test_a_signal_stops_it_and_resume_ends_as_if_it_never_came(work):
     process.terminate()
     code, out = finished(process)
     assert code == 0
-    assert "--resume goes on" in out
+    assert "the same command with --resume continues in" in out
     assert not (work / "cut/results.json").exists()
     assert finished(start(*command, work / "cut", "--resume"))[0] == 0
     name = "model/model.safetensors"
