@@ -61,9 +61,11 @@ def run_transfer(
     """Transfer a model to a labelled task and write everything to `output`.
 
     sets: train, val, test; pooling: how states become features, several side by side; untrained:
-    how many seeds that baseline has. Returns what `results.json` holds.
+    how many seeds that baseline has. Returns what `results.json` holds. Raises InputError where
+    train or val has a single class, and where every text of train is empty.
     """
     check_classes(sets[0].labels)
+    check_classes(sets[1].labels, "validation", ": give --val texts of another class too")
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))

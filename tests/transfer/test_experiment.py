@@ -129,6 +129,14 @@ def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    alike = sets[1].subset(np.flatnonzero(sets[1].labels == 1))
+    with pytest.raises(InputError, match=r"validation labels hold a single class.*--val"):
+        run_transfer(loaded, [sets[0], alike, sets[2]], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_baselines(sets):
     train, val, test = sets
     share = test.labels.mean()
