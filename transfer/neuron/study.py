@@ -83,7 +83,7 @@ def run_study(
         "by_units": lambda: _by_units(transfer, ranking, options.seed),
         "extremes": lambda: find_top_activations(
             loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
-            options.seed,
+            results["neuron"]["cut"], options.seed,
         ),
         "baselines": lambda: measure_baselines(
             loaded, sets, cache, options.seed, options.untrained
