@@ -59,13 +59,19 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
 
 
-def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets):
+def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(experiment, "save_png", lambda figure, path: drawn.append(figure.axes[0]))
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "model")
     pooling = ("mean", "last")
     results = run_transfer(loaded, sets, tmp_path / "out", pooling=pooling)
     assert results["pooling"] == ["mean", "last"]
-    assert 0 <= results["neuron"]["index"] < 12
+    unit, kind = results["neuron"]["index"], results["neuron"]["pooling"]
+    assert 0 <= unit < 12
+    assert drawn[0].texts[0].get_text() == f"unit {unit}, {kind}"
+    over = "mean cell state of unit {} over" if kind == "mean" else "cell state of unit {} after"
+    assert drawn[1].get_xlabel() == f"{over.format(unit)} the text"
     classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
     labels = classifier.predict(sets[2].texts).astype(int)
     assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
