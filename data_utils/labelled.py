@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
 MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
+WHOLE = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _read_rows(
 def _label(record: Record, key: KeyChooser) -> str:
     label = text_of(key.value(record), record.place) or ""
     number = _number(label)
-    if not label.strip() or (number is not None and math.isnan(number)):
+    if not label.strip() or number != number:  # NaN alone differs from itself
         name = key.name_in(record)
         raise InputError(f"{record.place}: no label under {name!r}; remove the row or label it")
     return label.strip() if number is None else _written(number)
@@ -99,11 +100,19 @@ def _label(record: Record, key: KeyChooser) -> str:
 
 def _written(number: float) -> str:
     """Write equal numbers alike, so that 1, 1.0 and 1e0 are one class."""
-    return str(int(number)) if number.is_integer() else repr(number)
+    is_whole = isinstance(number, int) or number.is_integer()
+    return str(int(number)) if is_whole else repr(number)
 
 
 def _number(label: str) -> float | None:
+    """Return what a label says as a number, or None for a word.
+
+    Digits alone are a whole number, every digit of which counts: float() would round identifiers
+    beyond 2^53. More digits than Python reads as one number (4,300) are a word.
+    """
     try:
+        if WHOLE.fullmatch(label.strip()):
+            return int(label)
         return None if "_" in label else float(label)  # Python reads 2020_01 as 202001
     except ValueError:
         return None
@@ -142,8 +151,9 @@ def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
             f"{rows.path}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {found}; "
             "name another key of labels with --label-key"
         )
-    are_numbers = all(_number(name) is not None for name in counts)
-    return tuple(sorted(counts, key=float if are_numbers else None))
+    numbers = {name: number for name in counts if (number := _number(name)) is not None}
+    are_numbers = len(numbers) == len(counts)
+    return tuple(sorted(counts, key=numbers.__getitem__ if are_numbers else None))
 
 
 def _with_classes(rows: _Rows, classes: tuple[str, ...]) -> LabelledSet:

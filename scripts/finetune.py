@@ -65,13 +65,16 @@ def main() -> int:
     from model.files.devices import choose_device
     from model.files.weights import load_model
     from training.runs.signals import StopRequest
+    from transfer.finetuning.directory import FinetuningDirectory
     from transfer.finetuning.experiment import run_finetuning
 
     device = choose_device(options.device)
+    with FinetuningDirectory(options.output).held(resume=options.resume):
+        sets = read_sets(options)  # the folder is refused before, the model read after
     stop = StopRequest()
     results = run_finetuning(
         load_model(options.model, compute_dtype=torch.float32),
-        read_sets(options),
+        sets,
         options.output,
         FinetuningConfig.of(options),
         device=device,

@@ -52,7 +52,9 @@ def main() -> None:
 
 def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
-    neuron = results["neuron"]
+    from transfer.plots import cell_name
+
+    neuron, cell = results["neuron"], cell_name(results["model"]["architecture"]["cell"])
     sign = "+" if neuron["polarity"] > 0 else "-"
     threshold = results.get("threshold", {"value": 0.5})  # only two classes have one
     cut = {f"all units, cut at {threshold['value']:.3f}": threshold}
@@ -61,7 +63,7 @@ def print_table(results: dict[str, Any]) -> None:
         f"unit {neuron['index']} alone ({sign})": neuron,
         **(cut if threshold["value"] != 0.5 else {}),
         "TF-IDF, words and pairs": results["baselines"]["tfidf"],
-        "untrained mLSTM": results["baselines"]["untrained"],
+        f"untrained {cell}": results["baselines"]["untrained"],
         "majority class": results["baselines"]["majority"],
     }
     print(f"{'test accuracy':<36}{'':>8}  95 % interval")

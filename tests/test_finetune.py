@@ -128,6 +128,17 @@ def test_refusals(work, call, content, arguments, words):
     assert not (work / "out").exists()
 
 
+def test_the_quick_checks_come_first(work, call):
+    absent = ["--train", work / "absent.csv", "--model", "nowhere"]
+    (work / "taken").mkdir()
+    (work / "taken/file").touch()
+    assert_refused(call("finetune", *absent, "--output", work / "taken"), "taken: exists already")
+    assert_refused(call("finetune", *absent, "--output", work / "out"), "absent.csv")
+    rest = ["--val", work / "val.csv", "--test", work / "val.csv", "--output", work / "out"]
+    for script in ("transfer", "neuron"):
+        assert_refused(call(script, *absent, *rest), "absent.csv")
+
+
 @pytest.mark.slow
 def test_a_signal_stops_it_and_resume_ends_as_if_it_never_came(work):
     command = [
@@ -140,7 +151,7 @@ def test_a_signal_stops_it_and_resume_ends_as_if_it_never_came(work):
     process.terminate()
     code, out = finished(process)
     assert code == 0
-    assert "--resume goes on" in out
+    assert "the same command with --resume continues in" in out
     assert not (work / "cut/results.json").exists()
     assert finished(start(*command, work / "cut", "--resume"))[0] == 0
     name = "model/model.safetensors"

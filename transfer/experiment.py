@@ -61,9 +61,11 @@ def run_transfer(
     """Transfer a model to a labelled task and write everything to `output`.
 
     sets: train, val, test; pooling: how states become features, several side by side; untrained:
-    how many seeds that baseline has. Returns what `results.json` holds.
+    how many seeds that baseline has. Returns what `results.json` holds. Raises InputError where
+    train or val has a single class, and where every text of train is empty.
     """
     check_classes(sets[0].labels)
+    check_classes(sets[1].labels, "validation", ": give --val texts of another class too")
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
@@ -81,7 +83,7 @@ def run_transfer(
     results["origin"] = describe_origin()
     save_classifier(output / "classifier", classifier, origin_of(transfer, sets))
     write_json(output / "results.json", results)
-    _write_figures(transfer, sets[0].classes, output)
+    _write_figures(transfer, classifier, loaded.model.config.cell, output)
     return results
 
 
@@ -230,14 +232,18 @@ def _untrained(
     return fit_regression(train, val, seed).accuracy(test)
 
 
-def _write_figures(transfer: Transfer, classes: tuple[str, ...], output: Path) -> None:
+def _write_figures(transfer: Transfer, classifier: Classifier, cell: str, output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
-    histogram = unit_histogram(transfer.neuron.index, transfer.examples[2], legend(classes))
+    names = legend(classifier.classes)
+    histogram = unit_histogram(transfer.neuron.index, transfer.examples[2], names)
+    unit, pooling = classifier.neuron, classifier.neuron_pooling
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
     write_json(output / "figures.json", figures)
     pictures = {
-        "weights.png": lambda: draw_weights(contributions),
-        "neuron.png": lambda: draw_histogram(histogram, transfer.neuron.index),
+        "weights.png": lambda: draw_weights(
+            contributions, transfer.neuron.index, classifier.pooling
+        ),
+        "neuron.png": lambda: draw_histogram(histogram, unit, pooling=pooling, cell=cell),
     }
     for name, draw in pictures.items():
         with drawing(output / name):

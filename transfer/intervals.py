@@ -75,8 +75,21 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     """Return the accuracy lost between two classifiers on the same examples, with its interval.
 
     before, after: bool [N], which examples each has right. 95 %, Wald's for paired proportions.
+    Where no two examples differ in what they lost, Wald's would be a point: then that of Agresti
+    and Min (2005, Statistics in Medicine 24), Wald's with a half added to each of the four counts.
     """
     change = before.astype(np.float64) - after
-    margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * change.std() / len(change) ** 0.5)
     lost = float(change.mean())
-    return {"lost": lost, "lost_interval": [lost - margin, lost + margin]}
+    if change.min() == change.max():
+        # The halves are two examples more, of which one has lost or won.
+        count = len(change) + 2
+        middle = len(change) * lost / count
+        spread = ((abs(lost) * len(change) + 1) / count - middle**2) ** 0.5
+        low, high = _wald(middle, spread, count)
+        return {"lost": lost, "lost_interval": [max(low, -1.0), min(high, 1.0)]}
+    return {"lost": lost, "lost_interval": _wald(lost, float(change.std()), len(change))}
+
+
+def _wald(mean: float, spread: float, count: int) -> list[float]:
+    margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * spread / count**0.5
+    return [mean - margin, mean + margin]

@@ -43,6 +43,16 @@ def legend(classes: Sequence[str]) -> list[str]:
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
+def state_name(cell: object) -> str:
+    """Return what a feature of a model with this cell is called."""
+    return "cell state" if cell in ("mlstm", "lstm") else "hidden state"
+
+
+def cell_name(cell: object) -> str:
+    """Return how a cell is written in tables."""
+    return {"mlstm": "mLSTM", "lstm": "LSTM", "gru": "GRU"}.get(str(cell), str(cell))
+
+
 def unit_histogram(
     unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
@@ -58,21 +68,40 @@ def unit_histogram(
 
 
 @mpl.rc_context(STYLE)
-def draw_weights(contributions: np.ndarray) -> Figure:
-    """Draw the contribution of every unit, with the sentiment neuron highlighted."""
+def draw_weights(
+    contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
+) -> Figure:
+    """Draw the contribution of every unit, with the sentiment neuron highlighted.
+
+    contributions: [P * H], those of all H units in each of the P poolings side by side; neuron: its
+    place among them.
+    """
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
-    top = int(np.argmax(np.abs(contributions)))
-    axes.annotate(f"unit {top}", (top, contributions[top]), fontsize=9, color=COLORS["negative"])
+    which, unit = divmod(neuron, len(contributions) // len(poolings))
+    name, xlabel = f"unit {unit}", "unit"
+    if len(poolings) > 1:
+        name, xlabel = f"{name}, {poolings[which]}", f"units: {', '.join(poolings)}, side by side"
+    axes.annotate(name, (neuron, contributions[neuron]), fontsize=9, color=COLORS["negative"])
     axes.axhline(0, linewidth=0.5, color="black")
-    axes.set(xlabel="unit", ylabel="share of the weights (L2)", title="Weight by unit")
+    axes.set(xlabel=xlabel, ylabel="share of the weights (L2)", title="Weight by unit")
     return figure
 
 
 @mpl.rc_context(STYLE)
-def draw_histogram(histogram: dict[str, Any], unit: int, size: tuple = SIZE) -> Figure:
-    """Draw the spread of a unit's value for every label."""
+def draw_histogram(
+    histogram: dict[str, Any],
+    unit: int,
+    size: tuple = SIZE,
+    *,
+    pooling: str = "last",
+    cell: str = "mlstm",
+) -> Figure:
+    """Draw the spread of a unit's value for every label.
+
+    pooling: how the value came from the states; cell: the model's, which says what they are called.
+    """
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     edges = np.array(histogram["edges"])
@@ -80,7 +109,9 @@ def draw_histogram(histogram: dict[str, Any], unit: int, size: tuple = SIZE) -> 
         color = COLORS.get(name)  # absent, the next one of matplotlib's cycle
         axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=literal(name))
     axes.set(
-        xlabel=f"cell state of unit {unit} after the text",
+        xlabel=f"{state_name(cell)} of unit {unit} after the text"
+        if pooling == "last"
+        else f"{pooling} {state_name(cell)} of unit {unit} over the text",
         ylabel="texts of the test set",
         title="The unit by label",
     )

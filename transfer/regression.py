@@ -92,10 +92,13 @@ def fit_regression(
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
-def check_classes(labels: np.ndarray) -> None:
-    """Refuse labels of one class, from which nothing can be learned."""
+def check_classes(labels: np.ndarray, name: str = "training", mend: str = "") -> None:
+    """Refuse labels of one class, from which nothing can be learned and by which nothing chosen.
+
+    name: of the set; mend: what to do about it.
+    """
     if len(np.unique(labels)) < 2:
-        raise InputError("the training labels hold a single class; two are needed")
+        raise InputError(f"the {name} labels hold a single class; two are needed{mend}")
 
 
 def l1_regression(

@@ -31,13 +31,13 @@ class LabelledTask:
     def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
         """Return the model, in fp32, and the texts of train, val and test.
 
-        Raises InputError for what cannot be read.
+        Raises InputError for what cannot be read, the texts first: a model takes longer to load.
         """
         import torch
 
         from data_utils.labelled import read_labelled_sets
         from model.files.weights import load_model
 
-        loaded = load_model(self.model, compute_dtype=torch.float32, device=self.device)
         paths = [self.train, self.val, self.test]
-        return loaded, read_labelled_sets(paths, self.text_key, self.label_key)
+        sets = read_labelled_sets(paths, self.text_key, self.label_key)
+        return load_model(self.model, compute_dtype=torch.float32, device=self.device), sets

@@ -15,8 +15,11 @@ def calibrate_threshold(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Return the threshold above which an example is positive.
 
     probabilities: float64 [N], of the positive class; labels [N], 0 or 1. The cut of highest
-    accuracy, of equal ones that nearest one half.
+    accuracy, of equal ones that nearest one half; a half unless it is surely better, and where the
+    labels are all alike, which any cut beyond all probabilities gets right.
     """
+    if len(np.unique(labels)) < 2:
+        return 0.5
     values = np.unique(probabilities)
     cuts = np.append((values[:-1] + values[1:]) / 2, 0.5)
     # Right below a cut: the negatives not above it and the positives above it.

@@ -4,8 +4,12 @@ mlstm-sentiment serve
 mlstm-sentiment serve --model runs/tour --port 8001
 """
 
+import errno
+import signal
+import sys
 from argparse import Namespace
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +20,7 @@ from .command_line import Parser
 from .demo import add_page, write_page
 
 HOST = "127.0.0.1"  # nobody else on the network reaches it
+ENDINGS = ("SIGTERM", "SIGHUP")  # nohup ignores the second
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -25,6 +30,25 @@ class Handler(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
+class PageServer(ThreadingHTTPServer):
+    """Serves this machine; a browser that goes away in the middle is no error."""
+
+    def __init__(self, folder: Path, port: int):
+        try:
+            super().__init__((HOST, port), partial(Handler, directory=str(folder)))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            raise InputError(
+                f"port {port} of {HOST}: {error.strerror}; name another with --port, or 0 for any"
+            ) from error
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print the traceback of any other error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_page(parser)
@@ -32,14 +56,28 @@ def add_options(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Write the page and serve it until Ctrl-C."""
+    """Write the page and serve it until Ctrl-C, SIGTERM or the end of the terminal."""
     if not 0 <= options.port < 1 << 16:
         raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
     with (
+        _ended_by_signals(),
         TemporaryDirectory() as folder,
-        ThreadingHTTPServer((HOST, options.port), partial(Handler, directory=folder)) as server,
+        PageServer(Path(folder), options.port) as server,
     ):
         write_page(options, Path(folder) / "index.html")
         print(f"http://{HOST}:{server.server_port}/ (Ctrl-C ends it)", flush=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let what ends a process end it as Ctrl-C does, so that the page's folder is removed."""
+    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

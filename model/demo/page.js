@@ -200,6 +200,7 @@ function labelReadout({ element }) {
 async function writeOn(panel) {
   stop();
   await ready;
+  if (panels.get(panel.slot) !== panel) return; // removed while the model was waking
   const text = about.profile.clean ? panel.text.value.trimEnd() : panel.text.value;
   if (text !== panel.text.value) panel.set(text);
   writer = { panel, number: ++serial, count: 0 };
@@ -438,6 +439,12 @@ async function asked(order, details, take) {
   });
 }
 
+let before = Promise.resolve(); // the console's call before
+
+// The worker keeps one text for the console, so calls wait for each other.
+const inTurn = (call) => (...details) =>
+  (before = before.catch(() => {}).then(() => call(...details)));
+
 // -- the start
 
 const ready = new Promise((begun, failed) => {
@@ -460,4 +467,4 @@ say("waking the model");
 look(unit);
 if (!recall()) panels.get(0).set(about.examples[0]);
 ready.then(() => say(""), (error) => say(`the model could not start: ${error.message}`));
-window.sentimentNeuron = { ready, read, write };
+window.sentimentNeuron = { ready, read: inTurn(read), write: inTurn(write) };

@@ -16,6 +16,7 @@ from ..classifiers.fitted import Fitted
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
+from ..pages.page import as_utf8
 from ..text.tokenizer import BYTES
 from ..units.trace import trace
 from .head import PageHead, page_head
@@ -62,8 +63,8 @@ def demo_page(
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
     style = _program("page.css")
     content = {
-        "title": html.escape(_as_utf8(title)),
-        "about": html.escape(_as_utf8(_about(loaded, classifier, head))),
+        "title": html.escape(as_utf8(title)),
+        "about": html.escape(as_utf8(_about(loaded, classifier, head))),
         "style": style,
         "style_digest": _digest(style),
         "script": script,
@@ -166,11 +167,6 @@ def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None
             "page shows units, and no probability."
         )
     return text
-
-
-def _as_utf8(text: str) -> str:
-    """Return a text without the bytes of another encoding that a name or an option may have."""
-    return text.encode("utf-8", errors="replace").decode()
 
 
 def _program(name: str) -> str:

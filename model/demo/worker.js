@@ -35,13 +35,14 @@ const ORDERS = {
     }
     pump();
   },
-  // Continue the text of a slot.
+  // Continue the text of a slot, once it is read.
   async write({ slot, number, length, temperature, held, pace = PACE }) {
-    const { reading } = slots.get(slot);
+    const reading = slots.get(slot)?.reading;
     const mine = (writer = new Writer({ temperature, held }));
-    while (!reading.done) await pause(SLICE);
-    mine.begin(reading.here.copy());
-    for (let room = length; room > 0 && mine === writer; room--) {
+    const goesOn = () => reading && mine === writer; // a forgotten text is never read to its end
+    while (goesOn() && !reading.done) await pause(SLICE);
+    if (goesOn()) mine.begin(reading.here.copy());
+    for (let room = length; room > 0 && goesOn(); room--) {
       const text = mine.character();
       if (text === "\n") break; // the review has ended
       postMessage({ slot, number, written: text });

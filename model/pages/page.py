@@ -42,6 +42,11 @@ def fill(template: str, content: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
 
 
+def as_utf8(text: str) -> str:
+    """Return a text without the bytes of another encoding that a name or an option may have."""
+    return text.encode("utf-8", errors="replace").decode()
+
+
 def shade(value: float, limit: float) -> str:
     """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
     strength = max(-1.0, min(value / limit, 1.0))

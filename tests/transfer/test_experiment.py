@@ -59,13 +59,19 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
 
 
-def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets):
+def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(experiment, "save_png", lambda figure, path: drawn.append(figure.axes[0]))
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "model")
     pooling = ("mean", "last")
     results = run_transfer(loaded, sets, tmp_path / "out", pooling=pooling)
     assert results["pooling"] == ["mean", "last"]
-    assert 0 <= results["neuron"]["index"] < 12
+    unit, kind = results["neuron"]["index"], results["neuron"]["pooling"]
+    assert 0 <= unit < 12
+    assert drawn[0].texts[0].get_text() == f"unit {unit}, {kind}"
+    over = "mean cell state of unit {} over" if kind == "mean" else "cell state of unit {} after"
+    assert drawn[1].get_xlabel() == f"{over.format(unit)} the text"
     classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
     labels = classifier.predict(sets[2].texts).astype(int)
     assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
@@ -126,6 +132,14 @@ def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):
     empty = LabelledSet([" "] * 4, np.array([0, 1, 0, 1]), ("0", "1"))
     with pytest.raises(InputError, match="every text of the training set is empty"):
         run_transfer(loaded, [empty, *sets[1:]], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    alike = sets[1].subset(np.flatnonzero(sets[1].labels == 1))
+    with pytest.raises(InputError, match=r"validation labels hold a single class.*--val"):
+        run_transfer(loaded, [sets[0], alike, sets[2]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -18,6 +18,21 @@ def test_the_difference_of_paired_proportions():
     assert found["lost_interval"] == pytest.approx([0.1 - margin, 0.1 + margin], abs=1e-6)
 
 
+@pytest.mark.parametrize(("lost", "kept"), [(0, 9), (9, 0), (-9, 0)])
+def test_pairs_that_are_all_alike_have_an_interval_and_no_point(lost, kept):
+    before = np.array([True] * (max(lost, 0) + kept) + [False] * max(-lost, 0))
+    after = np.array([lost < 0] * abs(lost) + [True] * kept)
+    found = paired_difference(before, after)
+    # Agresti and Min's, from the counts: a half more of each of the four, two in all.
+    only_before, only_after, n = max(lost, 0) + 0.5, max(-lost, 0) + 0.5, 11
+    middle = (only_before - only_after) / n
+    margin = 1.959964 * np.sqrt(only_before + only_after - (only_before - only_after) ** 2 / n) / n
+    expected = np.clip([middle - margin, middle + margin], -1, 1)
+    assert found["lost"] == lost / 9
+    assert found["lost_interval"] == pytest.approx(expected, abs=1e-6)
+    assert found["lost_interval"][0] < found["lost_interval"][1]
+
+
 def test_draws_have_a_mean_a_band_and_two_intervals():
     found = over_draws([0.6, 0.7, 0.8], tested=100)
     assert found["test_accuracy"] == pytest.approx(0.7)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from data_utils.pictures import drawing
-from transfer.plots import as_svg, draw_histogram, legend, save_png, unit_histogram
+from transfer.plots import (
+    as_svg,
+    draw_histogram,
+    draw_weights,
+    legend,
+    save_png,
+    unit_histogram,
+)
 from transfer.regression import Examples
 
 CLASSES = ("$x^{$", "_left out", r"\$ 5", "a$b$c")
@@ -47,3 +54,19 @@ def test_what_fails_in_drawing_is_one_line(tmp_path, caplog):
         f"warning: {tmp_path / 'a.png'} could not be drawn (ValueError: ParseException in a "
         "label); the results are whole"
     )
+
+
+def test_figures_name_the_unit_its_pooling_and_its_state():
+    histogram = unit_histogram(0, Examples(np.arange(4.0)[:, None], np.arange(4) % 2))
+    axes = {
+        "cell state of unit 3 after the text": {},
+        "mean cell state of unit 3 over the text": {"pooling": "mean"},
+        "max hidden state of unit 3 over the text": {"pooling": "max", "cell": "gru"},
+    }
+    for label, options in axes.items():
+        assert draw_histogram(histogram, 3, **options).axes[0].get_xlabel() == label
+    weights = np.array([0.1, 0, 0, 0, 0, -0.9])
+    for poolings, name in ((["last"], "unit 5"), (["last", "mean"], "unit 2, mean")):
+        assert [text.get_text() for text in draw_weights(weights, 5, poolings).axes[0].texts] == [
+            name
+        ]

@@ -48,6 +48,13 @@ def test_the_threshold_is_a_half_unless_another_is_better():
         assert choose_threshold(perfect, labels, "f1") == 0.5
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_labels_that_are_alike_move_no_threshold(label):
+    probabilities, labels = np.linspace(0.2, 0.9, 100), np.full(100, label)
+    assert calibrate_threshold(probabilities, labels) == 0.5
+    assert choose_threshold(probabilities, labels, "accuracy") == 0.5
+
+
 def test_by_accuracy_a_cut_has_to_be_surely_better():
     probabilities, labels = draw(5)
     assert choose_threshold(probabilities, labels, "accuracy") == calibrate_threshold(

@@ -19,7 +19,6 @@ from model.classifiers.heads import build_heads
 from model.features import features_in_order
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
-from training.runs.run_directory import hold_new_run, hold_run
 from training.runs.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
@@ -56,7 +55,7 @@ def run_finetuning(
     SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
     """
     directory = FinetuningDirectory(output)
-    with hold_run(directory.check_exists()) if resume else hold_new_run(directory):
+    with directory.held(resume=resume):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
         directory.begin(loaded, task, config, resume=resume)

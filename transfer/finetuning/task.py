@@ -12,6 +12,8 @@ from model.files.weights import LoadedModel
 
 from ..regression import check_classes
 
+MEND = ": give --val texts of another class too, or without --val hold out a larger --val-share"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -40,8 +42,10 @@ class Task:
 
 
 def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task:
-    """Encode the texts; InputError where some class could not be learned."""
+    """Encode the texts; InputError where some class could not be learned, or no epoch chosen."""
     check_learnable(train)
+    if not val.is_multilabel:
+        check_classes(val.labels, "validation", MEND)
     train_sequences, val_sequences = (list(map(loaded.tokens, p.texts)) for p in (train, val))
     return Task(train_sequences, val_sequences, train.labels, val.labels, train.classes)
 

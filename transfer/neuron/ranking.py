@@ -100,7 +100,13 @@ def areas_under_curve(examples: Examples) -> np.ndarray:
 
 
 def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
-    """Return the 95 % interval of one unit's area (DeLong et al. 1988); values, labels [N]."""
+    """Return the 95 % interval of one unit's area (DeLong et al. 1988); values, labels [N].
+
+    Where the unit separates the classes, or is constant, DeLong's variance is 0 and the interval a
+    point (Obuchowski and Lieber 2002). Then it is Wilson's for as many examples as the smaller
+    class has: each paired with another of the larger class gives so many independent pairs, whose
+    chance to be in order is the area. It is on the safe side, for there are more pairs.
+    """
     fractions, variance = [], 0.0
     everyone = rankdata(values)
     for label in (1, 0):
@@ -110,6 +116,8 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
         variance += below.var(ddof=1) / own.sum() if own.sum() > 1 else 0.25
         fractions.append(below)
     area = float(fractions[0].mean())
+    if variance == 0:
+        return accuracy_interval(area, min(map(len, fractions)))
     margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(variance))
     return [max(area - margin, 0.0), min(area + margin, 1.0)]
 

@@ -12,9 +12,9 @@ from data_utils.pictures import drawing
 from model.errors import is_whole
 from model.files.storage import write_atomically
 from model.pages.glyphs import visible
-from model.pages.page import fill, page_style, shade, table
+from model.pages.page import as_utf8, fill, page_style, shade, table
 
-from ..plots import as_svg, draw_histogram, save_png
+from ..plots import as_svg, cell_name, draw_histogram, save_png, state_name
 from .plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking
 
 TEMPLATE = Path(__file__).with_name("neuron.html")
@@ -39,7 +39,7 @@ def write_report(results: Results, folder: Path) -> Path:
             figure = draw(results)
             pictures[name] = as_svg(figure)
             save_png(figure, file)
-    page = as_html(results, pictures)
+    page = as_utf8(as_html(results, pictures))
     path = folder / "neuron.html"
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
     return path
@@ -77,7 +77,9 @@ def as_html(results: Results, pictures: Mapping[str, str]) -> str:
 
 
 DRAWN: dict[str, Callable[[Results], Figure]] = {
-    "histogram": lambda found: draw_histogram(found["histogram"], found["neuron"]["index"], SIZE),
+    "histogram": lambda found: draw_histogram(
+        found["histogram"], found["neuron"]["index"], SIZE, cell=_cell(found)
+    ),
     "ranking": lambda found: draw_ranking(found["ranking"], found["neuron"]["index"]),
     "by_units": lambda found: draw_by_units(found["by_units"], found["baselines"]),
     "by_labels": lambda found: draw_by_labels(
@@ -102,7 +104,7 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
         (f"unit {unit} alone, one cut", results["neuron"]),
         (f"all units but {unit}", results["without"]["refitted"]),
         ("TF-IDF, words and pairs", baselines["tfidf"]),
-        (f"untrained mLSTM, mean of {draws}", baselines["untrained"]),
+        (f"untrained {cell_name(_cell(results))}, mean of {draws}", baselines["untrained"]),
         ("majority class", baselines["majority"]),
     ]
 
@@ -122,11 +124,17 @@ def _about(results: Results) -> str:
             f"{neuron['weight']:+.3f}."
         )
     return (
-        f"Cell state of a model of {model['architecture']['hidden_size']:,} units{trained}, after "
-        f"the text. {counts} texts; label {positive} is the positive one, {negative} the negative. "
+        f"{state_name(_cell(results)).capitalize()} of a model of "
+        f"{model['architecture']['hidden_size']:,} units{trained}, after the text. {counts} texts; "
+        f"label {positive} is the positive one, {negative} the negative. "
         f"The unit is {CHOSEN[neuron['chosen']]}. {side} values speak for label {positive}."
         f"{against}"
     )
+
+
+def _cell(results: Results) -> str:
+    """Return the name of the model's cell in its configuration."""
+    return str(results["model"]["architecture"].get("cell", "mlstm"))
 
 
 def _lost(results: Results) -> str:
@@ -231,7 +239,7 @@ def _pieces(titles: dict[str, str], found: Results, measure: str, limit: float) 
     """Return the texts or moments of each kind under a title, each with its measure."""
     parts = []
     for kind, title in titles.items():
-        parts.append(f"<h3>{title}</h3>")
+        parts.append(f"<h3>{title}</h3>" if found[kind] else f"<h3>{title}: none</h3>")
         for piece in found[kind]:
             about = f"{piece[measure]:+.3f}, label {piece['label']}, row {piece['row']}"
             parts.append(_piece(about, piece, limit))

@@ -28,7 +28,7 @@ from ..experiment import (
 from ..features import FeatureCache
 from ..intervals import check_seeds
 from ..plots import unit_histogram
-from ..regression import regress_on_unit
+from ..regression import check_classes, regress_on_unit
 from .ablation import accuracy_by_units, without_unit
 from .label_efficiency import label_counts, label_efficiency
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
@@ -83,7 +83,7 @@ def run_study(
         "by_units": lambda: _by_units(transfer, ranking, options.seed),
         "extremes": lambda: find_top_activations(
             loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
-            options.seed,
+            results["neuron"]["cut"], options.seed,
         ),
         "baselines": lambda: measure_baselines(
             loaded, sets, cache, options.seed, options.untrained
@@ -110,8 +110,7 @@ def check_study(
         raise InputError(f"the labels have classes {names}; name one to tell from the rest "
                          "with --positive")  # fmt: skip
     for name, part in zip(SPLITS, sets, strict=True):
-        if len(set(part.labels.tolist())) < 2:
-            raise InputError(f"the {name} labels hold a single class; two are needed")
+        check_classes(part.labels, name)
         if not any(loaded.profile.clean(text) for text in part.texts):
             raise InputError(f"every text of the {name} set is empty")
     if options.neuron is not None:

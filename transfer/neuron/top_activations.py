@@ -41,17 +41,18 @@ def find_top_activations(
     values: np.ndarray,
     unit: int,
     polarity: int,
+    cut: float,
     seed: int,
     most_characters: int = MOST_CHARACTERS,
 ) -> dict[str, Any]:
     """Find the texts, moments and words of a labelled set at which a unit is most active.
 
     values: float32 [N], the unit's value after each text. polarity: 1 if high values are positive,
-    -1 if they are negative. seed: draws the texts that are searched for moments and words, until
-    they hold most_characters.
+    -1 if they are negative; cut: between the two. seed: draws the texts that are searched for
+    moments and words, until they hold most_characters.
     """
     rows = np.array([row for row, text in enumerate(test.texts) if loaded.profile.clean(text)])
-    kinds = choose_texts(values[rows], test.labels[rows], polarity)
+    kinds = choose_texts(values[rows], test.labels[rows], polarity, cut)
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
     searched = _sample(test.texts, rows, seed, most_characters)
     wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
@@ -77,15 +78,18 @@ def find_top_activations(
     }
 
 
-def choose_texts(values: np.ndarray, labels: np.ndarray, polarity: int) -> dict[str, np.ndarray]:
+def choose_texts(
+    values: np.ndarray, labels: np.ndarray, polarity: int, cut: float
+) -> dict[str, np.ndarray]:
     """Return indices of the highest and lowest values, and of the strongest that contradict the
-    label.
+    label: they lie on the other side of the cut.
 
     values, labels [N]; the strongest first.
     """
     order = np.argsort(values, kind="stable")
     speaks = polarity * values
-    wrong = {label: np.flatnonzero(labels == label) for label in (0, 1)}
+    says = (values > cut) == (polarity > 0)
+    wrong = {label: np.flatnonzero((labels == label) & (says != label)) for label in (0, 1)}
     return {
         "highest": order[::-1][:SHOWN],
         "lowest": order[:SHOWN],

@@ -1,14 +1,19 @@
-"""serve as a process: the page of demo, on this machine alone."""
+"""The page of demo, served on this machine alone, until something ends it."""
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
+import threading
 import urllib.request
 
 import pytest
 
 from model import save_model
+from model.commands import serve
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
@@ -38,3 +43,53 @@ def test_the_page_is_served_until_ctrl_c(small_model, tmp_path):
 def test_a_port_is_a_port():
     with pytest.raises(InputError, match="--port is 70000"):
         dispatch(["serve", "--port", "70000"])
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"port {port} .* in use; name another with --port"):
+            dispatch(["serve", "--port", str(port)])
+
+
+def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
+    (tmp_path / "index.html").write_bytes(bytes(20_000_000))  # more than the sockets hold
+    left = threading.Event()
+
+    class Server(serve.PageServer):
+        def shutdown_request(self, request):
+            super().shutdown_request(request)
+            left.set()
+
+    with Server(tmp_path, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        with socket.create_connection(server.server_address) as browser:
+            browser.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert browser.recv(100).startswith(b"HTTP/1.0 200")
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # RST
+        assert left.wait(60)
+        server.shutdown()
+        thread.join()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_and_removes_its_folder(tmp_path, monkeypatch, name):
+    number = getattr(signal, name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(serve, "write_page", lambda options, path: path.write_text("page"))
+    monkeypatch.setattr(
+        serve.ThreadingHTTPServer, "serve_forever", lambda server: os.kill(os.getpid(), number)
+    )
+
+    def unheard(*about):
+        raise AssertionError("the command did not hear it")
+
+    before = signal.signal(number, unheard)
+    try:
+        dispatch(["serve", "--port", "0"])
+        assert signal.getsignal(number) is unheard
+    finally:
+        signal.signal(number, before)
+    assert list(tmp_path.iterdir()) == []

@@ -110,6 +110,16 @@ def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
     compare(chromium, loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
 
 
+def test_calls_made_together_answer_as_those_made_in_turn(page):
+    calls = (
+        "const calls = [() => sentimentNeuron.read('It broke at once.'),"
+        "() => sentimentNeuron.write('It is', { length: 9 }), () => sentimentNeuron.read('Fine.')];"
+    )
+    in_turn = "const found = []; for (const call of calls) found.push(await call()); return found;"
+    together = "return await Promise.all(calls.map((call) => call()));"
+    assert page.run(calls + together) == page.run(calls + in_turn)
+
+
 def test_letters_are_coloured_as_one_types(page, small):
     page.type("#text0", "Good: né!")
     until(page, "panels.get(0).verdict !== null")
@@ -180,6 +190,11 @@ def test_a_second_text_can_be_removed_and_compared_again(page):
         until(page, "panels.get(1).verdict !== null")
         assert page.run("return panels.get(1).values.length") > 10
         page.run("uncompare()")
+
+
+def test_a_text_removed_at_once_is_not_written_on(page):
+    script = "compare('Bad'); const going = writeOn(panels.get(1)); uncompare(); await going;"
+    assert page.run(script + "return writer") is None
 
 
 def test_tab_writes_on_and_escape_lets_one_leave(page):

@@ -28,6 +28,7 @@ WASM = FOLDER / "wasm"
 NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
 # fp32 sums in another order, over some hundred steps whose states are about 1.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+PATIENCE = 60  # seconds for all orders, after which the worker has to be at rest
 TEXT = "It came in March, and I have worn it every day since. 😀 رائع جدا! " * 3
 ARCHITECTURES = {
     "one layer": {},
@@ -53,7 +54,7 @@ def told(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
     path.write_text(page, encoding="utf-8")
     command = [NODE, Path(__file__).with_name("worker.mjs"), path]
     process = subprocess.run(
-        command, input=json.dumps(orders), capture_output=True, text=True, timeout=60
+        command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE
     )
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)
@@ -203,6 +204,24 @@ def test_what_is_written_is_utf8(tmp_path):
     text = written(messages)
     assert "\ufffd" not in text
     assert any(ord(character) > 127 for character in text)
+
+
+@needs_node
+def test_writing_ends_with_a_text_that_is_removed_before_it_is_read(tmp_path):
+    loaded = small_model(tmp_path / "model")
+    page = demo_page(loaded, None, "Title")
+    removed = {"slot": 1, "unanswered": True}
+    writing = {"order": "write", "length": 5, "temperature": 0, "held": None, "slot": 1}
+    orders = [
+        {**reading(loaded, "a" * 500_000), **removed},  # far more than one slice of time reads
+        {**writing, **removed},
+        {"order": "stop", "unanswered": True},
+        {"order": "forget", **removed},
+        writing,
+    ]
+    (messages,) = told(page, tmp_path, orders)  # and the process ends: nothing waits any more
+    assert written(messages) == ""
+    assert messages[-1]["ended"]
 
 
 def producer(module: bytes) -> str:

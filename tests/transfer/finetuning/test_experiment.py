@@ -256,6 +256,8 @@ def test_classes_that_cannot_be_learned_are_refused_before_anything_is_written(f
     alone = LabelledSet(one.texts, np.zeros(20, dtype=np.int64), one.classes)
     with pytest.raises(InputError, match="a single class"):
         run(folder, tmp_path / "out", [alone, one])
+    with pytest.raises(InputError, match=r"validation labels hold a single class.*--val-share"):
+        run(folder, tmp_path / "out", [one, alone])
     assert not (tmp_path / "out").exists()
 
 

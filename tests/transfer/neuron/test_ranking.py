@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from tests.transfer.test_regression import make_examples
@@ -92,6 +93,17 @@ def test_the_interval_of_an_area_is_delongs():
     margin = 1.959964 * np.sqrt(variance)
     expected = np.clip([kernel.mean() - margin, kernel.mean() + margin], 0, 1)
     np.testing.assert_allclose(area_interval(values, labels), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("high", "right"), [(1.0, 3), (-1.0, 0)])
+def test_a_unit_that_separates_few_texts_is_not_known_to_separate_all(high, right):
+    labels = np.array([1, 1, 1, 0, 0, 0, 0])
+    wilson = binomtest(right, 3).proportion_ci(0.95, method="wilson")  # of the smaller class
+    found = area_interval(high * labels, labels)
+    assert found == pytest.approx([wilson.low, wilson.high], abs=1e-12)
+    assert found[0] < found[1]
+    low, high = area_interval(np.zeros(7), labels)  # of a constant unit
+    assert low < 0.5 < high
 
 
 @pytest.mark.parametrize("polarity", [1, -1])

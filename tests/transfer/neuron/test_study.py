@@ -144,6 +144,27 @@ def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, monkey
     assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
 
 
+def test_a_gru_is_called_one(studied):
+    results = copy.deepcopy(studied[0])
+    assert "untrained mLSTM, mean of 2" in as_html(results, {})
+    results["model"]["architecture"]["cell"] = "gru"
+    page = as_html(results, {})
+    assert "untrained GRU, mean of 2" in page
+    assert "<p>Hidden state of a model" in page
+    assert DRAWN["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
+
+
+def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path, monkeypatch):
+    results = copy.deepcopy(studied[0])
+    results["origin"]["command"] = "neuron.py --train caf\udce9.csv"  # as Python reads such a name
+    results["classes"] = ["caf\udce9", "tea"]
+    results["extremes"]["texts"]["positive_though_negative"] = []
+    monkeypatch.setattr("transfer.neuron.report.DRAWN", {})
+    page = write_report(results, tmp_path).read_text(encoding="utf-8")
+    assert "--train caf?.csv" in page
+    assert "<h3>It says tea, the label is caf?: none</h3>" in page
+
+
 def test_nothing_of_a_text_or_a_label_acts(studied):
     page = (studied[1] / "neuron.html").read_text()
     assert "<script" not in page

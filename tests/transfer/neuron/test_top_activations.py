@@ -30,17 +30,25 @@ def loaded(small_model, tmp_path):
 def test_texts_are_the_ends_and_the_surprises():
     values = np.array([0.5, -2.0, 3.0, -0.1, 0.2, 1.0, -1.0])
     labels = np.array([0, 0, 1, 1, 0, 0, 1])
-    kinds = {kind: rows[:2].tolist() for kind, rows in choose_texts(values, labels, 1).items()}
+    kinds = {kind: rows[:2].tolist() for kind, rows in choose_texts(values, labels, 1, 0.1).items()}
     assert kinds == {
         "highest": [2, 5],
         "lowest": [1, 6],
         "positive_though_negative": [5, 0],
         "negative_though_positive": [6, 3],
     }
-    turned = choose_texts(values, labels, -1)
+    turned = choose_texts(values, labels, -1, 0.1)
     assert turned["highest"][0] == 2
-    assert turned["positive_though_negative"][:2].tolist() == [1, 4]
-    assert turned["negative_though_positive"][:2].tolist() == [2, 3]
+    assert turned["positive_though_negative"].tolist() == [1]
+    assert turned["negative_though_positive"].tolist() == [2]
+
+
+@pytest.mark.parametrize("polarity", [1, -1])
+def test_a_unit_that_is_never_wrong_has_no_surprises(polarity):
+    values, labels = polarity * np.array([1.5, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 1])
+    kinds = choose_texts(values, labels, polarity, polarity * 2.5)
+    assert len(kinds["positive_though_negative"]) == len(kinds["negative_though_positive"]) == 0
+    assert len(kinds["highest"]) == len(kinds["lowest"]) == 4
 
 
 def test_jumps_add_up_to_what_happened_since_the_frame():
@@ -93,7 +101,7 @@ def test_a_long_word_takes_time_in_proportion():
 def test_what_is_found_is_what_the_unit_holds(loaded):
     texts = ["It works and it lasts. " * 40 + "Yes.", " ", "It broke at once!", "So so, this one."]
     test = LabelledSet(texts, np.array([1, 0, 0, 1]), ("no", "yes"))
-    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0, 60)
+    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0, 60)
     assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
     shown = found["texts"]["highest"][0]
     (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
