@@ -18,7 +18,11 @@ from data_utils.statistics.counts import describe_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.tokenizer import TOKENIZER_FILE
-from tests.data_utils.preparation.interruptions import change_unnoticed, interrupted_at
+from tests.data_utils.preparation.interruptions import (
+    change_unnoticed,
+    interrupted_at,
+    interrupted_removal,
+)
 from tests.data_utils.test_lanes import make_split
 
 PIECES = PieceSizes(tokenized_bytes=3000)
@@ -130,6 +134,22 @@ def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whol
     assert found.pop("meta.json") != expected.pop("meta.json")  # which holds the digests
     assert found == expected
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
+
+
+REMOVED_FIRST = [
+    ("text", "train.bin"),
+    ("tokens", "request.json"),
+    ("tokens", "train-*.bin"),
+]
+
+
+def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole):
+    for number, (folder, name) in enumerate(REMOVED_FIRST):
+        output = tmp_path / f"out{number}"
+        with interrupted_removal(folder, name):
+            prepare_corpus([source], output, tokenizer=str(whole))
+        prepare_corpus([source], output, tokenizer=str(whole))
+        assert files_of(output) == files_of(whole), name
 
 
 def test_a_torn_part_is_encoded_again(tmp_path, source, whole):
