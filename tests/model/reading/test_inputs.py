@@ -22,6 +22,7 @@ from tests.data_utils.web_server import served
 
 TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
 
 
 def texts_of(path, strict=True):
@@ -30,8 +31,7 @@ def texts_of(path, strict=True):
 
 
 def write(path, content):
-    packers = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
-    path.write_bytes(packers.get(path.suffix, bytes)(content))
+    path.write_bytes(PACKERS.get(path.suffix, bytes)(content))
     return path
 
 
@@ -51,10 +51,40 @@ def test_every_format_in_every_compression(tmp_path, kind, suffix):
 
 def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
     half = len(LINES.splitlines()[0]) + 1
-    for suffix, pack in ((".gz", gzip.compress), (".zst", zstd.compress)):
+    for suffix, pack in PACKERS.items():
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(pack(LINES[:half].encode()) + pack(LINES[half:].encode()))
         assert texts_of(path)[0] == TEXTS
+
+
+@pytest.mark.parametrize("padding", [0, 4, 1 << 17])
+@pytest.mark.parametrize("check", [lzma.CHECK_CRC32, lzma.CHECK_SHA256])
+def test_padding_between_and_behind_the_streams_of_xz_hides_nothing(tmp_path, padding, check):
+    packed = [lzma.compress(line, check=check) for line in LINES.encode().splitlines(True)]
+    (tmp_path / "a.jsonl.xz").write_bytes(b"".join(part + bytes(padding) for part in packed))
+    assert texts_of(tmp_path / "a.jsonl.xz")[0] == TEXTS
+
+
+PACKED = lzma.compress(LINES.encode())
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        b"\xff" + PACKED[1:],
+        PACKED[:7] + b"\xff" + PACKED[8:],
+        PACKED[:-9],
+        PACKED[:3],
+        bytes(4) + PACKED[:-9],
+        gzip.compress(LINES.encode(), mtime=0),
+        b"no stream",
+    ],
+)
+def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
+    """Python's own reader takes it for the end of the file."""
+    (tmp_path / "a.jsonl.xz").write_bytes(PACKED + second)
+    with pytest.raises(InputError, match=r"a\.jsonl\.xz: damaged or cut short"):
+        texts_of(tmp_path / "a.jsonl.xz")
 
 
 def test_parquet(tmp_path):
