@@ -5,6 +5,8 @@ import http.server
 import io
 import json
 import lzma
+import os
+import re
 import socket
 import threading
 
@@ -170,6 +172,58 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no file of a known kind"):
         expand([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.jsonl", "a.jsonl: a link to what is not there"),
+        ("b.jsonl", "b.jsonl: a pipe or a device"),
+        ("?.jsonl", "a.jsonl: a link to what is not there"),
+        ("[b-c].jsonl", "b.jsonl: a pipe or a device"),
+        ("", "a.jsonl: a link to what is not there"),
+        ("deep*", "matches nothing but folders"),
+        ("**/*.source.json", "matches nothing but files that this project made"),
+    ],
+)
+def test_what_is_named_and_cannot_be_read_is_no_empty_input(tmp_path, name, message):
+    (tmp_path / "a.jsonl").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "README").symlink_to(tmp_path / "nowhere")  # no data: it does not matter
+    os.mkfifo(tmp_path / "b.jsonl")
+    (tmp_path / "deep").mkdir()
+    for each in ("c.jsonl", "deep/d.jsonl", "deep/d.jsonl.source.json"):
+        (tmp_path / each).write_text(LINES)
+    with pytest.raises(InputError, match=re.escape(message)):
+        expand([f"{tmp_path}/{name}", tmp_path / "c.jsonl"])
+    assert [given.name for given in expand([tmp_path / "deep"])] == ["d.jsonl"]
+
+
+def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
+    for name in ("elsewhere/b.jsonl", "data/a.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(LINES)
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
+    assert [given.name for given in expand([tmp_path / "data"])] == ["a.jsonl"]
+    assert f"{tmp_path}/data/linked: a link to a folder" in caplog.text
+    both = expand([tmp_path / "data", tmp_path / "data" / "linked"])
+    assert [given.name for given in both] == ["a.jsonl", "b.jsonl"]
+
+
+def test_what_is_named_twice_is_read_once(tmp_path, caplog):
+    path = tmp_path / "a.jsonl"
+    path.write_text(LINES)
+    (tmp_path / "b.jsonl").symlink_to(path)
+    (tmp_path / "copy.jsonl").write_text(LINES)
+    address = "http://127.0.0.1/a.jsonl"
+    for named, names in (
+        ([path, path], ["a.jsonl"]),
+        ([tmp_path, path], ["a.jsonl", "copy.jsonl"]),
+        ([f"{tmp_path}/b*", tmp_path / ".." / tmp_path.name], ["b.jsonl", "copy.jsonl"]),
+        ([address, path, address], ["a.jsonl", "a.jsonl"]),
+    ):
+        caplog.clear()
+        assert [given.name for given in expand(named)] == names
+        assert "again; read once" in caplog.text
 
 
 @pytest.fixture
