@@ -172,7 +172,7 @@ def _encode(
     if vocabulary.is_bytes:
         return BYTES, sizes
     text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
-    _open_work_folder(parts, asdict(vocabulary))
+    _open_work_folder(parts, vocabulary.request())
     described = parts / DESCRIPTION_FILE
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
