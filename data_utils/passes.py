@@ -13,6 +13,7 @@ from model.text.split import Split
 from .lanes import DataConfig, Lanes, Window
 
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
+COPIED_AT_ONCE = 1 << 14  # reviews
 
 
 class Passes:
@@ -30,26 +31,55 @@ class Passes:
 
     def __getitem__(self, index: int) -> Window:
         """Return window `index` of the endless sequence of passes."""
-        if index < self.first:
-            self._begin(0, 0)
-        while index - self.first >= self.lanes.windows_per_epoch:
-            self._begin(self.number + 1, self.first + self.lanes.windows_per_epoch)
+        if not 0 <= index - self.first < self.lanes.windows_per_epoch:
+            number, first = self._pass_of(index)
+            del self.lanes  # so that no two shuffled copies are in memory
+            self._begin(number, first)
         return self.lanes[index - self.first]
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the pass, and its first window
         split = shuffled(self.split, self.seed, number) if number else self.split
-        self.lanes = Lanes.configured(split, self.config, self.total, self.seed, self.own)
+        self.lanes = self._lanes_of(split)
+
+    def _lanes_of(self, split: Split) -> Lanes:
+        return Lanes.configured(split, self.config, self.total, self.seed, self.own)
+
+    def _pass_of(self, index: int) -> tuple[int, int]:
+        """Return the number of the pass in which a window lies, and the pass's first window."""
+        number, first = (self.number, self.first) if index >= self.first else (0, 0)
+        while index - first >= (windows := self._windows_of(number)):
+            number, first = number + 1, first + windows
+        return number, first
+
+    def _windows_of(self, number: int) -> int:
+        """Count the windows of a pass; they follow from the reviews' sizes, without a copy."""
+        if number == self.number:
+            return self.lanes.windows_per_epoch
+        if number == 0:
+            return self.windows_per_epoch
+        _, offsets = _order(self.split, self.seed, number)
+        tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
+        return self._lanes_of(Split(tokens, offsets, self.split.tokenizer)).windows_per_epoch
 
 
 def shuffled(split: Split, seed: int, number: int) -> Split:
     """Return the split with its reviews in the order of pass `number`, in memory."""
+    order, offsets = _order(split, seed, number)
+    source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
+    tokens = np.empty(len(source), source.dtype)
+    for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
+        part = order[first : first + COPIED_AT_ONCE]
+        reviews = [source[starts[review] : starts[review + 1]] for review in part]
+        np.concatenate(reviews, out=tokens[offsets[first] : offsets[first + len(part)]])
+    return Split(tokens, offsets, split.tokenizer)
+
+
+def _order(split: Split, seed: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the reviews in the order of a pass, and their offsets: int64 [n] and [n + 1]."""
     order = np.random.default_rng([seed, number]).permutation(split.reviews)
-    tokens, offsets = np.asarray(split.tokens), np.asarray(split.offsets)
-    sizes = np.diff(offsets)[order]
-    reviews = [tokens[offsets[review] : offsets[review + 1]] for review in order]
-    ends = np.cumsum(sizes, dtype=np.int64)
-    return Split(np.concatenate(reviews), np.concatenate([[0], ends]), split.tokenizer)
+    sizes = np.diff(np.asarray(split.offsets))[order]
+    return order, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:

@@ -17,7 +17,8 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
 from model.errors import InputError
 from model.published.nvidia import read_nvidia
-from model.reading.inputs import as_input, zstandard
+from model.reading.compression import zstandard
+from model.reading.inputs import as_input
 from model.reading.stdin import ArrivingLines, kind_of, read_arriving
 from model.reading.texts import ReadingReport, read_texts
 from model.text.profiles import TEXT_PROFILES

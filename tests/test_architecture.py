@@ -54,7 +54,7 @@ LAZY = {
     "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
-    "model/reading/inputs.py": {"isal"},
+    "model/reading/compression.py": {"isal"},
     "model/reading/parquet.py": {"pyarrow"},
     "model/reading/progress.py": {"tqdm"},
 }

@@ -67,7 +67,7 @@ def encode_block(block: Block, folder: Path, request: Request, seed: int | None)
     """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
     first = SortedRun(block_file(folder, block.source, block.index), block.source)
     whole = block.lines is None and block.span is None
-    if first.finished and not whole:
+    if not whole and first.is_finished(request.digests):
         return [first]
     runs = []
     for number, reviews in enumerate(read_block(block, request)):

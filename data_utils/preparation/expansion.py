@@ -2,7 +2,8 @@
 
 import glob
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from model.errors import InputError
@@ -18,35 +19,91 @@ log = logging.getLogger(__name__)
 def expand(arguments: Sequence[str | Path]) -> list[Input]:
     """Return the inputs that files, folders, patterns and addresses name, in a fixed order.
 
-    A folder stands for all files in it, at any depth, of a kind that is read; a folder's and a
-    pattern's files are taken in the order of their names. Left out are files that this project made
-    there: corpora, finished or not, and notes on downloads.
+    A folder stands for all files in it, at any depth, of a kind that is read, but not for folders
+    that are only linked there; a folder's and a pattern's files are taken in the order of their
+    names. Left out are files that this project made there: corpora, finished or not, and notes on
+    downloads; and what was named before, under whatever name: its reviews would be twins in train
+    and valid. Both are logged. Raises InputError for what is named and cannot be read, such as a
+    broken link or a pipe.
     """
-    inputs: list[Input] = []
-    for argument in map(str, arguments):
-        if is_address(argument) or Path(argument).is_file():
-            inputs.append(as_input(argument))
-        elif Path(argument).is_dir():
-            inputs += _of_folder(Path(argument))
-        elif matches := sorted(path for path in glob.glob(argument, recursive=True)):
-            files = [path for path in map(Path, matches) if path.is_file()]
-            inputs += map(as_input, _not_ours(files, argument))
-        else:
-            raise InputError(f"{argument}: no such file")
+    found = (each for argument in map(str, arguments) for each in _named(argument))
+    return list(_without_repetition(found))
+
+
+def _named(argument: str) -> Iterable[Input]:
+    """Return the inputs that one argument stands for."""
+    path = Path(argument)
+    if is_address(argument) or path.is_file():
+        return [as_input(argument)]
+    if path.is_dir():
+        return _of_folder(path)
+    if os.path.lexists(argument):
+        raise _no_file(path)
+    if matches := sorted(glob.glob(argument, recursive=True)):
+        return _of_pattern(argument, [Path(path) for path in matches])
+    raise InputError(f"{argument}: no such file")
+
+
+def _of_pattern(pattern: str, matches: Sequence[Path]) -> list[Input]:
+    files = [path for path in matches if not path.is_dir()]
+    inputs = [_readable(as_input(path)) for path in _not_ours(files, pattern)]
+    if not inputs:
+        what = "files that this project made" if files else "folders"
+        raise InputError(f"{pattern}: matches nothing but {what}; name the files to read")
     return inputs
 
 
 def _of_folder(folder: Path) -> list[Input]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = []
+    for path in sorted(folder.rglob("*")):
+        if not path.is_dir():
+            files.append(path)
+        elif path.is_symlink():
+            log.warning("%s: a link to a folder, which is left out; name it to read it too", path)
     inputs = []
     for path in _not_ours(files, str(folder)):
         try:
-            inputs.append(as_input(path))
+            given = as_input(path)
         except InputError:
             continue  # a README or a licence beside the data
+        inputs.append(_readable(given))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return inputs
+
+
+def _readable(given: Input) -> Input:
+    """Return the input; InputError if it is no file."""
+    if not Path(given.location).is_file():
+        raise _no_file(Path(given.location))
+    return given
+
+
+def _no_file(path: Path) -> InputError:
+    """Return the error for what has a name, and is neither a file nor a folder."""
+    if path.exists():
+        return InputError(f"{path}: a pipe or a device, not a file; save what it gives as a file")
+    return InputError(f"{path}: a link to what is not there; get the file, or remove the link")
+
+
+def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
+    """Yield each input once; log what had been named before."""
+    seen: dict[object, str] = {}
+    for given in inputs:
+        place = _place(given)
+        if place in seen:
+            log.warning("%s: is %s again; read once", given.location, seen[place])
+            continue
+        seen[place] = given.location
+        yield given
+
+
+def _place(given: Input) -> object:
+    """Return what tells an input from any other, by whatever name it goes."""
+    if given.is_remote:
+        return given.location
+    stat = Path(given.location).stat()
+    return stat.st_dev, stat.st_ino
 
 
 def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:

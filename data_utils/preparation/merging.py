@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
 
 SORTED_BYTES = 24 << 20  # of a stretch, about; sorting it takes some times as much memory
+SAMPLES = 256  # of the keys of a stretch, which say where the next one begins
 
 
 def merge(
@@ -38,7 +40,7 @@ def merge(
         )
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
-        for reviews in _stretches(runs, 1 + total // stretch_bytes):
+        for reviews in stretches(runs, stretch_bytes):
             if written is not None:
                 bar.update(written.result())
             written = writing.submit(_write, writers, reviews)
@@ -55,31 +57,69 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
     return size
 
 
-def _stretches(runs: Sequence[SortedRun], count: int) -> Iterator[list[memoryview]]:
-    """Yield reviews in the order of their keys, a stretch of keys at a time."""
-    edges = _edges(runs, count)
-    places = [np.searchsorted(run.entries()["key"], edges).tolist() for run in runs]
-    places = [[0, *inner, len(run.entries())] for inner, run in zip(places, runs, strict=True)]
-    positions = [0] * len(runs)  # in the runs' bytes
-    for stretch in range(count):
-        entries, parts, start = [], [], 0
-        for number, run in enumerate(runs):
-            index = run.entries()[places[number][stretch] : places[number][stretch + 1]]
+def stretches(runs: Sequence[SortedRun], stretch_bytes: int) -> Iterator[list[memoryview]]:
+    """Yield reviews in the order of their keys, a stretch of keys at a time.
+
+    Only the runs that have a review in a stretch are opened for it; memory grows by a few bytes
+    for each run and each stretch.
+    """
+    heads = np.array([_key(run.entries(), 0) for run in runs], np.uint64)  # each run's next key
+    left = np.array([len(run.entries()) for run in runs], np.int64)
+    places = np.zeros((len(runs), 2), np.int64)  # in each run: its next review, and next byte
+    for edge in [*_edges(runs, stretch_bytes), None]:
+        placed, parts, start = [], [], 0
+        inside = left > 0 if edge is None else (left > 0) & (heads < edge)
+        for number in np.flatnonzero(inside).tolist():
+            run, (first, position) = runs[number], places[number].tolist()
+            entries = run.entries()
+            index = entries[first : _end(entries, first, edge)]
             size = int(index["length"].sum(dtype=np.int64))
-            parts.append(_bytes_of(run, positions[number], size))
-            positions[number] += size
-            entries.append(_placed(index, run, places[number][stretch], start))
+            parts.append(_bytes_of(run, position, size))
+            placed.append(_placed(index, run, first, start))
             start += size
-        yield _sorted(entries, b"".join(parts))
+            places[number] += len(index), size
+            left[number] -= len(index)
+            heads[number] = _key(entries, first + len(index))
+        yield _sorted(placed, b"".join(parts))
 
 
-def _edges(runs: Sequence[SortedRun], count: int) -> np.ndarray:
-    """Return keys that cut the reviews into stretches of about the same number."""
-    sample = np.concatenate([run.entries()["key"][::64] for run in runs])
-    sample.sort()
-    if not len(sample):
-        return np.zeros(count - 1, np.uint64)
-    return sample[np.arange(1, count) * len(sample) // count]
+def _key(entries: np.ndarray, place: int) -> int:
+    """Return the key of a review; 0 behind the last one."""
+    return int(entries["key"][place]) if place < len(entries) else 0
+
+
+def _end(entries: np.ndarray, first: int, edge: np.uint64 | None) -> int:
+    """Return where the keys, from the first on, reach the edge; without one, the end of all."""
+    return len(entries) if edge is None else bisect_left(entries["key"], edge, lo=first)
+
+
+def _edges(runs: Sequence[SortedRun], stretch_bytes: int) -> np.ndarray:
+    """Return keys, uint64, that cut the reviews into stretches of about the same size."""
+    found = [_sample(run, max(1, stretch_bytes // SAMPLES)) for run in runs]
+    sample = np.concatenate([np.empty(0, _SAMPLE), *found])
+    sample.sort(order="key")
+    before = np.cumsum(sample["bytes"]) - sample["bytes"]
+    goals = np.arange(stretch_bytes, int(sample["bytes"].sum()), stretch_bytes)
+    cuts = np.searchsorted(before, goals)
+    return np.unique(sample["key"][cuts[cuts < len(sample)]])
+
+
+_SAMPLE = np.dtype([("key", "<u8"), ("bytes", "<i8")])
+
+
+def _sample(run: SortedRun, step: int) -> np.ndarray:
+    """Return the first key of every `step` bytes of a run, and the bytes up to the next one."""
+    entries = run.entries()
+    ends = np.cumsum(entries["length"], dtype=np.int64)
+    if not len(ends):
+        return np.empty(0, _SAMPLE)
+    starts = ends - entries["length"]
+    firsts = np.unique(np.searchsorted(starts, np.arange(0, int(ends[-1]) or 1, step)))
+    firsts = firsts[firsts < len(ends)]
+    sample = np.empty(len(firsts), _SAMPLE)
+    sample["key"] = entries["key"][firsts]
+    sample["bytes"] = np.diff(starts[firsts], append=ends[-1])
+    return sample
 
 
 def _bytes_of(run: SortedRun, start: int, size: int) -> bytes:

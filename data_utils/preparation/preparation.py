@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.files.storage import read_json, recover_folders, write_json
+from model.files.storage import read_json, recover_folders, remove_folder, write_json
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
@@ -138,13 +138,13 @@ def _prepare(
         if holds_reviews(partial / BLOCK_FOLDER):
             log.info("%s: kept; after the repair, the same --output continues with it", partial)
         else:
-            shutil.rmtree(partial)
+            remove_folder(partial)
         raise
     tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
-        shutil.rmtree(partial / name, ignore_errors=True)
+        remove_folder(partial / name)  # at once: no rerun could go on with half of one
     (partial / REQUEST_FILE).unlink()
     partial.rename(output)
     return meta
@@ -172,7 +172,7 @@ def _encode(
     if vocabulary.is_bytes:
         return BYTES, sizes
     text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
-    _open_work_folder(parts, asdict(vocabulary))
+    _open_work_folder(parts, vocabulary.request())
     described = parts / DESCRIPTION_FILE
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])

@@ -34,14 +34,13 @@ class SortedRun:
         """Return the path of one of the files."""
         return self.base.with_name(self.base.name + suffix)
 
-    @property
-    def finished(self) -> bool:
-        """Whether all of it was written, and is there."""
+    def is_finished(self, digests: bool) -> bool:
+        """Return whether all of it was written, and is there; digests: with these."""
         if not self.path(REPORT).is_file():
             return False
         report = self.report()
         sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
-        if self.path(DIGEST).is_file():  # where duplicates are looked for
+        if digests:
             sizes[DIGEST] = report["reviews"] * DIGESTS.itemsize
         return all(
             self.path(suffix).is_file() and self.path(suffix).stat().st_size == size

@@ -6,7 +6,7 @@ encoded by itself, so neither the stretches nor the number of processes changes 
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,8 +103,13 @@ def _write_part(part: Path, content: bytes, reviews: list[bytes]) -> None:
     assert tokenizer.decode(tokens) == content, f"{part}: the vocabulary loses text"
     lengths = np.fromiter(map(len, encoded), "<i8", len(encoded))
     little_endian = tokens.astype(tokenizer.dtype.newbyteorder("<"))
-    write_atomically(part, lambda path: path.write_bytes(little_endian.tobytes()))
-    write_atomically(_lengths_file(part), lambda path: path.write_bytes(lengths.tobytes()))
+    _write_array(part, little_endian)
+    _write_array(_lengths_file(part), lengths)
+
+
+def _write_array(path: Path, array: np.ndarray) -> None:
+    # Without a look at the whole folder for each part: what a kill left is gone before the first.
+    write_atomically(path, lambda file: file.write_bytes(array.tobytes()), sweep=False)
 
 
 def _lengths_file(part: Path) -> Path:
@@ -112,7 +117,13 @@ def _lengths_file(part: Path) -> Path:
     return part.with_suffix(".lengths")
 
 
-@cache
 def _tokenizer_of(parts: Path) -> Tokenizer:
+    """Return the tokenizer in a folder; it is loaded once, unless it is replaced by another."""
     path = parts / DESCRIPTION_FILE
-    return load_tokenizer(parts, read_json(path), path)
+    description = read_json(path)
+    return _loaded(path, description["tokenizer"], description["tokenizer_sha256"])
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, kind: str, sha256: str) -> Tokenizer:
+    return load_tokenizer(path.parent, {"tokenizer": kind, "tokenizer_sha256": sha256}, path)

@@ -1,9 +1,11 @@
 """The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -20,6 +22,7 @@ from .processes import CONTEXT, follow_parent
 MODEL_CONFIG = "config.json"
 LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 SECONDS_BETWEEN_LOOKS = 0.2
+SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues"
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,13 @@ class VocabularyConfig:
     def is_trained(self) -> bool:
         """Whether there is one to train."""
         return self.tokenizer in SUBWORD_KINDS
+
+    def request(self) -> dict[str, Any]:
+        """Return what the symbols depend on: of a vocabulary from elsewhere, also its digest."""
+        wanted = asdict(self)
+        if not self.is_bytes and not self.is_trained:
+            wanted["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()
+        return wanted
 
 
 @dataclass(frozen=True)
@@ -143,18 +153,18 @@ def _train_apart(
         with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
             while not receiver.poll(SECONDS_BETWEEN_LOOKS):
                 bar.set_postfix_str(_last_line(log_file))
-        answer: bytes | InputError = receiver.recv()
+        answer: bytes | InputError | OSError = receiver.recv()
     except EOFError as error:
         raise ChildProcessError(
-            "the process that trained the vocabulary was killed, perhaps for its memory; run the "
-            "same command with a smaller --tokenizer-sample: it continues"
+            "the process that trained the vocabulary was killed, perhaps for its memory; "
+            f"{SMALLER_SAMPLE}"
         ) from error
     finally:
         process.terminate()
         process.join()
-    if isinstance(answer, InputError):
-        raise answer
-    return answer
+    if isinstance(answer, bytes):
+        return answer
+    raise answer
 
 
 def _train(
@@ -165,14 +175,20 @@ def _train(
     answer: Connection,
 ) -> None:
     follow_parent()
-    train = text.map()
-    places = zip(train.offsets[reviews].tolist(), train.offsets[reviews + 1].tolist(), strict=True)
-    texts = (train.tokens[start:end].tobytes() for start, end in places)
     try:
+        texts = _texts_of(text.map(), reviews)
         with open(log_file, "w", encoding="utf-8") as file:
-            answer.send(train_vocabulary(texts, config.tokenizer, config.size, file))
-    except InputError as error:
+            made = train_vocabulary(texts, config.tokenizer, config.size, file)
+        answer.send(made)
+    except (InputError, OSError) as error:
         answer.send(error)
+    except MemoryError:
+        answer.send(ChildProcessError(f"too little memory for the vocabulary; {SMALLER_SAMPLE}"))
+
+
+def _texts_of(split: Split, reviews: np.ndarray) -> Iterator[bytes]:
+    places = zip(split.offsets[reviews].tolist(), split.offsets[reviews + 1].tolist(), strict=True)
+    return (split.tokens[start:end].tobytes() for start, end in places)
 
 
 def _last_line(log_file: Path) -> str:

@@ -1,22 +1,18 @@
 """What a user names as input, a file or an address, as a stream of bytes."""
 
-import gzip
 import http.client
 import io
-import lzma
-import sys
 import urllib.error
 import urllib.request
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from ..errors import InputError
+from .compression import READ_AT_ONCE, damage, decompressed
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 TABLES = {".csv": ",", ".tsv": "\t"}
@@ -27,7 +23,6 @@ TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
-READ_AT_ONCE = 1 << 16
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -85,7 +80,7 @@ class Input:
         nothing to read, and if what is read is damaged.
         """
         try:
-            with self._stored(position) as stored, _decompressed(stored, self.compression) as file:
+            with self._stored(position) as stored, decompressed(stored, self.compression) as file:
                 yield self._bounded(file)
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
@@ -99,7 +94,7 @@ class Input:
             raise InputError(f"{self.location}: cannot be reached ({error})") from error
         except (http.client.HTTPException, ConnectionError) as error:
             raise InputError(f"{self.location}: no proper answer came ({error!r})") from error
-        except _damage() as error:
+        except damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
@@ -224,50 +219,3 @@ def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:
 def is_too_long(line: bytes) -> bool:
     """Return whether a line, with its end or without, is more than a record may be."""
     return len(line) > LONGEST_RECORD + line.endswith(b"\n")
-
-
-@contextmanager
-def _decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
-    if compression is None:
-        yield stored
-    elif compression == ".xz":
-        with lzma.open(stored, "rb") as file:
-            yield file
-    elif compression == ".zst":
-        with zstandard().open(stored, "rb") as file:
-            yield file
-    else:
-        with _gzip().open(stored, "rb") as file:
-            yield file
-
-
-def _gzip() -> Any:
-    """Return isal's module if it is installed: it takes a third of zlib's time."""
-    try:
-        from isal import igzip
-    except ImportError:
-        return gzip
-    return igzip
-
-
-def zstandard() -> Any:
-    """Return the standard library's module of Python 3.14, or its backport."""
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            return import_module(name)
-        except ImportError:
-            continue
-    raise InputError(".zst files need backports.zstd: pip install backports.zstd")
-
-
-def _damage() -> tuple[type[Exception], ...]:
-    """Return the errors that reading a damaged or truncated compressed file raises."""
-    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile]
-    for module, name in (
-        ("compression.zstd", "ZstdError"),
-        ("backports.zstd", "ZstdError"),
-        ("isal.isal_zlib", "error"),
-    ):
-        if module in sys.modules:  # else nothing of it was read
-            found.append(getattr(sys.modules[module], name))
-    return tuple(found)

@@ -15,7 +15,8 @@ import pytest
 from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD, zstandard
+from model.reading.compression import zstandard
+from model.reading.inputs import LONGEST_RECORD
 from model.reading.records import LONGEST_LITERAL, read_records
 from model.reading.row_files import RowWriter
 from model.reading.stdin import ArrivingLines, kind_of, read_arriving

@@ -1,11 +1,13 @@
 """Every later pass shuffles the reviews and reads each once, from any starting point."""
 
 import itertools
+import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
 
+from data_utils import passes
 from data_utils.lanes import DataConfig, Lanes
 from data_utils.passes import MOST_BYTES, Passes, lanes_of, settle_shuffle, shuffled
 from model.text.split import Split
@@ -69,6 +71,32 @@ def test_what_a_window_holds_follows_from_its_index(persist):
             np.testing.assert_array_equal(joined, expected)
         ranks[0].assign(slice(1, 4))
         np.testing.assert_array_equal(ranks[0][index].tokens, windows[index].tokens[1:])
+
+
+def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
+    sizes = np.full(2000, 500)
+    tokens = np.ones(sizes.sum(), np.uint8)
+    split = Split(tokens, np.concatenate([[0], np.cumsum(sizes)]))
+    copies, copy = [], passes.shuffled
+    monkeypatch.setattr(
+        passes,
+        "shuffled",
+        lambda split, seed, number: copies.append(number) or copy(split, seed, number),
+    )
+    monkeypatch.setattr(passes, "COPIED_AT_ONCE", 100)
+    tracemalloc.start()
+    try:
+        reading = Passes(split, DataConfig(window=5000), 4, 0, slice(None))
+        for number in range(4):
+            reading[number * reading.windows_per_epoch]
+        _, peak = tracemalloc.get_traced_memory()
+        assert copies == [1, 2, 3]
+        copies.clear()
+        Passes(split, DataConfig(window=5000), 4, 0, slice(None))[reading.first]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * tokens.nbytes
+    assert copies == [3]  # as after a resume
 
 
 def test_reviews_stay_whole_and_the_seed_decides():

@@ -17,7 +17,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.files.storage import is_taken, step_folder, whole_folder, write_atomically
 from model.files.weights import load_tensors, save_tensors
-from model.reading.inputs import zstandard
+from model.reading.compression import zstandard
 
 from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -32,6 +33,25 @@ def interrupted_at(words):
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+@contextmanager
+def interrupted_removal(folder, name):
+    """Interrupt the removal of a folder, under whatever name, when one file in it is gone."""
+    remove = shutil.rmtree
+
+    def remove_one(path, **options):
+        found = next(path.glob(name), None) if folder in path.name else None
+        if found is None:
+            remove(path, **options)
+            return
+        found.unlink()
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", remove_one)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def change_unnoticed(path, old, new):

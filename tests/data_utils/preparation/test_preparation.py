@@ -19,7 +19,11 @@ from data_utils.preparation.preparation import PieceSizes, Preparation, split_co
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.text.profiles import text_profile
-from tests.data_utils.preparation.interruptions import change_unnoticed, interrupted_at
+from tests.data_utils.preparation.interruptions import (
+    change_unnoticed,
+    interrupted_at,
+    interrupted_removal,
+)
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
@@ -178,6 +182,24 @@ def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source):
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["block-*.digests", "block-*.json"])
+def test_an_interruption_of_the_final_removal_of_blocks_continues(tmp_path, source, name):
+    prepare_corpus([source], tmp_path / "whole", deduplicate=True)
+    with interrupted_removal("blocks", name):
+        prepare_corpus([source], tmp_path / "out", deduplicate=True)
+    prepare_corpus([source], tmp_path / "out", deduplicate=True)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_the_removal_of_what_cannot_be_used_may_be_interrupted(tmp_path, source):
+    """Else the next preparation takes what is left for somebody else's."""
+    empty = write_texts(tmp_path / "empty.jsonl", [""])
+    with interrupted_removal("out", "request.json"):
+        prepare_corpus([empty], tmp_path / "out")
+    prepare_corpus([source], tmp_path / "out")
+    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
 
 def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source):

@@ -21,13 +21,13 @@ def run(tmp_path):
     """Three reviews in the order of their keys: two, three, one."""
     reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], True)
     run = SortedRun(tmp_path / "block", 2)
-    assert not run.finished
+    assert not run.is_finished(digests=True)
     write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, digests=True)
     return run
 
 
 def test_reviews_lie_in_the_order_of_their_keys(run):
-    assert run.finished
+    assert run.is_finished(digests=True)
     assert run.path(".bin").read_bytes() == b"twothreeone"
     assert run.entries().tolist() == [(3, 1, 3), (5, 4, 5), (7, 0, 3)]
     assert run.digests().tolist() == digests_of([b"two", b"three", b"one"]).tolist()
@@ -37,15 +37,15 @@ def test_reviews_lie_in_the_order_of_their_keys(run):
     assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
 
 
-@pytest.mark.parametrize("suffix", [".bin", ".index"])
+@pytest.mark.parametrize("suffix", [".bin", ".index", ".digests"])
 def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix):
     whole = run.path(suffix).read_bytes()
     run.path(suffix).write_bytes(whole[:-1])
-    assert not run.finished
+    assert not run.is_finished(digests=True)
     run.path(suffix).unlink()
-    assert not run.finished
+    assert not run.is_finished(digests=True)
     run.path(suffix).write_bytes(whole)
-    assert run.finished
+    assert run.is_finished(digests=True)
 
 
 def test_what_is_mapped_cannot_be_changed(run):

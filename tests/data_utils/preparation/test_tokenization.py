@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import re
+import shutil
 import threading
 import time
 from itertools import pairwise
@@ -10,15 +12,24 @@ import numpy as np
 import pytest
 
 from data_utils.corpus import SPLITS, open_corpus
-from data_utils.preparation import preparation
+from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import PieceSizes, Preparation
-from data_utils.preparation.vocabulary import VocabularyConfig, sample_reviews
+from data_utils.preparation.vocabulary import (
+    TrainText,
+    VocabularyConfig,
+    make_tokenizer,
+    sample_reviews,
+)
 from data_utils.statistics.counts import describe_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.tokenizer import TOKENIZER_FILE
-from tests.data_utils.preparation.interruptions import change_unnoticed, interrupted_at
+from tests.data_utils.preparation.interruptions import (
+    change_unnoticed,
+    interrupted_at,
+    interrupted_removal,
+)
 from tests.data_utils.test_lanes import make_split
 
 PIECES = PieceSizes(tokenized_bytes=3000)
@@ -132,6 +143,22 @@ def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whol
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
 
 
+REMOVED_FIRST = [
+    ("text", "train.bin"),
+    ("tokens", "request.json"),
+    ("tokens", "train-*.bin"),
+]
+
+
+def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole):
+    for number, (folder, name) in enumerate(REMOVED_FIRST):
+        output = tmp_path / f"out{number}"
+        with interrupted_removal(folder, name):
+            prepare_corpus([source], output, tokenizer=str(whole))
+        prepare_corpus([source], output, tokenizer=str(whole))
+        assert files_of(output) == files_of(whole), name
+
+
 def test_a_torn_part_is_encoded_again(tmp_path, source, whole):
     (part,) = stop_at_the_end(source, tmp_path / "out").glob("train-*.bin")
     part.write_bytes(b"torn")
@@ -169,6 +196,32 @@ def test_a_killed_trainer_is_reported_and_the_text_is_kept(tmp_path, source):
     assert (tmp_path / "out.partial" / "text" / "text.json").is_file()
 
 
+def test_what_stops_the_trainer_is_said_here(tmp_path):
+    """Here of a process of its own; a log that cannot be written stands for a full disk."""
+    tokens = np.zeros(30, np.uint8)
+    tokens.tofile(tmp_path / "train.bin")
+    np.array([0, 30]).tofile(tmp_path / "train.offsets")
+    text, config = TrainText(tmp_path, reviews=1, bytes=30), VocabularyConfig(tokenizer="bpe")
+    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))):
+        make_tokenizer(config, text, seed=0, log_file=tmp_path)
+
+
+def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
+    def exhaust(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(vocabulary, "follow_parent", lambda: None)
+    monkeypatch.setattr(vocabulary, "train_vocabulary", exhaust)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    (tmp_path / "train.bin").write_bytes(b"a")
+    np.array([0, 1]).tofile(tmp_path / "train.offsets")
+    text = TrainText(tmp_path, reviews=1, bytes=1)
+    vocabulary._train(
+        VocabularyConfig(tokenizer="bpe"), text, np.array([0]), tmp_path / "log", sender
+    )
+    assert "too little memory" in str(receiver.recv())
+
+
 @pytest.mark.parametrize("place", ["", "train.bin"])
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
     other = tmp_path / "other.jsonl"
@@ -181,6 +234,28 @@ def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
     assert reviews_of(found.splits["train"]) == [b"\n quite another text "]
+
+
+def test_a_second_preparation_writes_the_symbols_of_its_own_vocabulary(tmp_path, source, whole):
+    """In one process, into a folder of the same name, and from one of the same name."""
+    prepare_corpus([source], tmp_path / "other", size=400)
+    prepare_corpus([source], tmp_path / "out", tokenizer=str(tmp_path / "other"))
+    shutil.rmtree(tmp_path / "out")
+    prepare_corpus([source], tmp_path / "out", tokenizer=str(whole))
+    check_corpus(tmp_path / "out")
+    assert files_of(tmp_path / "out") == files_of(whole)
+    stop_borrowing(source, tmp_path / "out2", whole)
+    shutil.rmtree(whole)
+    (tmp_path / "other").rename(whole)
+    prepare_corpus([source], tmp_path / "out2", tokenizer=str(whole))
+    assert files_of(tmp_path / "out2") == files_of(whole)
+
+
+def stop_borrowing(source, output, folder):
+    """Leave every part encoded with the vocabulary of a folder."""
+    with interrupted_removal("blocks", "block-*.bin"):
+        prepare_corpus([source], output, tokenizer=str(folder))
+    assert list(output.with_name(f"{output.name}.partial").glob("tokens/*.lengths"))
 
 
 def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):

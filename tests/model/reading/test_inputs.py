@@ -5,6 +5,8 @@ import http.server
 import io
 import json
 import lzma
+import os
+import re
 import socket
 import threading
 
@@ -22,6 +24,7 @@ from tests.data_utils.web_server import served
 
 TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
 
 
 def texts_of(path, strict=True):
@@ -30,8 +33,7 @@ def texts_of(path, strict=True):
 
 
 def write(path, content):
-    packers = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
-    path.write_bytes(packers.get(path.suffix, bytes)(content))
+    path.write_bytes(PACKERS.get(path.suffix, bytes)(content))
     return path
 
 
@@ -51,10 +53,40 @@ def test_every_format_in_every_compression(tmp_path, kind, suffix):
 
 def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
     half = len(LINES.splitlines()[0]) + 1
-    for suffix, pack in ((".gz", gzip.compress), (".zst", zstd.compress)):
+    for suffix, pack in PACKERS.items():
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(pack(LINES[:half].encode()) + pack(LINES[half:].encode()))
         assert texts_of(path)[0] == TEXTS
+
+
+@pytest.mark.parametrize("padding", [0, 4, 1 << 17])
+@pytest.mark.parametrize("check", [lzma.CHECK_CRC32, lzma.CHECK_SHA256])
+def test_padding_between_and_behind_the_streams_of_xz_hides_nothing(tmp_path, padding, check):
+    packed = [lzma.compress(line, check=check) for line in LINES.encode().splitlines(True)]
+    (tmp_path / "a.jsonl.xz").write_bytes(b"".join(part + bytes(padding) for part in packed))
+    assert texts_of(tmp_path / "a.jsonl.xz")[0] == TEXTS
+
+
+PACKED = lzma.compress(LINES.encode())
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        b"\xff" + PACKED[1:],
+        PACKED[:7] + b"\xff" + PACKED[8:],
+        PACKED[:-9],
+        PACKED[:3],
+        bytes(4) + PACKED[:-9],
+        gzip.compress(LINES.encode(), mtime=0),
+        b"no stream",
+    ],
+)
+def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
+    """Python's own reader takes it for the end of the file."""
+    (tmp_path / "a.jsonl.xz").write_bytes(PACKED + second)
+    with pytest.raises(InputError, match=r"a\.jsonl\.xz: damaged or cut short"):
+        texts_of(tmp_path / "a.jsonl.xz")
 
 
 def test_parquet(tmp_path):
@@ -140,6 +172,58 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no file of a known kind"):
         expand([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.jsonl", "a.jsonl: a link to what is not there"),
+        ("b.jsonl", "b.jsonl: a pipe or a device"),
+        ("?.jsonl", "a.jsonl: a link to what is not there"),
+        ("[b-c].jsonl", "b.jsonl: a pipe or a device"),
+        ("", "a.jsonl: a link to what is not there"),
+        ("deep*", "matches nothing but folders"),
+        ("**/*.source.json", "matches nothing but files that this project made"),
+    ],
+)
+def test_what_is_named_and_cannot_be_read_is_no_empty_input(tmp_path, name, message):
+    (tmp_path / "a.jsonl").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "README").symlink_to(tmp_path / "nowhere")  # no data: it does not matter
+    os.mkfifo(tmp_path / "b.jsonl")
+    (tmp_path / "deep").mkdir()
+    for each in ("c.jsonl", "deep/d.jsonl", "deep/d.jsonl.source.json"):
+        (tmp_path / each).write_text(LINES)
+    with pytest.raises(InputError, match=re.escape(message)):
+        expand([f"{tmp_path}/{name}", tmp_path / "c.jsonl"])
+    assert [given.name for given in expand([tmp_path / "deep"])] == ["d.jsonl"]
+
+
+def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
+    for name in ("elsewhere/b.jsonl", "data/a.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(LINES)
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
+    assert [given.name for given in expand([tmp_path / "data"])] == ["a.jsonl"]
+    assert f"{tmp_path}/data/linked: a link to a folder" in caplog.text
+    both = expand([tmp_path / "data", tmp_path / "data" / "linked"])
+    assert [given.name for given in both] == ["a.jsonl", "b.jsonl"]
+
+
+def test_what_is_named_twice_is_read_once(tmp_path, caplog):
+    path = tmp_path / "a.jsonl"
+    path.write_text(LINES)
+    (tmp_path / "b.jsonl").symlink_to(path)
+    (tmp_path / "copy.jsonl").write_text(LINES)
+    address = "http://127.0.0.1/a.jsonl"
+    for named, names in (
+        ([path, path], ["a.jsonl"]),
+        ([tmp_path, path], ["a.jsonl", "copy.jsonl"]),
+        ([f"{tmp_path}/b*", tmp_path / ".." / tmp_path.name], ["b.jsonl", "copy.jsonl"]),
+        ([address, path, address], ["a.jsonl", "a.jsonl"]),
+    ):
+        caplog.clear()
+        assert [given.name for given in expand(named)] == names
+        assert "again; read once" in caplog.text
 
 
 @pytest.fixture

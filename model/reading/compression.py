@@ -1,0 +1,107 @@
+"""Compressed files as streams of their content, however many parts they are made of."""
+
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import IO, Any
+
+from ..errors import InputError
+
+READ_AT_ONCE = 1 << 16
+
+
+@contextmanager
+def decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
+    """Stream the content of a stored file; what `damage` names is raised where it is damaged."""
+    if compression is None:
+        yield stored
+    elif compression == ".xz":
+        yield io.BufferedReader(_XzStreams(stored), READ_AT_ONCE)
+    elif compression == ".zst":
+        with zstandard().open(stored, "rb") as file:
+            yield file
+    else:
+        with _gzip().open(stored, "rb") as file:
+            yield file
+
+
+class _XzStreams(io.RawIOBase):
+    """The content of .xz streams, one behind the other, with or without padding between them.
+
+    Python's own reader ends without an error at the first stream that it cannot begin to read.
+    """
+
+    def __init__(self, stored: IO[bytes]):
+        self.stored, self.ahead = stored, b""
+        self.stream = lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        """Return True: io.BufferedReader asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; return how many bytes of it."""
+        part = b""
+        while not part:
+            if self.stream.eof and not self._begin_next():
+                return 0
+            part = self.stream.decompress(self._input(), len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _input(self) -> bytes:
+        """Return what the stream needs to go on; EOFError if there is no more."""
+        if not self.stream.needs_input:
+            return b""
+        found, self.ahead = self.ahead or self.stored.read(READ_AT_ONCE), b""
+        if not found:
+            raise EOFError("the end of a stream is missing")
+        return found
+
+    def _begin_next(self) -> bool:
+        """Go on to the next stream; return whether there is one."""
+        rest = self.stream.unused_data.lstrip(b"\0")
+        while not rest:
+            piece = self.stored.read(READ_AT_ONCE)
+            if not piece:
+                return False
+            rest = piece.lstrip(b"\0")
+        self.ahead, self.stream = rest, lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        return True
+
+
+def _gzip() -> Any:
+    """Return isal's module if it is installed: it takes a third of zlib's time."""
+    try:
+        from isal import igzip
+    except ImportError:
+        return gzip
+    return igzip
+
+
+def zstandard() -> Any:
+    """Return the standard library's module of Python 3.14, or its backport."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    raise InputError(".zst files need backports.zstd: pip install backports.zstd")
+
+
+def damage() -> tuple[type[Exception], ...]:
+    """Return the errors that reading a damaged or truncated compressed file raises."""
+    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile]
+    for module, name in (
+        ("compression.zstd", "ZstdError"),
+        ("backports.zstd", "ZstdError"),
+        ("isal.isal_zlib", "error"),
+    ):
+        if module in sys.modules:  # else nothing of it was read
+            found.append(getattr(sys.modules[module], name))
+    return tuple(found)

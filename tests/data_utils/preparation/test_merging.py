@@ -1,0 +1,69 @@
+"""Stretches of sorted runs are of a bounded size, and no run is opened where it has no review."""
+
+import numpy as np
+import pytest
+
+from data_utils.preparation import sorted_runs
+from data_utils.preparation.blocks import Reviews
+from data_utils.preparation.merging import stretches
+from data_utils.preparation.sorted_runs import SortedRun, write_run
+from model.reading.texts import ReadingReport
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write a run of reviews, whose keys are given; not to the disk itself, which takes long."""
+    monkeypatch.setattr(sorted_runs, "flush_to_disk", lambda path: None)
+    monkeypatch.setattr("model.files.storage.flush_to_disk", lambda path: None)
+    runs = []
+
+    def append(encoded, keys):
+        run = SortedRun(tmp_path / f"block-{len(runs)}", 0)
+        rows = list(range(len(encoded)))
+        keys = np.array(keys, np.uint64)
+        write_run(run, Reviews(encoded, rows, ReadingReport()), keys, keys, digests=False)
+        runs.append(run)
+        return runs
+
+    return append
+
+
+def sizes_of(found):
+    return [sum(map(len, reviews)) for reviews in found]
+
+
+@pytest.mark.parametrize("order", ["kept", "shuffled"])
+def test_a_stretch_of_long_reviews_is_no_larger_than_one_of_short_ones(write, order):
+    lengths = [4] * 2000 + [400] * 200
+    keys = np.arange(len(lengths))
+    if order == "shuffled":
+        np.random.default_rng(0).shuffle(keys)
+    reviews = [b"%04d" % key * (length // 4) for key, length in zip(keys, lengths, strict=True)]
+    for first in range(0, len(lengths), 100):
+        runs = write(reviews[first : first + 100], keys[first : first + 100])
+    found = [bytes(each) for part in stretches(runs, 4000) for each in part]
+    assert found == [reviews[place] for place in np.argsort(keys)]
+    sizes = sizes_of(stretches(runs, 4000))
+    # Of each run that an edge cuts, a review may fall on its wrong side.
+    assert max(sizes) <= 4000 + 400 * (1 if order == "kept" else len(runs))
+    assert len(sizes) <= 2 + sum(lengths) // 4000
+
+
+def test_each_of_many_short_runs_is_opened_a_few_times(write, monkeypatch):
+    for number in range(200):
+        runs = write([b"%03d" % number], [number << 32 | 7])
+    opened, path = [], SortedRun.path
+    monkeypatch.setattr(SortedRun, "path", lambda *a: opened.append(a) or path(*a))
+    found = [b"".join(part) for part in stretches(runs, 3)]
+    assert len(opened) <= 20 * len(runs)  # not once for each stretch
+    assert b"".join(found) == b"".join(b"%03d" % number for number in range(200))
+
+
+def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
+    write([b"last", b"a", b""], [2**64 - 1, 0, 5])
+    write([], [])
+    runs = write([b"b", b"later"], [1, 2**64 - 2])
+    for size in (1, 3, 100):
+        found = [bytes(each) for part in stretches(runs, size) for each in part]
+        assert found == [b"a", b"b", b"", b"later", b"last"]
+    assert list(stretches([], 5)) == [[]]
