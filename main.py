@@ -61,7 +61,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         best_model.advising(checkpoints),
         StopRequest() as stop,
         Ballot(world) as ballot,
-        Prefetcher(lanes, world.device, first_step * windows) as prefetcher,
+        Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, run.tracker(world), world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
