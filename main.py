@@ -78,7 +78,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
                 row = trainer.close_row()
                 if evaluating:
                     with meter.paused():
-                        row |= best_model.evaluate(trainer) | monitor.show(trainer.model, log, step)
+                        row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():
