@@ -65,7 +65,7 @@ MAY_CHANGE_ON_RESUME = {
     "parallel.shares",
     "parallel.powersgd_rank",
     "parallel.powersgd_start",
-    "parallel.adasum_group",  # if the number of groups stays, or the optimiser has no state
+    "parallel.adasum_group",  # if the number of groups stays
 }
 
 
