@@ -61,7 +61,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         best_model.advising(checkpoints),
         StopRequest() as stop,
         Ballot(world) as ballot,
-        Prefetcher(lanes, world.device, first_step * windows) as prefetcher,
+        Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, run.tracker(world), world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
@@ -78,7 +78,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
                 row = trainer.close_row()
                 if evaluating:
                     with meter.paused():
-                        row |= best_model.evaluate(trainer) | monitor.show(trainer.model, log, step)
+                        row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():

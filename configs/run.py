@@ -10,6 +10,7 @@ import torch
 from data_utils.corpus import Corpus
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
+from model.files.shipped import CONFIG_FILE
 from model.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
@@ -46,6 +47,7 @@ MAY_CHANGE_ON_RESUME = {
     "train.ema_decay",
     "train.timeout_seconds",
     "optim.decay",
+    "optim.decay_steps",
     "optim.hold",
     "evaluate.every_steps",
     "evaluate.probe_train",
@@ -63,11 +65,13 @@ MAY_CHANGE_ON_RESUME = {
     "parallel.shares",
     "parallel.powersgd_rank",
     "parallel.powersgd_start",
-    "parallel.adasum_group",  # if the number of groups stays, or the optimiser has no state
+    "parallel.adasum_group",  # if the number of groups stays
 }
 
 
 COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
+LENGTH = {"train.steps", "train.epochs"}
+SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class ResolvedRun:
     may_be_restarted: bool = False  # by a launcher, with any rank as the main one
     from_checkpoint: str | None = None  # the newest
     begins_cooldown: bool = False
+    new_length: bool = False
 
     def with_vocabulary(self, size: int) -> "ResolvedRun":
         """Take V from the corpus's tokenizer; InputError if the config has another value."""
@@ -100,13 +105,20 @@ class ResolvedRun:
         """
         run = self.with_vocabulary(corpus.tokenizer.vocabulary_size)
         run = run.with_shuffle(corpus.splits["train"])
-        facts = {**flatten(run.config), "data.corpus": corpus.fingerprint}  # paths may differ
-        check_same(world, facts)
+        # Paths may differ. What training starts from is compared once it is loaded.
+        paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
+        check_same(world, flatten(run.config) | paths)
         return run
 
     def make_trainer(self, world: World, steps: int) -> Trainer:
-        """Seed torch, build the model, and return a trainer for this many steps."""
+        """Seed torch, build the model, and return a trainer for this many steps.
+
+        Raises InputError, on every rank, where a new length of the run is over already.
+        """
         config = self.config
+        if self.new_length:
+            last = config.optim.schedule(steps, self.lanes).last_step
+            through_main(world, lambda: self._check_length(last))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -118,6 +130,14 @@ class ResolvedRun:
             seed=config.seed,
             parallel=config.parallel,
         )
+
+    def _check_length(self, steps: int) -> None:
+        done = saved_step(find_checkpoint(self.directory.checkpoints, self.from_checkpoint))
+        if steps < done:
+            raise InputError(
+                f"train.steps or train.epochs asks for {steps:,} steps, and the run has {done:,} "
+                "already; ask for more, or go back to an earlier checkpoint (--from)"
+            )
 
     def tracker(self, world: World) -> Tracker | None:
         """Begin a run of the tracker that the config names, on the main rank.
@@ -168,16 +188,19 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
 
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
-    config, begins_cooldown = options.run, False
+    config, begins_cooldown, new_length = options.run, False, False
     resumed = bool(world.from_main(directory.config.is_file()))
     if resumed:
         await_visible(directory.config)
         saved = load_config(directory.config)
         config = config if options.resume is not None else settled(config, saved)
-        config = _shuffling_as(config, saved)
+        config = _starting_as(_shuffling_as(config, saved), saved)
         saved = without_cooldown(saved) if options.from_checkpoint is not None else saved
         begins_cooldown = _begins_cooldown(config, saved)
-        _check_resume(config, saved, COOLDOWN if begins_cooldown else set())
+        changed = changed_keys(saved, config)
+        new_length = bool(changed & LENGTH)
+        _check_resume(changed, COOLDOWN if begins_cooldown else set())
+        _check_cooldown(changed & SCHEDULE, saved, directory, world)
         if begins_cooldown:
             config = _cooling_down(config, directory, options.from_checkpoint, world)
     lanes = config.data.total_lanes(world.size)
@@ -185,7 +208,9 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
     precision = agreed_precision(world, config.train.precision)
     config = with_lanes(config, lanes)
-    config = replace(config, train=replace(config.train, precision=precision))
+    start_from = _absolute(config.train.start_from)
+    train = replace(config.train, precision=precision, start_from=start_from)
+    config = replace(config, train=train)
     if config.data.corpus is not None:  # so that a resume finds it from any folder
         config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
     if config.evaluate.probe_train is not None and config.evaluate.probe_val is not None:
@@ -201,6 +226,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         options.may_be_under_way,
         options.from_checkpoint,
         begins_cooldown,
+        new_length,
     )
 
 
@@ -210,6 +236,27 @@ def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
         return config
     shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
     return replace(config, data=replace(config.data, shuffle=shuffle))
+
+
+def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Keep the saved path of the model that a run starts from, where a relative one means it."""
+    given = config.train.start_from
+    if given is None or saved.train.start_from != str(Path(given).resolve()):
+        return config
+    return replace(config, train=replace(config.train, start_from=saved.train.start_from))
+
+
+def _absolute(model: str | None) -> str | None:
+    """Return the path of a model's folder, so that a resume finds it from any folder.
+
+    Other names stay: those of shipped models and of the hub.
+    """
+    if model is None:
+        return None
+    path = Path(model)
+    folders = (path, path / "model")
+    holds_model = any((folder / CONFIG_FILE).is_file() for folder in folders)
+    return str(path.resolve()) if holds_model else model
 
 
 def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:
@@ -268,10 +315,30 @@ def _hold_directory(
     return hold_unnamed_run(name)
 
 
-def _check_resume(config: RunConfig, saved: RunConfig, allowed: Set[str]) -> None:
-    changed = changed_keys(saved, config) - MAY_CHANGE_ON_RESUME - allowed
-    if changed:
+def _check_resume(changed: Set[str], allowed: Set[str]) -> None:
+    refused = changed - MAY_CHANGE_ON_RESUME - allowed
+    if refused:
         raise InputError(
-            f"a resumed run cannot change {', '.join(sorted(changed))}; it may change only "
+            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
             f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
         )
+
+
+def _check_cooldown(
+    changed: Set[str], saved: RunConfig, directory: PretrainingDirectory, world: World
+) -> None:
+    """Raise InputError, on every rank, where a change would be one of a cooldown under way."""
+    begin, checkpoints = saved.optim.cooldown_from, directory.checkpoints
+    if begin is None:
+        return
+
+    def check() -> None:
+        if changed and saved_step(find_checkpoint(checkpoints, None)) >= begin:
+            kept = sorted(path.name for path in checkpoints.glob(f"{BEFORE_COOLDOWN}-*"))
+            raise InputError(
+                f"a resumed run cannot change {', '.join(sorted(changed))} after its cooldown has "
+                f"begun, at step {begin:,}; go back to a checkpoint before it: --from "
+                f"{kept[-1] if kept else 'NAME'}"
+            )
+
+    through_main(world, check)

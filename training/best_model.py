@@ -85,9 +85,9 @@ class BestModelWriter:
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Score the valid split, write the model if it is the best so far; return the scores."""
+        check_divergence(trainer)
         if not self.valid.reviews:
             return {}
-        check_divergence(trainer)
         row = {"valid_bits_per_character": self._score(trainer, trainer.model)}
         if trainer.averaged is not None:
             row["valid_bits_per_character_ema"] = self._score(trainer, trainer.averaged)

@@ -100,9 +100,11 @@ class Checkpoints(CheckpointStore):
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         count = trainer.exchange.optimizer_groups.count
+        adasum = trainer.parallel.combine == "adasum"
         return {
             "format_version": self.FORMAT_VERSION if count > 1 else 1,
             **({"optimizer_states": count} if count > 1 else {}),
+            **({"adasum_groups": trainer.exchange.combined_groups} if adasum else {}),
             "corpus": self.corpus_fingerprint,
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
@@ -134,7 +136,7 @@ class Checkpoints(CheckpointStore):
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
-        _check_groups(content.get("optimizer_states", 1), trainer, path)
+        _check_groups(content, trainer, path)
         with _advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
@@ -201,14 +203,29 @@ def optimizer_file(group: int) -> str:
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
-def _check_groups(saved: object, trainer: Trainer, path: Path) -> None:
-    groups, ranks = trainer.exchange.optimizer_groups, trainer.world.size
-    if not isinstance(saved, int) or saved < 1:
-        raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
-    if saved != groups.count:
-        mend = f"set parallel.adasum_group {ranks // saved}, or " if ranks % saved == 0 else ""
+def _check_groups(content: Mapping[str, Any], trainer: Trainer, path: Path) -> None:
+    """Raise InputError where Adasum would work between another number of groups than before."""
+    states, now = trainer.exchange.optimizer_groups.count, trainer.exchange.combined_groups
+    if (saved := _number(content, "optimizer_states", 1, path)) != states:
         raise InputError(
             f"{path}: every group of Adasum has an optimiser's state of its own, and of groups "
-            f"there were {saved}, now {groups.count}; {mend}start "
-            f"{saved * trainer.parallel.adasum_group} processes"
+            f"there were {saved}, now {states}; {_mend(saved, trainer)}"
         )
+    if (saved := _number(content, "adasum_groups", now, path)) != now:  # older ones do not say
+        raise InputError(
+            f"{path}: Adasum combined the gradients of {saved} groups, now of {now}; "
+            f"{_mend(saved, trainer)}"
+        )
+
+
+def _number(content: Mapping[str, Any], key: str, default: int, path: Path) -> int:
+    number = content.get(key, default)
+    if not isinstance(number, int) or number < 1:
+        raise InputError(f"{path}: {key} is {number!r}; it should be a number")
+    return number
+
+
+def _mend(groups: int, trainer: Trainer) -> str:
+    ranks = trainer.world.size
+    mend = f"set parallel.adasum_group {ranks // groups}, or " if ranks % groups == 0 else ""
+    return f"{mend}start {groups * trainer.parallel.adasum_group} processes"

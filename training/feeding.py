@@ -58,16 +58,22 @@ def _idle(window: Window) -> Window:
 
 
 class Prefetcher:
-    """The batches from a window on, one of them made ahead by a thread."""
+    """The batches from a window on, one of them made ahead by a thread.
 
-    def __init__(self, lanes: Lanes | Passes, device: torch.device, first_window: int):
-        self.lanes, self.device, self.window = lanes, device, first_window
+    end: the window before which they end, None for never. The window after a run's last one may
+    begin a pass, and to shuffle that takes time and memory of every rank.
+    """
+
+    def __init__(
+        self, lanes: Lanes | Passes, device: torch.device, first_window: int, end: int | None = None
+    ):
+        self.lanes, self.device, self.window, self.end = lanes, device, first_window, end
         self.waited = 0.0  # seconds in which a step had to wait for its batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __enter__(self) -> "Prefetcher":
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
-        self.coming: Future[Batch] = self.thread.submit(self._make, self.window)
+        self._prepare()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -75,6 +81,7 @@ class Prefetcher:
 
     def next(self) -> Batch:
         """Return the batch of this window and have the next one made."""
+        assert self.coming is not None, "the last batch was returned already"
         started = perf_counter()
         batch = self.coming.result()
         self.waited += perf_counter() - started
@@ -84,14 +91,21 @@ class Prefetcher:
             for tensor in batch[:3]:
                 tensor.record_stream(current)
         self.window += 1
-        self.coming = self.thread.submit(self._make, self.window)
+        self._prepare()
         return batch
 
     def assign(self, own: slice) -> None:
         """Read these lanes from now on; make the prefetched batch again from them."""
-        self.coming.result()
+        if self.coming is not None:
+            self.coming.result()
         self.lanes.assign(own)
-        self.coming = self.thread.submit(self._make, self.window)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        over = self.end is not None and self.window >= self.end
+        self.coming: Future[Batch] | None = (
+            None if over else self.thread.submit(self._make, self.window)
+        )
 
     def _make(self, number: int) -> Batch:
         window = self.lanes[number]

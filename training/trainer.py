@@ -21,6 +21,7 @@ from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
 from .optimizers.schedule import Schedule, set_learning_rate
+from .parallel.agreement import agreed_muon_dtype
 from .parallel.buckets import gradients_of
 from .parallel.distributed import Deal, Device, World
 from .parallel.exchange import ParallelConfig, make_exchange
@@ -120,7 +121,7 @@ class Trainer:
         self.exchange = make_exchange(
             self.model, parallel, world, stateful_optimizer=optim.stateful
         )
-        self.optimizers = make_optimizers(model, optim, model.dtype)
+        self.optimizers = make_optimizers(model, optim, agreed_muon_dtype(world, model.dtype))
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()

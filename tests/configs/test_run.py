@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -107,6 +108,81 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
         run.create_directory(ALONE)
     with pytest.raises(InputError, match=r"cannot change optim\.cooldown_steps"):
         resolved(folder, *cooled[:-1], "21")
+
+
+def add_checkpoint(folder, step, word="step"):
+    checkpoint = folder / "checkpoint" / f"{word}-{step:08d}"
+    checkpoint.mkdir(parents=True)
+    write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+
+
+CHANGES = [
+    ("--train.steps", "2000"),
+    ("--train.epochs", "2"),
+    ("--optim.decay", "constant"),
+    ("--optim.decay_steps", "2000"),
+    ("--optim.hold", "0.5"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_cooldown_under_way_is_not_changed(folder, change):
+    cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    add_checkpoint(folder, 30)
+    resolved(folder, *cooled, *change).create_directory(ALONE)  # asked for together with it
+    add_checkpoint(folder, 40)
+    resolved(folder, *cooled, *change)  # as a launcher repeats it
+    key = change[0].removeprefix("--")
+    with pytest.raises(
+        InputError, match=rf"cannot change .*{key}.* at step 30; .*--from before-cooldown-0+30$"
+    ):
+        resolved(folder, *cooled)
+    resume = ["--resume", str(folder), "--from", "before-cooldown-00000030", "--train.steps", "9"]
+    with resolve_run(RunOptions.from_command_line(resume), ALONE) as run:
+        assert run.config.optim.cooldown_steps is None
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_schedule_may_change_before_a_cooldown(folder, change):
+    cooled = ("--optim.cooldown_steps", "20", "--optim.cooldown_from", "31")
+    add_checkpoint(folder, 30)
+    for words in ((), cooled, (*cooled, *change)):
+        resolved(folder, *AGAIN, "--data.lanes", "5", *words).create_directory(ALONE)
+
+
+def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
+    add_checkpoint(folder, 30)
+    resume = (*AGAIN, "--data.lanes", "5", "--model.hidden_size", "8")
+    path = folder / "config.toml"
+    text = path.read_text()
+    path.write_text(re.sub("hidden_size = .*", "hidden_size = 8", text))
+    for steps in (29, 30):
+        run = resolved(folder, *resume, "--train.steps", str(steps))
+        if steps < 30:
+            with pytest.raises(InputError, match=r"asks for 29 steps, and the run has 30 already"):
+                run.make_trainer(ALONE, steps)
+        else:
+            assert run.make_trainer(ALONE, steps).steps == 30
+    assert resolved(folder, *resume).make_trainer(ALONE, 29).steps == 29  # as it was begun
+
+
+@pytest.mark.parametrize(
+    ("name", "is_path"),
+    [("mine", True), ("mine/of_a_run", True), ("stars_1024", False), ("hf://owner/name", False)],
+)
+def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
+    tmp_path, monkeypatch, name, is_path
+):
+    monkeypatch.chdir(tmp_path)
+    for place in ("mine", "mine/of_a_run/model", "stars_1024/of something else"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "config.json").write_text("{}")
+    folder, words = tmp_path / "run", (*AGAIN, "--data.lanes", "5", "--train.start_from", name)
+    with holding(folder, *words) as run:
+        run.create_directory(ALONE)
+    expected = str(tmp_path / name) if is_path else name
+    assert load_config(folder / "config.toml").train.start_from == expected
+    assert resolved(folder, *words).resumed  # as a launcher repeats it
 
 
 @settings(

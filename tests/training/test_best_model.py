@@ -53,6 +53,17 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     assert trainer.progress.best_bits_per_character == best
 
 
+def test_a_divergence_is_found_without_a_valid_split_too(tmp_path, corpus):
+    empty = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), BYTES)
+    unscored = replace(corpus, splits=corpus.splits | {"valid": empty})
+    writer, trainer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE), trained()
+    assert writer.evaluate(trainer) == {}
+    with torch.no_grad():
+        trainer.model.embedding.weight[3, 0] = math.inf
+    with pytest.raises(Diverged, match="the training has diverged"):
+        writer.evaluate(trainer)
+
+
 @pytest.mark.parametrize(
     ("precision", "fast", "told"),
     [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],

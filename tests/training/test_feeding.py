@@ -77,6 +77,31 @@ def test_the_next_batch_is_made_while_this_step_runs(small_split):
     assert lanes.made[:5] == [0, 1, 2, 3, 4]
 
 
+class Recorded:
+    """Lanes that note which windows they were asked for."""
+
+    def __init__(self, lanes):
+        self.lanes, self.made = lanes, []
+
+    def assign(self, own):
+        self.lanes.assign(own)
+
+    def __getitem__(self, index):
+        self.made.append(index)
+        return self.lanes[index]
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_no_window_beyond_the_last_is_made(small_split, first):
+    """It may be the first one of a new pass."""
+    lanes = Recorded(Lanes(small_split, lanes=4, window=16))
+    with Prefetcher(lanes, CPU, first, 3) as prefetcher:
+        for _ in range(first, 3):
+            prefetcher.next()
+        prefetcher.assign(slice(0, 2))
+    assert lanes.made == list(range(first, 3))
+
+
 def test_an_error_in_the_thread_is_raised_by_the_step(small_split):
     class Broken:
         def __getitem__(self, index):

@@ -7,17 +7,20 @@ import numpy as np
 
 from data_utils.corpus import Corpus
 from data_utils.pictures import drawing
+from model.errors import InputError
 from model.language_model import LanguageModel
 from model.sampling import SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.trace import trace
 
+from ..divergence import diverged
 from ..evaluation import EvaluateConfig
 from ..metrics import RunLog
 from ..parallel.agreement import through_main
 from ..parallel.distributed import World
 
 if TYPE_CHECKING:
+    from ..trainer import Trainer
     from .probe import Findings, Probe
 
 SAMPLE = SamplingConfig(temperature=0.7, length=240)
@@ -26,11 +29,11 @@ COLUMNS = 40  # characters in a line of the coloured text
 
 
 class Monitor:
-    """Examines the model on the main rank only; the others wait when they next need it."""
+    """Examines the model on the main rank only; the others wait for it."""
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
         """Read the probe's texts; InputError, on every rank, where they cannot be read."""
-        self.enabled = world.is_main
+        self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
         self.probe: Probe | None = None
         through_main(world, lambda: self._read_probe(config))
@@ -42,10 +45,21 @@ class Monitor:
 
             self.probe = Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
 
-    def show(self, model: LanguageModel, log: RunLog, step: int) -> dict[str, float]:
-        """Show a sample and the probe's findings; return what to add to the row of metrics."""
-        if not self.enabled:
-            return {}
+    def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+        """Show a sample and the probe's findings; return what to add to the row of metrics.
+
+        Raises Diverged, on every rank, where the model predicts nothing finite, as weights that
+        are finite, and too large, make it do.
+        """
+        row: dict[str, float] = {}
+        try:
+            through_main(self.world, lambda: row.update(self._shown(trainer, log)))
+        except InputError as error:
+            raise diverged(trainer, "what the model predicts is") from error
+        return row
+
+    def _shown(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+        model, step = trainer.model, trainer.progress.step
         model.eval()
         log.show_text("sample", self.sample(model), step)
         row: dict[str, float] = {}

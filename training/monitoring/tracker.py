@@ -23,6 +23,10 @@ class Tracker:
                 f"log.tracker is {package}: not installed ({error}); pip install {package}, or "
                 "leave it out"
             ) from error
+        except Exception as error:  # an empty name, or whatever the package does when imported
+            raise InputError(
+                f"log.tracker is {package!r}: cannot be imported ({type(error).__name__}: {error})"
+            ) from error
         plain = {key: str(value) for key, value in settings.items()}
         try:
             self._package.init(project=PROJECT, name=name, config=plain)

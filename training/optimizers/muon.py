@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.fused.weight_gradients import has_fast_bf16
-
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -19,19 +17,16 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 class Muon(torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. We do so in a training whose
-    products are in bf16, where the processor multiplies that fast. Elsewhere, for the gates'
-    [4H, H], the iterations multiply matrices [H, H] in fp32. This takes a third of the time on a
-    CPU, and the update does not depend on the order of a gradient's sums.
+    torch multiplies the whole matrix in every iteration, in bfloat16. So do we where we are asked
+    for that dtype. In fp32, for the gates' [4H, H], the iterations multiply matrices [H, H]. This
+    takes a third of the time on a CPU whose bf16 is slow, and the update does not depend on the
+    order of a gradient's sums.
     """
 
-    def __init__(
-        self, matrices: list[nn.Parameter], *, compute_dtype: torch.dtype, **settings: Any
-    ):
-        """Take matrices and torch's settings; compute_dtype: of the training's products."""
+    def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):
+        """Take matrices and torch's settings; dtype: of the products, fp32 or bf16."""
         super().__init__(matrices, **settings)
-        fast = compute_dtype == torch.bfloat16 and has_fast_bf16(matrices[0].device)
-        self.dtype = torch.bfloat16 if fast else torch.float32
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

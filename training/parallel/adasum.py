@@ -44,6 +44,7 @@ class AdasumExchange(Exchange):
         super().__init__(model, world)
         self.groups, self.within, self.of_steps = groups, within, of_steps
         self.adasum = Adasum(groups)
+        self.combined_groups = groups.count
         self.clock = within.clock
         if of_steps:
             self.optimizer_groups = groups

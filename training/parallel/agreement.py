@@ -48,16 +48,31 @@ def _text_from_main(world: World, text: str) -> str:
 
 def agreed_precision(world: World, precision: Precision) -> Precision:
     """Resolve `auto` alike on all ranks: bf16 where each of them multiplies it fast, else fp32."""
-    own = resolve_precision(precision, world.device)
     if precision != "auto":
-        return own
-    fast = world.gather(torch.tensor(own == "bf16", device=world.device)).tolist()  # [ranks]
+        return precision
+    fast = _fast_bf16(world)
     if all(fast):
         return "bf16"
     if any(fast) and world.is_main:
         slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
         log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", _ranks(slow))
     return "fp32"
+
+
+def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of Muon's products, on every rank the same: otherwise weights drift apart.
+
+    compute_dtype: of the training's products. Muon's are in bf16 where those are, and where every
+    rank multiplies it fast; else in fp32.
+    """
+    fast = compute_dtype == torch.bfloat16 and all(_fast_bf16(world))
+    return torch.bfloat16 if fast else torch.float32
+
+
+def _fast_bf16(world: World) -> list[bool]:
+    """Return of every rank whether its hardware multiplies bf16 faster than fp32."""
+    own = resolve_precision("auto", world.device) == "bf16"
+    return [bool(fast) for fast in world.gather(torch.tensor(own, device=world.device))]
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:

@@ -36,6 +36,8 @@ class Exchange:
 
     forgets: str | None = None
     """What a resume begins anew, as a sentence for the user."""
+    combined_groups = 1
+    """Groups of ranks between which Adasum combines."""
 
     def __init__(self, model: Learner, world: World):
         self.model, self.world = model, world

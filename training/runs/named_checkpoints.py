@@ -3,11 +3,14 @@
 Pruning knows `step-N` alone: a checkpoint under any other name stays until somebody removes it.
 """
 
+import filecmp
 import shutil
+from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 
 from model.errors import InputError
+from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json, recover_folders, step_folder, step_folders, whole_folder
 
 from .run_directory import PretrainingDirectory
@@ -58,18 +61,43 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     """Make a checkpoint the newest of its run, what came after it a run of its own beside it.
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
-    checkpoints; where there is one of that name, `aside-step-N-2/`. A kill leaves nothing less than
-    before.
+    checkpoints; where there is one of that name, `aside-step-N-2/`. Another checkpoint of the same
+    step is of another branch, and counts as later. A kill leaves nothing less than before.
     """
     checkpoint = run.checkpoints / name
     step = saved_step(checkpoint)
+    newest = step_folder(run.checkpoints, step)
     later = [path for path in step_folders(run.checkpoints) if saved_step(path) > step]
-    if later:
-        _copy_run(run, _free(run.folder / f"aside-{later[-1].name}"), later)
-    if name != step_folder(run.checkpoints, step).name:
-        _copy(checkpoint, step_folder(run.checkpoints, step))
-    for path in [run.model, *later] if later else []:  # after a kill, no model of a later step
+    other = [newest] if newest.is_dir() and not _same_files(newest, checkpoint) else []
+    last = max([step, _step_of_model(run.model), *map(saved_step, later)])
+    if other or last > step:
+        aside = step_folder(run.folder, last).name
+        _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
+        shutil.rmtree(run.model, ignore_errors=True)  # first: after a kill, none of another branch
+    if name != newest.name:
+        _copy(checkpoint, newest)
+    for path in later:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _step_of_model(folder: Path) -> int:
+    """Return the step that a model is of: one may be newer than any checkpoint; 0 for none."""
+    with suppress(InputError):
+        provenance = read_json(folder / CONFIG_FILE).get("provenance")
+        step = provenance.get("step") if isinstance(provenance, dict) else None
+        return step if type(step) is int else 0
+    return 0
+
+
+def _same_files(one: Path, other: Path) -> bool:
+    """Return whether two folders have the same files, byte for byte."""
+    names, others = (
+        sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        for folder in (one, other)
+    )
+    if names != others:
+        return False
+    return not any(filecmp.cmpfiles(one, other, names, shallow=False)[1:])
 
 
 def _free(folder: Path) -> Path:

@@ -1,19 +1,27 @@
 """What a run shows of its model: text, a probe on labels, a unit's values."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
-from tests.runs import assert_refused, rows_of, run, small_run
+from tests.runs import ROOT, assert_refused, rows_of, run, small_run
+from tests.training.test_trainer import make_trainer
+from training.divergence import Diverged, check_divergence
+from training.evaluation import EvaluateConfig
+from training.monitoring import monitor as monitor_module
 from training.monitoring import probe as probe_module
-from training.monitoring.monitor import COLOURED, text_figure
+from training.monitoring.monitor import COLOURED, Monitor, text_figure
 from training.monitoring.probe import Probe
+from training.parallel.distributed import World
 
 
 def write_set(path, texts, labels):
@@ -70,6 +78,25 @@ def test_a_coloured_text_has_every_character_in_its_place():
     assert "".join(text.get_text() for text in axes.texts) == "ab" * 30
     assert axes.texts[59].get_position() == (19, 1)
     assert axes.images[0].get_clim() == (-1, 1)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(monkeypatch, rank):
+    trainer = make_trainer()
+    with torch.no_grad():
+        decoder = trainer.model.decoder.weight
+        decoder.copy_(3e38 * decoder.sign())  # sums of a few of them are beyond fp32
+    check_divergence(trainer)
+    corpus = open_corpus(ROOT / "tests/fixtures/v1/corpus")
+    monitor = Monitor(EvaluateConfig(), corpus, World(0, 1, torch.device("cpu")))
+    if rank:
+
+        def refuse(world, act):
+            raise InputError("what the main rank was refused")
+
+        monkeypatch.setattr(monitor_module, "through_main", refuse)
+    with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
+        monitor.show(trainer, SimpleNamespace(show_text=None))
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):

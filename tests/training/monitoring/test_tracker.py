@@ -41,6 +41,20 @@ def test_a_package_that_is_missing_is_one_line(tmp_path):
     assert_refused(process, "log.tracker is no_such_tracker", "pip install no_such_tracker")
 
 
+@pytest.mark.parametrize(
+    ("package", "reason"),
+    [
+        ("", "'': cannot be imported .ValueError: Empty module name"),
+        ("broken_tracker", "'broken_tracker': cannot be imported .TypeError: too old"),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, package, reason):
+    (tmp_path / "broken_tracker.py").write_text("raise TypeError('too old')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=f"^log.tracker is {reason}"):
+        Tracker(package, "run", {})
+
+
 def failing(*given, **how):
     raise ConnectionError("no network")
 

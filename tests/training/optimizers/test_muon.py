@@ -61,7 +61,7 @@ def test_an_update_is_torchs_own():
     start = torch.randn(24, 12, generator=torch.Generator().manual_seed(4))
     ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
     pair = (
-        Muon([ours], compute_dtype=torch.float32, **settings),
+        Muon([ours], dtype=torch.float32, **settings),
         torch.optim.Muon([theirs], **settings, adjust_lr_fn="match_rms_adamw"),
     )
     for seed in range(3):

@@ -7,11 +7,15 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.files.storage import read_json, write_json
+from model.text.profiles import text_profile
 from tests.runs import assert_refused, run, run_ranks, small_run
 from tests.training.adasum_oracle import pairwise_tree
 from tests.training.test_trainer import make_trainer
+from training.checkpoint import Checkpoints
 from training.parallel import adasum
 from training.parallel.adasum import AdasumExchange, combined
+from training.parallel.buckets import Exchange
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.rank_groups import RankGroups
@@ -203,6 +207,38 @@ def test_main_refuses_another_number_of_groups(tmp_path):
     )
     process = run("main.py", "--resume", folder, "--train.steps", "4")
     assert_refused(process, "optimiser's state of its own", "there were 2, now 1", "start 2")
+
+
+@pytest.mark.parametrize("saved", [None, 4, 2])
+def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, monkeypatch, saved):
+    """Gradients of other groups are another algorithm; a checkpoint from before may not say."""
+    monkeypatch.setattr(adasum, "begin_as_one", lambda model: None)  # there are no other ranks
+    trainer = make_trainer(name="sgd", beta1=0.0)
+    trainer.parallel = ParallelConfig(combine="adasum")
+    checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc")
+
+    def combine(count):
+        trainer.exchange = AdasumExchange(
+            trainer.model,
+            trainer.world,
+            RankGroups(size=1, count=count, index=0, place=0),
+            Exchange(trainer.model, trainer.world),
+            of_steps=False,
+        )
+
+    combine(saved or 2)
+    checkpoints.save(trainer, text_profile("openai"), {})
+    path = checkpoints.complete()[-1] / "training.json"
+    description = read_json(path)
+    assert description.pop("adasum_groups") == (saved or 2)
+    if saved is None:
+        write_json(path, description)
+    combine(2)
+    if saved == 4:
+        with pytest.raises(InputError, match="gradients of 4 groups, now of 2; start 4 processes"):
+            checkpoints.restore(trainer)
+    else:
+        assert checkpoints.restore(trainer)
 
 
 def test_the_papers_rule_uses_the_lanes_of_one_group(monkeypatch):

@@ -8,6 +8,7 @@ from model.language_model import ModelConfig, build_model
 from training import precision
 from training.parallel import agreement
 from training.parallel.agreement import (
+    agreed_muon_dtype,
     agreed_precision,
     check_same,
     check_same_weights,
@@ -51,6 +52,17 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
     unlike = len({own, *others}) > 1
     assert ("fp32 for all" in caplog.text) == (unlike and rank == 0)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("other", [True, False])
+def test_muon_multiplies_in_bf16_where_the_training_does_and_every_rank_is_fast(
+    monkeypatch, own, other
+):
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
+    expected = torch.bfloat16 if own and other else torch.float32
+    assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected
+    assert agreed_muon_dtype(among(1, other), torch.float16) == torch.float32
 
 
 def digests_of(facts):

@@ -21,10 +21,12 @@ def a_run(tmp_path):
     return made
 
 
-def add_checkpoint(made, step):
-    folder = made.checkpoints / f"step-{step:08d}"
+def add_checkpoint(made, step, name="step", weights=""):
+    folder = made.checkpoints / f"{name}-{step:08d}"
     folder.mkdir(parents=True)
     write_json(folder / TRAINING_FILE, {"progress": {"step": step}})
+    (folder / "ema").mkdir()
+    (folder / "ema/weights").write_text(weights)
 
 
 def names_in(folder):
@@ -53,6 +55,31 @@ def test_an_ending_of_the_same_length_does_not_replace_the_one_before(a_run):
         "aside-step-00000004-2": "seed = 1",
         "aside-step-00000004-3": "seed = 2",
     }
+
+
+def test_another_branchs_checkpoint_of_the_same_step_goes_aside(a_run):
+    add_checkpoint(a_run, 4, "plain", "plain")  # of the same size, as all of a model are
+    (a_run.checkpoints / "step-00000004/ema/weights").write_text("other")
+    go_back(a_run, "plain-00000004")
+    newest, aside = a_run.checkpoints / "step-00000004", a_run.folder / "aside-step-00000004"
+    assert (newest / "ema/weights").read_text() == "plain"
+    assert (aside / "checkpoint/step-00000004/ema/weights").read_text() == "other"
+    assert (aside / "model/of").read_text() == "4"
+    assert not a_run.model.exists()
+    go_back(a_run, "plain-00000004")  # once more, as after a kill: nothing is new
+    assert names_in(a_run.folder) == ["aside-step-00000004", "checkpoint", "config.toml"]
+
+
+@pytest.mark.parametrize(("step", "moved"), [(4, False), (6, True)])
+def test_a_model_of_a_later_step_than_any_checkpoint_goes_aside(a_run, step, moved):
+    """As an evaluation of a cooldown writes it, before a kill."""
+    add_checkpoint(a_run, 4, "before-cooldown")
+    write_json(a_run.model / "config.json", {"provenance": {"step": step}})
+    go_back(a_run, "before-cooldown-00000004")
+    assert a_run.model.exists() is not moved
+    aside = a_run.folder / "aside-step-00000006"
+    assert (aside / "model/of").exists() is moved
+    assert "step-00000004" in names_in(a_run.checkpoints)
 
 
 def test_a_kill_while_going_back_leaves_no_model_of_a_later_step(a_run, monkeypatch):
