@@ -1,6 +1,7 @@
 """A transfer from end to end on a tiny model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from model.classifiers.classifier import load_classifier
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.weights import LoadedModel, model_digest
+from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
+from tests.conftest import emphatic
 from transfer import experiment
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer
@@ -57,6 +60,29 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, set
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+
+
+def test_the_test_set_chooses_nothing(tmp_path, sets):
+    model = emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
+    loaded = LoadedModel(model, text_profile("openai"), tmp_path)
+    *chosen_on, tested = sets
+    praised = replace(tested, labels=np.ones_like(tested.labels))
+    found = [
+        run_transfer(loaded, [*chosen_on, last], tmp_path / name)
+        for name, last in (("right", tested), ("praised", praised))
+    ]
+    assert found[0]["test_accuracy"] != found[1]["test_accuracy"]  # it is read
+    assert found[0]["nonzero"] > 0  # there is something to choose
+    for key in ("c", "nonzero", "val_accuracy"):
+        assert found[0][key] == found[1][key]
+    for key in ("index", "polarity", "weight", "val_accuracy"):
+        assert found[0]["neuron"][key] == found[1]["neuron"][key]
+    assert found[0]["threshold"]["value"] == found[1]["threshold"]["value"]
+    classifiers = [
+        (tmp_path / name / "classifier/classifier.safetensors").read_bytes()
+        for name in ("right", "praised")
+    ]
+    assert classifiers[0] == classifiers[1]
 
 
 def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets):
