@@ -15,8 +15,13 @@ from model.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
-from tests.model.test_compiled import error, results, scaled_inputs
-from tests.model.test_recurrence import make_inputs, run, window_of
+from tests.model.test_compiled import error, exact, results, scaled_inputs
+from tests.model.test_recurrence import (
+    hold_cell_state_in_fp32,
+    make_inputs,
+    tolerance,
+    window_of,
+)
 from tests.runs import rows_of, small_run
 from tests.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
@@ -34,28 +39,24 @@ from transfer.finetuning.task import make_task
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("backend", ["reference", "fused"])
+def on_the_gpu(inputs):
+    return [tensor.detach().cuda().requires_grad_() for tensor in inputs]
+
+
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_recurrence_on_the_gpu_equals_fp64(backend, dtype):
+def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype):
     T, B, H = 32, 16, 128
-    exact = make_inputs(torch.float64, T, B, H)
-    with torch.no_grad():
-        for weight in exact[3:5]:
-            weight /= H**0.5
-    inputs = [
-        tensor.detach().to(dtype if index in (0, 1, 3, 4) else torch.float32).cuda()
-        for index, tensor in enumerate(exact)
-    ]
-    inputs = [tensor.requires_grad_() for tensor in inputs]
-    results = []
-    for name, given in (("reference", exact), (backend, inputs)):
-        outputs = run(name, *given)
-        loss = sum(out.double().square().sum() for out in outputs)
-        results.append((*outputs, *torch.autograd.grad(loss, given)))
-    tolerance = 4 * torch.finfo(dtype).eps * (T * 4 * H) ** 0.5
-    for expected, actual in zip(*results, strict=True):
-        error = (actual.cpu().double() - expected).norm() / expected.norm()
-        assert error <= tolerance
+    inputs = scaled_inputs(dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(recurrence, on_the_gpu(inputs)), expected, strict=True):
+        assert error(a.cpu(), e) <= tolerance(dtype, T, H)
+
+
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
+    hold_cell_state_in_fp32(recurrence, dtype, "cuda")
 
 
 @pytest.mark.parametrize("symbols", [400, 2000])
@@ -96,18 +97,13 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_rows_of_a_table_on_the_gpu(dtype):
     T, B, H = 32, 16, 128
-    exact = scaled_inputs(torch.float64, T, B, H)
-    exact[0] = exact[0].detach().view(-1, 5 * H)[:50].clone().requires_grad_()
+    x_proj, *rest = scaled_inputs(dtype, T, B, H)
+    inputs = [x_proj.detach().view(-1, 5 * H)[:50], *rest]
     rows = torch.randint(0, 50, (T, B), generator=torch.Generator().manual_seed(1))
-    inputs = [
-        tensor.detach().to(dtype if index in (0, 1, 3, 4) else torch.float32).cuda()
-        for index, tensor in enumerate(exact)
-    ]
-    actual = results(fused_mlstm, [tensor.requires_grad_() for tensor in inputs], rows.cuda())
-    expected = results(reference_mlstm, exact, rows)
-    tolerance = 4 * torch.finfo(dtype).eps * (T * 4 * H) ** 0.5
+    actual = results(fused_mlstm, on_the_gpu(inputs), rows.cuda())
+    expected = results(reference_mlstm, exact(inputs), rows)
     for a, e in zip(actual, expected, strict=True):
-        assert error(a.cpu(), e) <= tolerance
+        assert error(a.cpu(), e) <= tolerance(dtype, T, H)
 
 
 def test_graphs_serve_one_window_at_a_time():

@@ -1,6 +1,7 @@
 """main.py as a process: what it writes, how it stops and resumes, what it refuses."""
 
 import json
+import math
 import os
 import pty
 import shutil
@@ -11,7 +12,9 @@ import sys
 import pytest
 from safetensors.torch import load_file
 
-from tests.runs import ROOT, assert_refused, rows_of, run, small_run, start, wait_for
+from data_utils.corpus import open_corpus
+from data_utils.lanes import Lanes
+from tests.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, small_run, start, wait_for
 
 STEPS = 40
 
@@ -25,9 +28,9 @@ def whole(tmp_path_factory):
     return folder, process.stdout
 
 
-def assert_same_run(folder, whole_folder):
+def assert_same_run(folder, whole_folder, steps=STEPS):
     assert rows_of(folder) == rows_of(whole_folder)
-    last = f"checkpoint/step-{STEPS:08d}"
+    last = f"checkpoint/step-{steps:08d}"
     for name in ("model", "optimizer", "lanes"):
         ours, theirs = (load_file(f / last / f"{name}.safetensors") for f in (folder, whole_folder))
         assert ours.keys() == theirs.keys()
@@ -105,6 +108,28 @@ def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
     resumed = run("main.py", "--resume", folder)
     assert resumed.returncode == 0, resumed.stderr
     assert_same_run(folder, whole[0])
+
+
+def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
+    """With what a kill leaves: rows beyond the last checkpoint. The run is 0.4 epochs long."""
+    whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 3
+    changes = {"parallel.windows_per_step": windows, "train.epochs": 0.4}
+    process = run(*small_run(whole, None, **changes))
+    assert process.returncode == 0, process.stderr
+    # An epoch is as long as its longest lane; its last step is filled with the next epoch.
+    split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
+    lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
+    steps = round(
+        0.4 * math.ceil(Lanes(split, lanes=lanes, window=window).windows_per_epoch / windows)
+    )
+    last = rows_of(whole)[-1]
+    assert (last["step"], last["characters"]) == (steps, steps * windows * lanes * window)
+    shutil.copytree(whole, killed)
+    shutil.rmtree(killed / f"checkpoint/step-{steps:08d}")
+    assert [path.name for path in (killed / "checkpoint").iterdir()] == ["step-00000006"]
+    resumed = run("main.py", "--resume", killed)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(killed, whole, steps)
 
 
 def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):

@@ -11,7 +11,7 @@ from model.fused import cpu
 from model.fused.compilation import window_library
 from model.fused.tiles import mlstm
 from model.recurrence import Recurrence
-from tests.model.test_recurrence import EPS
+from tests.model.test_recurrence import EPS, tolerance
 
 
 class Kernel(NamedTuple):
@@ -23,12 +23,8 @@ class Kernel(NamedTuple):
     emulated: bool = False
 
     def tolerance(self, T: int, H: int) -> float:
-        """Return the relative error that the dtypes explain, with a margin of 4.
-
-        Sums of 4H products are in fp32, whose roundings add up like their square root, over T
-        bytes too; what lies between two products is rounded to the dtype, T times in a row.
-        """
-        return 4 * (EPS[torch.float32] * (T * 4 * H) ** 0.5 + self.rounding * T**0.5)
+        """Return the relative error that the kernel's roundings explain."""
+        return tolerance(self.dtype, T, H)
 
     @property
     def rounding(self) -> float:

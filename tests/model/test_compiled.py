@@ -14,7 +14,12 @@ from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.fused.vectors.integers import multiplies_integers
 from model.recurrence import reference_mlstm
-from tests.model.test_recurrence import EPS, make_inputs, window_of
+from tests.model.test_recurrence import (
+    EPS,
+    hold_cell_state_in_fp32,
+    make_inputs,
+    window_of,
+)
 from tests.runs import ROOT
 
 
@@ -63,6 +68,10 @@ def test_equals_the_reference_in_fp64(kernel, count, T, B, H, threads):
     expected = results(reference_mlstm, exact(inputs))
     for a, e in zip(results(kernel.run, inputs), expected, strict=True):
         assert error(a, e) <= kernel.tolerance(T, H)
+
+
+def test_the_cell_state_is_kept_in_fp32(kernel):
+    hold_cell_state_in_fp32(kernel.run, kernel.dtype)
 
 
 def test_weight_gradients_as_matrix_units_want_them(monkeypatch):

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from model.cell import mlstm_step
+from model.fused.deferred import deferred_mlstm
 from model.language_model import ModelConfig, build_model
-from model.recurrence import recur
+from model.recurrence import recur, reference_mlstm
 from model.state import State
 from model.window import RecurrentWeights, Window
 from tests.model import numpy_mlstm
@@ -15,6 +16,21 @@ from tests.model.emulation import emulate_tiles
 
 BACKENDS = ("reference", "fused")
 EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.bfloat16, torch.float16)}
+
+
+def tolerance(dtype, T, H):
+    """Return the relative error that roundings explain; outputs of zeros are off by 1.
+
+    Sums of 4H products are in fp32, whose roundings add up like their square root, over T bytes
+    too, with a margin of 4. What lies between two products is rounded to 16 bits: what a byte's
+    roundings come to, about EPS / 2, adds up over T bytes as well, with a margin of 2. Of few units
+    it may be more, where a sum of a few numbers cancels.
+    """
+    bound = 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+    if dtype != torch.float32:
+        bound += EPS[dtype] * T**0.5 * (1 + 8 / H)
+    assert bound < 0.1, "what is far off would pass"
+    return bound
 
 
 def make_inputs(dtype, T=7, B=3, H=5, seed=0):
@@ -97,14 +113,30 @@ def test_fused_equals_reference(dtype):
         outputs = run(backend, *inputs)
         loss = sum(out.double().square().sum() for out in outputs)
         results[backend] = (outputs, torch.autograd.grad(loss, inputs))
-    # T steps of products of depth 4H: rounding errors add up like their square root, with a
-    # margin of 4 for their growth through the recurrence.
-    tolerance = 4 * EPS[dtype] * (T * 4 * H) ** 0.5
     for kind in (0, 1):
         pairs = zip(results["fused"][kind], results["reference"][kind], strict=True)
         for actual, expected in pairs:
             error = (actual - expected).double().norm() / expected.double().norm()
-            assert error <= tolerance
+            assert error <= tolerance(dtype, T, H)
+
+
+def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
+    """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
+    inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]
+    for weight in inputs[3:5]:
+        weight.zero_()
+    _, state = recurrence(window_of(*inputs))
+    expected = reference_mlstm(window_of(*(tensor.double() for tensor in inputs)))[1].c
+    assert state.c.dtype == torch.float32
+    assert state.h.dtype == dtype
+    # What a byte adds is forgotten as fast as its roundings: they do not grow with T.
+    assert (state.c.double() - expected).norm() <= 4 * EPS[torch.float32] * expected.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("recurrence", [reference_mlstm, deferred_mlstm])
+def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
+    hold_cell_state_in_fp32(recurrence, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -9,6 +9,7 @@ import torch
 
 from data_utils.corpus import Corpus, open_corpus
 from model.errors import InputError
+from model.files.weights import load_model
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES
@@ -74,6 +75,23 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
     monkeypatch.setattr(best_model, "has_fast_bf16", lambda device: fast)
     writer.announce(make_trainer(precision=precision), 1.0)
     assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
+
+
+def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer, monkeypatch):
+    scores = iter([3.0, 2.0, 2.5])
+    monkeypatch.setattr(best_model, "evaluate_split", lambda *given, **how: (next(scores), 1))
+    trainer, scored, rows = trained(), [], []
+    for step in range(3):
+        scored.append(trainer.model.decoder.weight.detach().clone())
+        rows.append(writer.evaluate(trainer)["valid_bits_per_character"])
+        trainer.train(as_batch(make_window(seed=1 + step), CPU))
+    assert rows == [3.0, 2.0, 2.5]
+    assert trainer.progress.best_bits_per_character == 2.0
+    kept = load_model(writer.directory.model)
+    same = [torch.equal(kept.model.decoder.weight, weight) for weight in scored]
+    assert same == [False, True, False]
+    assert kept.provenance["best_valid_bits_per_character"] == 2.0
+    assert kept.provenance["step"] == 2
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck
 
@@ -18,6 +19,64 @@ def test_pauses_do_not_count(monkeypatch):
     with watch:  # 10 to 110
         pass
     assert watch.lap() == 20  # at 120
+
+
+class Cluster:
+    """Two ranks whose clocks, exchanges and prefetchers say what a test sets."""
+
+    size, device = 2, "cpu"
+
+    def __init__(self):
+        self.now, self.exposed, self.other = 0.0, [], None
+        self.exchange = SimpleNamespace(clock=SimpleNamespace(lap=self.exposed.pop), sent_bytes=0.0)
+        self.prefetcher = SimpleNamespace(waited=0.0)
+
+    def gather(self, own):
+        return torch.stack([own, torch.tensor(self.other, dtype=own.dtype)])
+
+    def work(self, *, seconds, exposed, waited, sent_bytes, other):
+        """Let a row's time pass; other: the `Times` of rank 1."""
+        self.now += seconds
+        self.prefetcher.waited += waited
+        self.exchange.sent_bytes += sent_bytes
+        self.exposed.append(exposed)
+        self.other = other
+
+
+def test_a_row_has_the_speeds_since_the_one_before(monkeypatch):
+    cluster = Cluster()
+    monkeypatch.setattr("training.throughput.time.perf_counter", lambda: cluster.now)
+    cluster.now = 100.0
+    meter = ThroughputMeter(cluster, cluster.exchange, cluster.prefetcher)
+    for _ in range(2):
+        meter.advance(6000, 0.25)
+    cluster.work(
+        seconds=10.0, exposed=4.0, waited=1.0, sent_bytes=600.0,
+        other=[10.0, 0.5, 0.5, 9000.0, 600.0],
+    )  # fmt: skip
+    assert meter.close_row() == {
+        "characters_per_second": 1200.0,  # 2 * 6,000 in 10 s, by both ranks
+        "data_wait_seconds": 0.5,  # a step's, of the rank that waits most
+        "exposed_seconds": 1.125,  # a step's, of the mean rank
+        "sent_bytes": 300.0,
+        "rank_characters_per_second": [600.0, 1000.0],  # 3,000 in 5 s, 9,000 in 9 s
+        "slowest_rank": 1,
+        "bottleneck": "straggler 18%",  # the 3.5 s that rank 0 waits longer, of 20
+    }
+    meter.advance(1000, 0.5)
+    cluster.work(
+        seconds=4.0, exposed=0.5, waited=0.25, sent_bytes=300.0,
+        other=[4.0, 1.0, 0.0, 500.0, 300.0],
+    )  # fmt: skip
+    assert meter.close_row() == {
+        "characters_per_second": 250.0,
+        "data_wait_seconds": 0.25,
+        "exposed_seconds": 0.75,
+        "sent_bytes": 300.0,
+        "rank_characters_per_second": [153.8, 166.7],  # 500 in 3.25 s, 500 in 3 s
+        "slowest_rank": 0,
+        "bottleneck": "communication 12%",  # of 8 s, the 0.5 that each rank waits at least
+    }
 
 
 def test_ranks_leave_a_pause_together():

@@ -14,6 +14,7 @@ from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig, Trainer, draw_dropout_mask
 
 CPU = torch.device("cpu")
@@ -22,7 +23,7 @@ ALONE = World(0, 1, CPU)
 
 def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", model=None, **optim,
+    cell="mlstm", model=None, parallel=None, **optim,
 ):  # fmt: skip
     config = ModelConfig(hidden_size=8, cell=cell, context=16)
     return Trainer(
@@ -35,6 +36,7 @@ def make_trainer(
         lanes=lanes,
         steps=steps,
         seed=0,
+        parallel=parallel or ParallelConfig(),
     )
 
 
@@ -301,6 +303,36 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     gradient = trainer.model.decoder.weight.grad
     assert not gradient[:, unseen].any()
     assert gradient[:, ~unseen].any(0).all()
+
+
+def test_lane_groups_hide_the_units_that_one_group_hides():
+    found = []
+    for groups in (1, 3):
+        trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(lane_groups=groups))
+        masks = trainer._dropout_factors()
+        trainer.train(as_batch(make_window(), CPU))
+        found.append(gradients(trainer))
+    assert len({tuple(mask) for mask in masks.tolist()}) == 3  # each lane has its own
+    for name, gradient in found[0].items():
+        # The sums of three lanes, in another order; fp32.
+        torch.testing.assert_close(found[1][name], gradient, rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_each_window_of_a_step_has_a_mask_of_its_own(monkeypatch):
+    trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(windows_per_step=2))
+    used, plain = [], trainer.objective.forward
+
+    def noted(inputs, targets, state, factors):
+        used.append(factors)
+        return plain(inputs, targets, state, factors)
+
+    monkeypatch.setattr(trainer.objective, "forward", noted)
+    for step in range(2):
+        trainer.train(*(as_batch(make_window(seed=2 * step + n), CPU) for n in range(2)))
+    assert len(used) == 4
+    for window, factors in enumerate(used):
+        mask = draw_dropout_mask(0.5, seed=0, window=window, lanes=slice(0, 3), units=8)
+        assert torch.equal(factors, 2.0 * mask)
 
 
 def test_the_rest_beside_muon_has_a_rate_of_its_own():

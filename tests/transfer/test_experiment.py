@@ -1,6 +1,7 @@
 """A transfer from end to end on a tiny model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from model.classifiers.classifier import load_classifier
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.weights import LoadedModel, model_digest
+from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
+from tests.conftest import emphatic
 from transfer import experiment
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer
@@ -45,27 +48,57 @@ def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
 
 
-def test_the_classifier_repeats_the_reported_accuracy(tmp_path, small_model, sets):
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+@pytest.fixture
+def telling_model():
+    """A model of which the regression on these reviews uses several units."""
+    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
+
+
+def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets):
+    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")
+    assert results["nonzero"] > 0  # so that probabilities differ
     classifier = load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
-    assert classifier.model_digest == model_digest(small_model)
+    assert classifier.model_digest == model_digest(telling_model)
     assert classifier.neuron == results["neuron"]["index"]
     sequences = [loaded.tokens(text) for text in sets[2].texts]
-    probabilities = classifier.probabilities(features_in_order(small_model, sequences))
+    probabilities = classifier.probabilities(features_in_order(telling_model, sequences))
     assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
 
 
-def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, sets, monkeypatch):
+def test_the_test_set_chooses_nothing(tmp_path, telling_model, sets):
+    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+    *chosen_on, tested = sets
+    praised = replace(tested, labels=np.ones_like(tested.labels))
+    found = [
+        run_transfer(loaded, [*chosen_on, last], tmp_path / name)
+        for name, last in (("right", tested), ("praised", praised))
+    ]
+    assert found[0]["test_accuracy"] != found[1]["test_accuracy"]  # it is read
+    assert found[0]["nonzero"] > 0  # there is something to choose
+    for key in ("c", "nonzero", "val_accuracy"):
+        assert found[0][key] == found[1][key]
+    for key in ("index", "polarity", "weight", "val_accuracy"):
+        assert found[0]["neuron"][key] == found[1]["neuron"][key]
+    assert found[0]["threshold"]["value"] == found[1]["threshold"]["value"]
+    classifiers = [
+        (tmp_path / name / "classifier/classifier.safetensors").read_bytes()
+        for name in ("right", "praised")
+    ]
+    assert classifiers[0] == classifiers[1]
+
+
+def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, sets, monkeypatch):
     drawn = []
     monkeypatch.setattr(experiment, "save_png", lambda figure, path: drawn.append(figure.axes[0]))
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    save_model(tmp_path / "model", telling_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "model")
     pooling = ("mean", "last")
     results = run_transfer(loaded, sets, tmp_path / "out", pooling=pooling)
+    assert results["nonzero"] > 0
     assert results["pooling"] == ["mean", "last"]
     unit, kind = results["neuron"]["index"], results["neuron"]["pooling"]
     assert 0 <= unit < 12
@@ -77,7 +110,7 @@ def test_pooled_states_are_transferred_and_classified(tmp_path, small_model, set
     assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
     sequences = [loaded.tokens(text) for text in sets[2].texts]
     kind = FeatureKind(pooling=results["neuron"]["pooling"])
-    values = features_in_order(small_model, sequences, kind=kind)[:, results["neuron"]["index"]]
+    values = features_in_order(telling_model, sequences, kind=kind)[:, results["neuron"]["index"]]
     np.testing.assert_allclose(classifier.neuron_values(sets[2].texts), values, rtol=1e-4)
 
 
