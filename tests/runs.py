@@ -75,12 +75,17 @@ def start(*command, env=None):
     )
 
 
-def run_ranks(count, *command, timeout=300):
-    """Run `python <command>` as so many ranks, forked; return the finished processes."""
+def run_ranks(count, *command, last=(), timeout=300):
+    """Run `python <command>` as so many ranks, forked; return the finished processes.
+
+    last: words that the last rank alone is given, after the others.
+    """
+    commands = [[*map(str, command)] for _ in range(count)]
+    commands[-1] += map(str, last)
     with ThreadPoolExecutor(count) as threads:
         waiting = [
-            threads.submit(run_forked, list(map(str, command)), ROOT, timeout, environment)
-            for environment in environments_of(count)
+            threads.submit(run_forked, words, ROOT, timeout, environment)
+            for words, environment in zip(commands, environments_of(count), strict=True)
         ]
         return [process.result() for process in waiting]
 

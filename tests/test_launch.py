@@ -26,6 +26,14 @@ def alone(tmp_path_factory):
     return rows_of(folder)
 
 
+def assert_same_losses(rows, alone):
+    assert [row["step"] for row in rows] == [row["step"] for row in alone]
+    for row, expected in zip(rows, alone, strict=True):
+        for key, value in expected.items():
+            # fp32: sums in another order, carried through 40 steps
+            assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+
+
 @pytest.mark.parametrize(
     ("processes", "changes"),
     [
@@ -40,12 +48,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
     folder = tmp_path / "run"
     process = launch(processes, *small_run(folder, STEPS, **changes))
     assert process.returncode == 0, process.stderr
-    rows = rows_of(folder)
-    assert [row["step"] for row in rows] == [row["step"] for row in alone]
-    for row, expected in zip(rows, alone, strict=True):
-        for key, value in expected.items():
-            # fp32: sums in another order, carried through 40 steps
-            assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+    assert_same_losses(rows_of(folder), alone)
     clocked = read_rows(folder / "metrics.jsonl")[-1]
     assert len(clocked["rank_characters_per_second"]) == processes
     assert clocked["sent_bytes"] > 0
@@ -93,13 +96,38 @@ def test_no_thread_of_gloo_outlives_the_world():
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
 
 
-def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(tmp_path):
-    command = small_run(tmp_path / "run", 12, **{"train.precision": "auto"})[1:]
+def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path):
+    """Lanes that are dealt anew in the run change nothing but who computes them."""
+    settings = {"train.precision": "auto", "parallel.shares": "measured"}
+    command = small_run(tmp_path / "run", STEPS, **settings)[1:]
     first, second = run_ranks(2, "-m", "tests.unlike_ranks", *command)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
     assert "8 lanes on 2 x cpu, float32" in first.stdout
     assert 'precision = "fp32"' in (tmp_path / "run/config.toml").read_text()
+    dealt = [line for line in second.stdout.splitlines() if line.startswith("lanes")]
+    assert dealt[:2] == ["lanes [4, 4]", "lanes [2, 6]"]
+    assert_same_losses(rows_of(tmp_path / "run"), alone)
+
+
+def test_a_rank_with_another_seed_is_named_on_every_rank(tmp_path):
+    command = small_run(tmp_path / "run", 4)
+    for rank, process in enumerate(run_ranks(2, *command, last=["--seed", 1])):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same seed;" in (
+            process.stderr
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_with_other_weights_is_named_on_every_rank(tmp_path):
+    command = small_run(tmp_path / "run", 4)[1:]
+    for rank, process in enumerate(run_ranks(2, "-m", "tests.straying_ranks", *command)):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same weights;" in (
+            process.stderr
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):

@@ -1,6 +1,8 @@
 """main.py on two ranks, the second on faster hardware; tests/test_launch.py starts them.
 
-Afterwards they train with Muon in bf16, as a run that asks for it does, and compare their weights.
+From the first checkpoint on that rank has three lanes in four. Each rank prints what lanes there
+are when it asks. Afterwards they train with Muon in bf16, as a run that asks for it does, and
+compare their weights.
 """
 
 import os
@@ -9,6 +11,7 @@ import sys
 import main
 from configs import command
 from tests.combining_ranks import make_trainer, take_steps
+from training.parallel import shares
 from training.parallel.agreement import check_same_weights
 
 SECOND = os.environ["RANK"] == "1"
@@ -24,9 +27,16 @@ def pretrain_and_try_muon(run, world):
     return code
 
 
+def better_shares(ranks, counts, lanes):
+    """Stand for the clock's verdict: the second rank is three times as fast."""
+    print(f"lanes {counts}")
+    return (1.0, 3.0) if counts == [lanes // 2, lanes // 2] else None
+
+
 if __name__ == "__main__":
     for module in list(sys.modules.values()):
         if hasattr(module, "has_fast_bf16"):
             module.has_fast_bf16 = lambda device: SECOND
+    shares.better_shares = better_shares
     main.pretrain = pretrain_and_try_muon
     command.run(main.main)
