@@ -19,6 +19,7 @@ from training import best_model
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
+from training.evaluation import evaluate_split
 from training.feeding import as_batch
 from training.runs.run_directory import PretrainingDirectory
 
@@ -63,6 +64,25 @@ def test_a_divergence_is_found_without_a_valid_split_too(tmp_path, corpus):
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="the training has diverged"):
         writer.evaluate(trainer)
+
+
+@pytest.mark.parametrize("better", ["as they are", "averaged"])
+def test_the_better_of_the_weights_and_their_average_is_published(writer, better):
+    trainer = trained(ema_decay=0.9)
+    worse = trainer.model if better == "averaged" else trainer.averaged
+    with torch.no_grad():
+        worse.decoder.bias[:9] += 3  # bytes that no review has
+    row = writer.evaluate(trainer)
+    assert row.keys() == {"valid_bits_per_character", "valid_bits_per_character_ema"}
+    for name, model in (("", trainer.model), ("_ema", trainer.averaged)):
+        bits = evaluate_split(model.eval(), writer.valid, lanes=4, world=ALONE)[0]
+        assert row[f"valid_bits_per_character{name}"] == bits
+    least = row[f"valid_bits_per_character{'_ema' if better == 'averaged' else ''}"]
+    assert least == min(row.values()) < max(row.values())
+    published = load_model(writer.directory.model)
+    assert evaluate_split(published.model, writer.valid, lanes=4, world=ALONE)[0] == least
+    assert published.provenance.get("averaged", False) is (better == "averaged")
+    assert trainer.progress.best_bits_per_character == least
 
 
 @pytest.mark.parametrize(
