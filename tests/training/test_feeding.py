@@ -52,6 +52,20 @@ def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
                 assert torch.equal(mine, theirs)
 
 
+def test_other_lanes_are_read_from_the_next_batch_on(small_split):
+    """Also by the one that was made ahead, of the lanes before."""
+    lanes, others = (
+        Lanes(small_split, lanes=4, window=16, own=own) for own in (slice(3), slice(1, 3))
+    )
+    with Prefetcher(lanes, CPU, 0) as prefetcher:
+        prefetcher.next()
+        prefetcher.assign(slice(1, 3))
+        for step in (1, 2):
+            batch, expected = prefetcher.next(), as_batch(others[step], CPU)
+            for mine, theirs in zip(batch[:3], expected[:3], strict=True):
+                assert torch.equal(mine, theirs)
+
+
 class Slow:
     """Lanes whose windows take a while."""
 
