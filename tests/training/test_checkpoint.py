@@ -20,6 +20,7 @@ from model.errors import InputError
 from model.files import storage
 from model.files.storage import read_json, write_json
 from model.files.weights import load_model
+from model.state import DTYPES
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
@@ -29,6 +30,7 @@ from training.checkpoint import CheckpointConfig, Checkpoints
 from training.feeding import as_batch
 from training.optimizers.state import flatten_optimizers
 from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.parallel.powersgd import PowerSgdSender
 from training.parallel.rank_groups import RankGroups
 from training.runs import checkpoint_store
@@ -48,6 +50,25 @@ def train(trainer, split, steps):
         trainer.train(as_batch(stream[trainer.progress.step], torch.device("cpu")))
 
 
+def assert_same_tensors(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        assert torch.equal(value, theirs[key]), key
+
+
+def assert_same_training(one, other):
+    """Assert that two trainers stand at the same place, bit for bit."""
+    assert one.close_row() == other.close_row()
+    assert one.progress == other.progress
+    assert one.scaler.state_dict() == other.scaler.state_dict()
+    assert_same_tensors(one.model.state_dict(), other.model.state_dict())
+    assert_same_tensors(*(flatten_optimizers(each.optimizers) for each in (one, other)))
+    assert_same_tensors(one.state.tensors(), other.state.tensors())
+    assert (one.averaged is None) == (other.averaged is None)
+    if one.averaged is not None:
+        assert_same_tensors(one.averaged.state_dict(), other.averaged.state_dict())
+
+
 @pytest.mark.parametrize(
     ("cell", "name", "precision"),
     [
@@ -63,30 +84,54 @@ def test_a_restored_trainer_continues_exactly(checkpoints, small_split, cell, na
     checkpoints.restore(restored)
     for each in (trainer, restored):
         train(each, small_split, 3)
-    assert trainer.close_row() == restored.close_row()
-    assert trainer.progress == restored.progress
-    assert trainer.scaler.state_dict() == restored.scaler.state_dict()
-    for ours, theirs in (
-        (trainer.model.state_dict(), restored.model.state_dict()),
-        (flatten_optimizers(trainer.optimizers), flatten_optimizers(restored.optimizers)),
-        (trainer.state.tensors(), restored.state.tensors()),
-    ):
-        assert ours.keys() == theirs.keys()
-        for key, value in ours.items():
-            assert torch.equal(value, theirs[key]), key
+    assert_same_training(trainer, restored)
 
 
-@pytest.mark.parametrize(("before", "now"), [("fp32", "fp16"), ("fp16", "fp32")])
-def test_losses_may_be_scaled_from_a_resume_on_or_no_longer(checkpoints, small_split, before, now):
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [("fp32", "fp16"), ("fp16", "fp32"), ("fp32", "bf16"), ("bf16", "fp32"), ("fp16", "bf16")],
+)
+def test_another_precision_rounds_the_carried_state_and_nothing_else(
+    checkpoints, small_split, before, now
+):
     trainer = make_trainer(before)
-    train(trainer, small_split, 1)
+    train(trainer, small_split, 2)
     checkpoints.save(trainer, PROFILE, {})
     restored = make_trainer(now)
     fresh = restored.scaler.state_dict()
     checkpoints.restore(restored)
+    assert_same_tensors(trainer.model.state_dict(), restored.model.state_dict())
+    assert_same_tensors(*(flatten_optimizers(each.optimizers) for each in (trainer, restored)))
+    assert restored.state.h.dtype == DTYPES[now]
+    assert torch.equal(restored.state.h, trainer.state.h.to(DTYPES[now]))
+    assert torch.equal(restored.state.c, trainer.state.c)
     assert restored.scaler.state_dict() == fresh
-    train(restored, small_split, 1)
-    assert restored.progress.step == 2
+
+
+CHANGES = [
+    ({}, {"precision": "bf16"}),
+    ({}, {"precision": "fp16"}),
+    ({"precision": "fp16"}, {}),
+    ({}, {"ema_decay": 0.9}),
+    ({"ema_decay": 0.9}, {"ema_decay": 0.5}),
+    ({"ema_decay": 0.9}, {}),
+    ({}, {"parallel": ParallelConfig(lane_groups=2)}),
+    ({}, {"decay": "cosine"}),
+]
+
+
+@pytest.mark.parametrize(("before", "now"), CHANGES)
+def test_after_a_change_a_resume_is_exact_again(checkpoints, small_split, before, now):
+    first, changed, resumed = make_trainer(**before), make_trainer(**now), make_trainer(**now)
+    for trainer, steps in ((first, 2), (changed, 3)):
+        checkpoints.restore(trainer)
+        train(trainer, small_split, steps)
+        checkpoints.save(trainer, PROFILE, {})
+    checkpoints.restore(resumed)
+    for each in (changed, resumed):
+        train(each, small_split, 3)
+    assert resumed.progress.step == 8
+    assert_same_training(changed, resumed)
 
 
 def test_averaged_weights_go_on_bit_for_bit_and_are_a_model(checkpoints, small_split):

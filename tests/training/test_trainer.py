@@ -19,11 +19,12 @@ from training.trainer import TrainConfig, Trainer, draw_dropout_mask
 
 CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)
+EVEN = ParallelConfig()
 
 
 def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", model=None, parallel=None, **optim,
+    cell="mlstm", model=None, parallel=EVEN, **optim,
 ):  # fmt: skip
     config = ModelConfig(hidden_size=8, cell=cell, context=16)
     return Trainer(
@@ -36,7 +37,7 @@ def make_trainer(
         lanes=lanes,
         steps=steps,
         seed=0,
-        parallel=parallel or ParallelConfig(),
+        parallel=parallel,
     )
 
 
