@@ -13,10 +13,17 @@ import pytest
 from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
-from data_utils.lanes import Lanes
-from tests.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, small_run, start, wait_for
+from data_utils.lanes import DataConfig, Lanes
+from data_utils.passes import lanes_of
+from tests import runs
+from tests.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, start, wait_for
 
 STEPS = 40
+WINDOW = 72  # so long that the run is in its third pass at the end
+
+
+def small_run(run_dir, steps, **changes):
+    return runs.small_run(run_dir, steps, **{"data.window": WINDOW, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,11 @@ def test_a_run_writes_what_it_promises(whole):
     assert evaluated == [10, 20, 30, 40]
     assert "recurrence: compiled" in output
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["characters"] == STEPS * 8 * 16
+    train = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
+    config = DataConfig(window=WINDOW, shuffle="reviews")
+    lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
+    assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
+    assert lanes.number == 2  # with its passes, what stops and resumes below comes to their ends
     assert all(row["characters_per_second"] > 0 for row in rows)
     assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
     assert "valid" in output
@@ -195,6 +206,8 @@ def test_precision_may_change_on_resume(tmp_path):
     process = run("main.py", "--resume", tmp_path / "run", *changes)
     assert process.returncode == 0, process.stderr
     assert "bfloat16" in process.stdout
+    assert 'precision = "bf16"' in (tmp_path / "run/config.toml").read_text()  # of the next resume
+    assert rows_of(tmp_path / "run")[-1]["step"] == 12
 
 
 @pytest.mark.parametrize("errors_too", [False, True])

@@ -111,6 +111,30 @@ def test_reviews_stay_whole_and_the_seed_decides():
     assert len(set(contents)) == 3
 
 
+def first_window(lanes, number):
+    """Return where a pass begins, among the windows of all passes."""
+    if isinstance(lanes, Lanes):
+        return number * lanes.windows_per_epoch  # of as many shards as lanes
+    windows_by_pass(lanes, number)
+    return lanes.first
+
+
+@pytest.mark.parametrize(("before", "now"), [("shards", "reviews"), ("reviews", "shards")])
+def test_another_shuffling_changes_no_first_pass_and_the_pass_after_it_is_complete(before, now):
+    """A resume asks the other lanes for the window that comes next."""
+    ways = [DataConfig(window=7, persist="review", shuffle=way) for way in (before, now)]
+    old, new = (lanes_of(make_split(), way, 4, 0, slice(None)) for way in ways)
+    for index in range(old.windows_per_epoch):
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(old[index], field), getattr(new[index], field))
+    begin, end = first_window(new, 2), first_window(new, 3)
+    for resumed in (old.windows_per_epoch + 1, begin - 1):
+        anew = lanes_of(make_split(), ways[1], 4, 0, slice(None))
+        windows = [reviews_of(anew[index]) for index in range(resumed, end)]
+        read = sum(windows[begin - resumed :], Counter())
+        assert read == Counter({review: size - 1 for review, size in enumerate(SIZES)})
+
+
 def test_auto_depends_on_the_size_of_the_split():
     class Huge:
         """As many bytes as no test has."""
