@@ -100,7 +100,8 @@ def python_says(
         pools = [POOLS[pooling] for pooling in classifier.kind.poolings]
         features = np.stack([np.concatenate([pool(v) for pool in pools]) for v in states])
         if isinstance(classifier, StarsClassifier) and classifier.ngrams:
-            features = np.column_stack([features, classifier.ngrams.log_odds(texts)])
+            cleaned = [loaded.profile.encode(text).decode() for text in texts]
+            features = np.column_stack([features, classifier.ngrams.log_odds(cleaned)])
         odds = classifier.decide(features.astype(np.float32)).tolist()
     return [{"values": v[:, 0], "odds": o} for v, o in zip(values, odds, strict=True)]
 

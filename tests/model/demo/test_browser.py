@@ -12,7 +12,13 @@ from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo import write_demo
 from model.files.weights import load_model
 from tests.model.demo.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
-from tests.model.demo.models import as_8_bit, python_says, small_classifier, small_model
+from tests.model.demo.models import (
+    as_8_bit,
+    python_says,
+    small_classifier,
+    small_model,
+    small_stars_and_ngrams,
+)
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None,
@@ -98,6 +104,20 @@ def compare(page: Browser, loaded, classifier, texts) -> None:
 
 def test_texts_become_the_bytes_and_numbers_of_python(page, small):
     compare(page, small[1], small_classifier(small[1]), TEXTS)
+
+
+def test_words_are_counted_in_what_the_model_reads(chromium, tmp_path):
+    """References resolved, by stars whose n-grams have a say."""
+    loaded = small_model(tmp_path / "model")
+    write_demo(loaded, small_stars_and_ngrams(loaded), tmp_path / "page.html")
+    load(chromium, (tmp_path / "page.html").as_uri())
+    rounded = as_8_bit(loaded)
+    compare(
+        chromium,
+        rounded,
+        small_stars_and_ngrams(rounded),
+        [*TEXTS, "It&#39;s R&amp;B, not &#34;pop&#34;"],
+    )
 
 
 @pytest.mark.slow

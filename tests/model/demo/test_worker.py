@@ -42,6 +42,7 @@ WORDS = [
     "ΟΔΟΣ İstanbul ǅ ß ẞ ŉ",
     "👍🏽 ❤️ ★★★☆☆ :-) <3 100%",
     "很好 とても良い アイ 한국어 ไทย हिन्दी",
+    "Tom &amp; Jerry, it&#39;s &lt;3 &quot;great&quot; caf&eacute;&nbsp;5/5",
     "tab\tline\u2028no\u00a0break\u200bzero\ufeffmark under_score a\u0301\u0323\u0301",
     "",
 ]
