@@ -101,6 +101,20 @@ def test_other_precisions_change_probabilities_a_little(classify):
         assert 0 < abs(other - exact) < 0.05
 
 
+def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
+    def verdicts(*thresholds):
+        words = [word for text in ODD for word in ("--text", text)]
+        rows = classify(*words, *thresholds).stdout.splitlines()
+        return [(json.loads(row)["probability"], json.loads(row)["unsure"]) for row in rows]
+
+    low, high = sorted(probability for probability, _ in verdicts())[1:4:2]
+    found = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
+    assert [unsure for _, unsure in found] == [low <= p <= high for p, _ in found]
+    assert sum(unsure for _, unsure in found) == 3
+    refused = classify("--text", "x", "--unsure", "0.7", "0.3")
+    assert_refused(refused, "the lower one comes first")
+
+
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]

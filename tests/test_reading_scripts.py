@@ -10,6 +10,7 @@ import pytest
 from model import save_model
 from model.classifiers.classifier import FOLDER, Classifier, save_classifier
 from model.files.weights import load_model, model_digest
+from model.pages.page import PALETTES
 from model.text.profiles import text_profile
 from tests.runs import ROOT, assert_refused, run, run_shell
 
@@ -94,6 +95,16 @@ def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
     content = json.loads((tmp_path / "h.json").read_text())
     assert [text["text"] for text in content["texts"]] == ["good", "-5 ?"]
     assert (tmp_path / "h.html").read_text().count('role="option"') == 8
+
+
+def test_heatmap_in_the_colours_that_are_asked_for(folder, run_here):
+    words = ("--model", folder, "--text", "good", "--neuron", "3", "--palette")
+    for palette, others in (PALETTES, reversed(PALETTES)):
+        process = run_here("scripts/heatmap.py", *words, palette)
+        assert process.returncode == 0, process.stderr
+        for name, shown in ((palette, True), (others, False)):
+            colours = (";".join(map(str, ("48;2", *colour))) for colour in PALETTES[name])
+            assert any(f"{colour}m" in process.stdout for colour in colours) is shown
 
 
 def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
