@@ -1,5 +1,6 @@
 """The page of demo, served on this machine alone, until something ends it."""
 
+import errno
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +20,14 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
 from tests.runs import ROOT
+
+
+def reaches(host, port):
+    """Say whether a server answers at another address of this machine; Linux has all of 127/8."""
+    if sys.platform != "linux":
+        return False
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) != errno.ECONNREFUSED
 
 
 def test_the_page_is_served_until_ctrl_c(small_model, tmp_path):
@@ -35,9 +45,11 @@ def test_the_page_is_served_until_ctrl_c(small_model, tmp_path):
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address, timeout=60) as response:
             assert b"The sentiment neuron" in response.read()
+        reached = reaches("127.0.0.2", urlsplit(address).port)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
+    assert not reached
 
 
 def test_a_port_is_a_port():
