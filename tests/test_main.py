@@ -125,7 +125,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     """With what a kill leaves: rows beyond the last checkpoint. The run is 0.4 epochs long."""
     whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 3
     changes = {"parallel.windows_per_step": windows, "train.epochs": 0.4}
-    process = run(*small_run(whole, None, **changes))
+    process = run(*runs.small_run(whole, None, **changes))
     assert process.returncode == 0, process.stderr
     # An epoch is as long as its longest lane; its last step is filled with the next epoch.
     split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]

@@ -16,7 +16,7 @@ from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
 
 SORTED_BYTES = 24 << 20  # of a stretch, about; sorting it takes some times as much memory
-SAMPLES = 256  # of the keys of a stretch, which say where the next one begins
+SAMPLES = 256  # keys of a stretch, drawn to tell where the next one begins
 
 
 def merge(
@@ -95,31 +95,25 @@ def _end(entries: np.ndarray, first: int, edge: np.uint64 | None) -> int:
 
 def _edges(runs: Sequence[SortedRun], stretch_bytes: int) -> np.ndarray:
     """Return keys, uint64, that cut the reviews into stretches of about the same size."""
-    found = [_sample(run, max(1, stretch_bytes // SAMPLES)) for run in runs]
-    sample = np.concatenate([np.empty(0, _SAMPLE), *found])
-    sample.sort(order="key")
-    before = np.cumsum(sample["bytes"]) - sample["bytes"]
-    goals = np.arange(stretch_bytes, int(sample["bytes"].sum()), stretch_bytes)
-    cuts = np.searchsorted(before, goals)
-    return np.unique(sample["key"][cuts[cuts < len(sample)]])
+    step = max(1, stretch_bytes // SAMPLES)
+    starts = np.random.default_rng(len(runs)).integers(step, size=len(runs))
+    found = [_sample(run, start, step) for run, start in zip(runs, starts.tolist(), strict=True)]
+    sample = np.concatenate([np.empty(0, np.uint64), *found])
+    sample.sort()
+    return np.unique(sample[SAMPLES::SAMPLES])
 
 
-_SAMPLE = np.dtype([("key", "<u8"), ("bytes", "<i8")])
+def _sample(run: SortedRun, start: int, step: int) -> np.ndarray:
+    """Return the keys of the reviews that hold every `step`-th byte of a run, uint64.
 
-
-def _sample(run: SortedRun, step: int) -> np.ndarray:
-    """Return the first key of every `step` bytes of a run, and the bytes up to the next one."""
+    start: the first of these bytes, drawn, so that short runs do not all give their smallest keys.
+    """
     entries = run.entries()
     ends = np.cumsum(entries["length"], dtype=np.int64)
     if not len(ends):
-        return np.empty(0, _SAMPLE)
-    starts = ends - entries["length"]
-    firsts = np.unique(np.searchsorted(starts, np.arange(0, int(ends[-1]) or 1, step)))
-    firsts = firsts[firsts < len(ends)]
-    sample = np.empty(len(firsts), _SAMPLE)
-    sample["key"] = entries["key"][firsts]
-    sample["bytes"] = np.diff(starts[firsts], append=ends[-1])
-    return sample
+        return np.empty(0, np.uint64)
+    places = np.searchsorted(ends, np.arange(start, ends[-1], step), side="right")
+    return entries["key"][places].astype(np.uint64)
 
 
 def _bytes_of(run: SortedRun, start: int, size: int) -> bytes:

@@ -67,3 +67,15 @@ def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
         found = [bytes(each) for part in stretches(runs, size) for each in part]
         assert found == [b"a", b"b", b"", b"later", b"last"]
     assert list(stretches([], 5)) == [[]]
+
+
+@pytest.mark.parametrize("each", [1, 7, 64, 100, 1000])
+def test_no_stretch_is_much_larger_than_the_others_however_short_the_runs_are(write, each):
+    """As those of a folder's files; their smallest keys alone would lie close together."""
+    keys = np.random.default_rng(5).integers(2**64, size=(4000 // each, each), dtype=np.uint64)
+    for row in np.sort(keys):
+        runs = write([b"word" * 25] * each, row)
+    sizes = sizes_of(stretches(runs, 40_000))
+    assert sum(sizes) == keys.size * 100
+    # A byte in 156 is drawn, 256 of a stretch: six of its standard errors.
+    assert max(sizes) <= 40_000 * (1 + 6 / 16)

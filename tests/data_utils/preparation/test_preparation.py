@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import shutil
+import tracemalloc
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,23 @@ def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, sourc
     meta = prepare_corpus([source], tmp_path / "out")
     assert meta["splits"] == alone["splits"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "in.jsonl", "out"]
+
+
+def test_a_larger_input_takes_no_more_memory(tmp_path):
+    pieces = PieceSizes(block_bytes=1 << 15, sorted_bytes=1 << 15, digests=100)
+
+    def most_bytes(reviews, output):
+        texts = (f"{number} {'so long ' * (number % 40)}" for number in range(reviews))
+        path = write_texts(tmp_path / f"{output}.jsonl", texts)
+        tracemalloc.start()
+        prepare_corpus([path], tmp_path / output, pieces=pieces)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    most_bytes(100, "warm")  # what is imported and compiled once
+    small, large, again = most_bytes(600, "a"), most_bytes(2400, "b"), most_bytes(2400, "c")
+    assert min(large, again) < 1.5 * small  # of four times the text
 
 
 def files_of(folder):
