@@ -7,9 +7,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from ..errors import InputError
 from .compression import READ_AT_ONCE, damage, decompressed
@@ -64,11 +66,17 @@ class Input:
         """Bytes on disk, as they are stored; None if unknown beforehand."""
         return None if self.is_remote else Path(self.location).stat().st_size
 
-    @property
-    def identity(self) -> list[str | int]:
-        """Values that change if another file is named, or if the file is replaced."""
+    @cached_property
+    def identity(self) -> list[str | int | None]:
+        """Values that change if another file is named, or if the file is replaced.
+
+        Of a server's file its version and size; where the server tells no version, never the same.
+        """
         if self.is_remote:
-            return [self.location]
+            with self._named_errors(), _response(self.location) as response:
+                told = [response.headers[name] for name in ("ETag", "Last-Modified")]
+                size = response.headers["Content-Length"]
+            return [self.location, *(told if any(told) else [uuid4().hex]), size]
         stat = Path(self.location).stat()
         return [self.location, stat.st_size, stat.st_mtime_ns]
 
@@ -79,9 +87,18 @@ class Input:
         position: kept at the reader's place in a file on disk. Raises InputError if there is
         nothing to read, and if what is read is damaged.
         """
+        with (
+            self._named_errors(),
+            self._stored(position) as stored,
+            decompressed(stored, self.compression) as file,
+        ):
+            yield self._bounded(file)
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Raise InputError, with the location, for what goes wrong while it is read."""
         try:
-            with self._stored(position) as stored, decompressed(stored, self.compression) as file:
-                yield self._bounded(file)
+            yield
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
         except IsADirectoryError as error:

@@ -25,6 +25,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
+from tests.data_utils.web_server import served
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
@@ -231,6 +232,23 @@ def test_a_changed_input_is_read_again(tmp_path, source):
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
+
+
+@pytest.mark.parametrize(
+    ("version", "next_version"), [('"v1"', '"v2"'), (None, None)], ids=["told", "not told"]
+)
+def test_a_file_that_its_server_replaced_is_read_again(tmp_path, version, next_version):
+    old, new = ("".join(f"{word} {n} times\n" for n in range(900)) for word in ("old", "new"))
+    assert len(old) == len(new)
+    with served(old.encode(), etag=version) as site:
+        address = f"{site.address}/reviews.txt"
+        with interrupted_at("duplicates left out"):
+            prepare_corpus([address], tmp_path / "out", deduplicate=True, pieces=MANY_BLOCKS)
+        site.content, site.etag = new.encode(), next_version
+        prepare_corpus([address], tmp_path / "out", deduplicate=True, pieces=MANY_BLOCKS)
+    split = open_corpus(tmp_path / "out").splits["train"]
+    assert split.reviews > 800
+    assert b"old" not in split.tokens.tobytes()
 
 
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
