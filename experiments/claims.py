@@ -11,14 +11,14 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
 from experiments.finetuning.table import main_measures
-from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
+from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
-from experiments.tables import markdown
+from experiments.tables import markdown, read_result
 from model.files.storage import read_json
 
 Found = Mapping[str, Any]
@@ -64,13 +64,12 @@ def line(claim: Claim) -> list[str]:
 def transfer() -> Iterator[Claim]:
     """Yield a claim for each row of the published sets that has a published or a measured value."""
     for name, entry in SETS.items():
-        file = REPRODUCTION / f"{name}.json"
+        file = f"reproduction/results/{PLAIN}/{name}.json"
         for row in entry.rows:
             values = [quoted(vars(p), row.measure) for p in entry.published if p.row == row.name]
-            if values or file.is_file():
+            if values or (HERE / file).is_file():
                 words = f"{title(name)}, {row.title}, frozen features"
-                place = file.relative_to(HERE).as_posix()
-                yield Claim(words, place, partial(of_row, row), ", ".join(values) or "-")
+                yield Claim(words, file, partial(of_row, row), ", ".join(values) or "-")
 
 
 def of_row(row: Row, found: Found) -> Measured:
@@ -187,7 +186,7 @@ def ratio(name: str, found: Found) -> Measured:
 
 def race(found: Found) -> Measured:
     """Return the seconds to the target."""
-    summary = read_json(HERE / "time_to_target/results/summary.json")
+    summary = read_result("time_to_target", "summary")
     ours, theirs = (f"{summary[name]['seconds']:.0f}" for name in ("ours", "published"))
     return Measured(ours, "one seed", theirs)
 

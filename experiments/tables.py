@@ -15,9 +15,10 @@ from typing import Any
 
 from configs import command
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.storage import read_json, write_atomically
 
-ROOT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = Path(__file__).resolve().parent
+ROOT = EXPERIMENTS.parent
 PAGES = (
     "README.md",
     "docs/*.md",
@@ -29,6 +30,10 @@ MADE = re.compile(
 )
 NOT_YET = "Not measured yet."  # in place of a table whose result is absent
 DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
+
+
+class NotMeasured(InputError):
+    """A result that is absent."""
 
 
 def main() -> None:
@@ -51,13 +56,27 @@ def filled(text: str) -> str:
 
 
 def made(name: str, words: Sequence[str]) -> str:
-    """Call a function, named with its module, with these words; return its text."""
+    """Call a function, named with its module, with these words; return its text.
+
+    It is NOT_YET where a result of the table is absent.
+    """
     module, _, function = name.rpartition(".")
     try:
         make = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"<!-- made: {name} -->: {error}") from error
-    return str(make(*words)).strip()
+    try:
+        return str(make(*words)).strip()
+    except NotMeasured:
+        return NOT_YET
+
+
+def read_result(study: str, name: str) -> dict[str, Any]:
+    """Return the content of experiments/STUDY/results/NAME.json; NotMeasured if it is absent."""
+    path = EXPERIMENTS / study / "results" / f"{name}.json"
+    if not path.is_file():
+        raise NotMeasured(f"{path}: there is no such result")
+    return read_json(path)
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

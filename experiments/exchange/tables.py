@@ -1,12 +1,9 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
 from typing import Any
 
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
+from experiments.tables import markdown, origins, read_result
 
-RESULTS = Path(__file__).resolve().parent / "results"
 FULL_SIZE = 100  # bytes and links are a hundredth
 # How the recurrence delivers its gradients, and the heads of their columns.
 HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a node each"}
@@ -14,7 +11,7 @@ HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a 
 
 def ready() -> str:
     """Return when the large gradients are ready, as a part of the backward pass."""
-    result = read_json(RESULTS / "readiness.json")
+    result = read_result("exchange", "readiness")
     leaves = {kind: {row["name"]: row for row in result[kind]["leaves"]} for kind in HEAD}
     rows = [
         [f"`{name}` ({row['part']:.1%} of the bytes)", *(moment(leaves[k], name) for k in HEAD)]
@@ -35,7 +32,7 @@ def moment(leaves: dict[str, Any], name: str) -> str:
 
 def costs() -> str:
     """Return the exposed seconds of each way, and the part that separate gates hide."""
-    result = read_json(RESULTS / "replay.json")
+    result = read_result("exchange", "replay")
     computing = float(result["settings"]["seconds"])
     found: dict[str, dict[str, Any]] = {}
     for row in result["rows"]:

@@ -4,13 +4,12 @@ python -m experiments.recurrence.plot
 """
 
 import statistics
-from pathlib import Path
 from typing import Any
 
 from experiments.figures import open_frame, panels
-from model.files.storage import read_json
+from experiments.tables import EXPERIMENTS, read_result
 
-HERE = Path(__file__).resolve().parent
+FOLDER = EXPERIMENTS / "recurrence"
 CENTRE = (512, 128, 256)  # H, B, T
 LSTM_SHARE = 0.8  # an LSTM's products over those of an mLSTM
 LINES = {
@@ -29,12 +28,12 @@ def main() -> None:
 
 def measured(name: str) -> dict[str, Any]:
     """Read a result of run.py."""
-    return read_json(HERE / "results" / f"{name}.json")
+    return read_result("recurrence", name)
 
 
 def points() -> dict[tuple[int, int, int], Any]:
     """Read the measurements of training in fp32, by H, B and T."""
-    paths = (HERE / "results").glob("*.json")
+    paths = (FOLDER / "results").glob("*.json")
     names = [path.stem for path in paths if path.stem.startswith(("sweep", "training_fp32"))]
     return {sizes_of(result): result for result in map(measured, names)}
 
@@ -64,7 +63,7 @@ def along(points: dict[tuple[int, int, int], Any], axis: int) -> list[tuple[int,
 
 def draw(points: dict[tuple[int, int, int], Any]) -> None:
     """Draw one panel for each of H, B and T."""
-    with panels(HERE / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
+    with panels(FOLDER / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
         for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
             draw_axis(panel, points, axis, label)
         row[0].set_ylabel("speed over the floor's")

@@ -1,13 +1,10 @@
 """Make the tables of published.json and of the planner."""
 
-from pathlib import Path
 from typing import Any
 
-from experiments.tables import markdown
-from model.files.storage import read_json
+from experiments.tables import markdown, read_result
 
 CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "mixed_lab")
-RESULTS = Path(__file__).resolve().parent / "results"
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
     "operations_per_second": (1e12, "TFLOP/s"),
@@ -18,7 +15,7 @@ UNITS = {
 def of_published(part: str) -> str:
     """Return a table of published.json, by the name of the function that makes it."""
     parts = {f.__name__: f for f in (points, quality, parameters, beyond, constants, rivals, size)}
-    return parts[part](read_json(RESULTS / "published.json"))
+    return parts[part](read_result("scaling", "published"))
 
 
 def tables(result: dict[str, Any]) -> str:
@@ -108,10 +105,10 @@ def size(result: dict[str, Any]) -> str:
 
 def plans() -> str:
     """Return the planner's answer for each cluster."""
-    paths = (RESULTS / f"plan_{name}.json" for name in CLUSTERS)
+    found = (read_result("scaling", f"plan_{name}") for name in CLUSTERS)
     head = ["cluster", "GPUs", "step", "efficiency", "hours", "on demand"]
     head += ["at spot prices, save every", "memory of a GPU", "largest batch, lanes"]
-    return markdown([*head, "tokens for 90 %"], [plan(read_json(path)) for path in paths])
+    return markdown([*head, "tokens for 90 %"], map(plan, found))
 
 
 def plan(result: dict[str, Any]) -> list[str]:

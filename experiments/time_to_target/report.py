@@ -1,18 +1,15 @@
 """The table of a closed study: how soon recipes reach the score of the published one."""
 
-from pathlib import Path
-
-from experiments.tables import markdown, origins
+from experiments.tables import EXPERIMENTS, markdown, origins, read_result
 from model.files.storage import read_json
 
-RESULTS = Path(__file__).resolve().parent / "results"
 HEAD = ["recipe", "valid, bits per character", "characters"]
 HEAD += ["times fewer", "seconds", "times less"]
 
 
 def shown() -> str:
     """Return the table of the race, and the revisions of its runs."""
-    summary = read_json(RESULTS / "summary.json")
+    summary = read_result("time_to_target", "summary")
     rows = [
         [
             name,
@@ -25,5 +22,6 @@ def shown() -> str:
         for name, row in summary.items()
         if name != "target"
     ]
-    runs = {path.name: read_json(path) for path in sorted(RESULTS.glob("*_*.json"))}
+    folder = EXPERIMENTS / "time_to_target" / "results"
+    runs = {path.name: read_json(path) for path in sorted(folder.glob("*_*.json"))}
     return f"{markdown(HEAD, rows)}\n\n{origins(runs)}"

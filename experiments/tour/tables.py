@@ -1,11 +1,7 @@
 """Make the table of README.md."""
 
-from pathlib import Path
+from experiments.tables import accuracy, markdown, origins, read_result
 
-from experiments.tables import accuracy, markdown, origins
-from model.files.storage import read_json
-
-RESULT = Path(__file__).resolve().parent / "results" / "transfer.json"
 BASELINES = {
     "tfidf": "TF-IDF, words and pairs",
     "untrained": "untrained mLSTM",
@@ -15,7 +11,7 @@ BASELINES = {
 
 def transfer() -> str:
     """Return the final table of the tour: test accuracies on the embedded reviews."""
-    result = read_json(RESULT)
+    result = read_result("tour", "transfer")
     neuron, bits = result["neuron"], result["model"]["provenance"]["best_valid_bits_per_character"]
     rows = {
         f"all units ({result['nonzero']} of them, C {result['c']:g})": result,
