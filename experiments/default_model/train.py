@@ -19,11 +19,12 @@ from torch import Tensor
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
+from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from model.classifiers.classifier import CONFIG_FILE, FOLDER, WEIGHTS_FILE
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.classifiers.stars import FEATURES as KIND
 from model.classifiers.stars import KIND as STARS_KIND
-from model.classifiers.stars import STARS
+from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
 from model.errors import InputError
 from model.features import features_in_order
 from model.files.storage import (
@@ -52,7 +53,7 @@ ADMITTED = {  # the numbers of stars that agree with a label
 TRAIN_FILE = "train.jsonl"
 HEADS_FILE, OPTIMIZER_FILE = "heads.safetensors", "optimizer.safetensors"
 PROGRESS_FILE = "step.json"
-MAY_CHANGE = ("output", "resume", "save_minutes", "most_steps")  # when a training is resumed
+MAY_CHANGE = ("output", "resume", "save_minutes")  # when a training is resumed
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,6 @@ class Options:
     """Minutes between checkpoints."""
     seed: int = 0
     """Seeds the head, the order of the texts and dropout."""
-    most_steps: int | None = None
-    """Stop after so many steps of the unchanged schedule, for a trial."""
 
 
 class Batch(NamedTuple):
@@ -137,14 +136,13 @@ def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> Non
     every = -(-learner.steps // options.evaluations)
     saved_at = begun_at = time.monotonic()
     characters = 0
-    last = min(learner.steps, options.most_steps or learner.steps)
-    while learner.step < last and not stop.requested:
+    while learner.step < learner.steps and not stop.requested:
         row = learner.take_step()
         characters += row["characters"]
         now = time.monotonic()
-        if learner.step % 20 == 0 or learner.step == last:
+        if learner.step % 20 == 0 or learner.step == learner.steps:
             learner.note({**row, "characters_per_second": characters / (now - begun_at)})
-        if learner.step % every == 0 or learner.step == last:
+        if learner.step % every == 0 or learner.step == learner.steps:
             learner.note({"step": learner.step, **evaluate(learner, held)})
         if now - saved_at > 60 * options.save_minutes:
             learner.save()
@@ -165,6 +163,7 @@ class Learner:
             for epoch in range(options.epochs)
             for rows in epoch_batches(lengths, options.batch_size, seed=options.seed, epoch=epoch)
         ]
+        self.steps = len(self.batches)
         config = HeadsConfig(dropout=options.dropout)
         self.heads: Heads = build_heads(config, KIND.size(self.model.config), STARS, options.seed)
         self.model.requires_grad_(True)
@@ -173,16 +172,9 @@ class Learner:
             {"params": list(self.model.parameters()), "factor": options.encoder_factor},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.0, fused=True)
-        self.schedule = Schedule(
-            peak=options.head_lr, steps=len(self.batches), warmup=options.warmup
-        )
+        self.schedule = Schedule(peak=options.head_lr, steps=self.steps, warmup=options.warmup)
         self.origin = describe_origin()
         self.begun_with = begun_with(options)
-
-    @property
-    def steps(self) -> int:
-        """The steps of the whole run."""
-        return len(self.batches)
 
     def standardize(self, texts: int = 1024) -> None:
         """Set the statistics of the features from training texts, before the first step."""
@@ -196,14 +188,11 @@ class Learner:
         found = features_in_order(self.model, sequences, kind=KIND, batch_size=batch_size)
         return torch.from_numpy(found)
 
-    def batch(self, sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
-        """Return texts of tokens, [n] each, as one batch."""
-        return side_by_side(sequences, admitted, self.loaded.tokenizer)
-
     def take_step(self) -> dict[str, Any]:
         """Learn from the next batch; return its row of metrics."""
         rows = self.batches[self.step]
-        batch = self.batch([self.sequences[row] for row in rows], self.admitted[rows])
+        sequences = [self.sequences[row] for row in rows]
+        batch = side_by_side(sequences, self.admitted[rows], self.loaded.tokenizer)
         rate = self.schedule.rate(self.step)
         set_learning_rate([self.optimizer], rate)
         self.optimizer.zero_grad(set_to_none=True)
@@ -330,28 +319,15 @@ def stars_loss(logits: Tensor, admitted: Tensor) -> Tensor:
 
 
 def evaluate(learner: Learner, held: Sequence[Example]) -> dict[str, Any]:
-    """Return the loss and the accuracy on val by source; accuracy ignores neutral texts."""
+    """Return the accuracy on val by source, without the neutral texts."""
     features = learner.features([learner.loaded.tokens(example.text) for example in held])
     with torch.inference_mode():
         logits = learner.heads.eval()(features)  # [N, 1, 5]
-    admitted = torch.stack([admitted_of(example.label) for example in held])
-    positive = positive_share(logits.softmax(-1)[:, 0]).numpy()  # [N]
-    result: dict[str, Any] = {}
-    for source in sorted({example.source for example in held}):
-        rows = np.array([example.source == source for example in held])
-        sided = rows & ~admitted[:, 2].numpy()
-        right = (positive > 0.5) == admitted[:, 3:].any(1).numpy()
-        loss = stars_loss(logits[rows], admitted[rows])
-        result[source] = {"loss": loss.item(), "accuracy": float(right[sided].mean())}
-    return result
-
-
-def positive_share(probabilities: Tensor) -> Tensor:
-    """Return the probability that a text is positive, [N]; three stars count half.
-
-    probabilities: of one to five stars, [N, 5].
-    """
-    return probabilities[:, 3] + probabilities[:, 4] + probabilities[:, 2] / 2
+    positive = logits.softmax(-1)[:, 0].numpy() @ POSITIVE_WEIGHTS  # [N]
+    labels = sides_of(held)
+    right = (positive > 0.5) == (labels == 1)
+    accuracies = accuracy_by_source(right[labels >= 0], sided(held))
+    return {source: {"accuracy": accuracy} for source, accuracy in accuracies.items()}
 
 
 if __name__ == "__main__":
