@@ -12,10 +12,8 @@ from configs import command
 from experiments.default_model.tables import HERE, NAMES, SETS, results
 from experiments.figures import open_frame, panels
 
-COLOURS = dict(
-    zip(NAMES, ("#b2182b", "#f4a582", "#d6604d", "#2166ac", "#999999", "#4d4d4d"), strict=True)
-)
-SHOWN = ("stars_1024", "stars_512", "tfidf")  # the methods that give probabilities
+# The methods that give probabilities, and their colours.
+SHOWN = {"stars_1024": "#b2182b", "stars_512": "#f4a582", "tfidf": "#2166ac"}
 FEWEST = 0.005  # share of the texts that a point must stand for
 
 
@@ -35,7 +33,7 @@ def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
 def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None:
     """Draw the lines of one test set; on the diagonal, probabilities are correct."""
     axes.plot((0.5, 1), (0.5, 1), color="#cccccc", linewidth=1)
-    for method in SHOWN:
+    for method, colour in SHOWN.items():
         if method not in measured:
             continue
         found = measured[method]["sets"][name]
@@ -43,7 +41,7 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
         axes.plot(
             [row["confidence"] for row in bins],
             [row["right"] for row in bins],
-            color=COLOURS[method],
+            color=colour,
             marker=".",
             label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
         )
