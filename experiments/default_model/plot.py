@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from configs import command
 from experiments.default_model.tables import HERE, NAMES, SETS, results
-from experiments.figures import open_frame, panels
+from experiments.figures import panels
 
 # The methods that give probabilities, and their colours.
 SHOWN = {"stars_1024": "#b2182b", "stars_512": "#f4a582", "tfidf": "#2166ac"}
@@ -46,7 +46,6 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
             label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
         )
     axes.legend(fontsize=7, loc="lower right")
-    open_frame(axes)
     axes.set(xlim=(0.48, 1.02), ylim=(0.1, 1.02))
 
 

@@ -46,7 +46,7 @@ def costs() -> str:
         ]
         rows.append([way, f"{' to '.join(map(str, {sent[0]: 0, sent[-1]: 0}))} MB", *cells])
     head = ["exposed seconds", "bytes of a step and rank, at full size", *HEAD.values()]
-    hidden = ", ".join(f"{dtype} {part:.0%}" for dtype, part in hidden_parts(found).items())
+    hidden = ", ".join(f"{way} {hidden_part(found[way]):.0%}" for way in ("fp32", "fp16", "bf16"))
     return "\n\n".join(
         (
             markdown(head, rows),
@@ -57,13 +57,6 @@ def costs() -> str:
     )
 
 
-def hidden_parts(found: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return the part of the exposed seconds that a node for each gate hides, by dtype."""
-    exposed = {
-        way: {kind: row["exposed_seconds"] for kind, row in kinds.items()}
-        for way, kinds in found.items()
-    }
-    return {
-        dtype: 1 - exposed[dtype]["one by one"] / exposed[dtype]["together"]
-        for dtype in ("fp32", "fp16", "bf16")
-    }
+def hidden_part(kinds: dict[str, Any]) -> float:
+    """Return the part of a way's exposed seconds that a node for each gate hides."""
+    return 1 - kinds["one by one"]["exposed_seconds"] / kinds["together"]["exposed_seconds"]

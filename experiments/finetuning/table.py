@@ -47,21 +47,17 @@ def main_measures(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def shown(model: str) -> str:
-    """Return the tables of a model for README.md."""
-    return as_markdown(measured(HERE / "results" / model))
+    """Return a description of a model and the tables of all tasks, for README.md."""
+    found = measured(HERE / "results" / model)
+    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
+    for task in (name for name in found if TASKS[name].kind == "emotions"):
+        parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
+    return "\n".join([*about(found), *parts, NOTES])
 
 
 def measured(folder: Path) -> dict[str, Scores]:
     """Read the results of a model, by task."""
     return {task: results(folder, task) for task in TITLES}
-
-
-def as_markdown(found: dict[str, Scores]) -> str:
-    """Return a description of the model and the tables of all tasks."""
-    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
-    for task in (name for name in found if TASKS[name].kind == "emotions"):
-        parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
-    return "\n".join([*about(found), *parts, NOTES])
 
 
 def results(folder: Path, task: str) -> Scores:

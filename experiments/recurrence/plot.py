@@ -6,7 +6,7 @@ python -m experiments.recurrence.plot
 import statistics
 from typing import Any
 
-from experiments.figures import open_frame, panels
+from experiments.figures import panels
 from experiments.tables import EXPERIMENTS, read_result
 
 FOLDER = EXPERIMENTS / "recurrence"
@@ -84,7 +84,6 @@ def draw_axis(panel: Any, points: dict[tuple[int, int, int], Any], axis: int, la
     panel.set(xscale="log", xlabel=label, ylim=(0, None))
     panel.set_xticks([sizes[axis] for sizes in line], [str(sizes[axis]) for sizes in line])
     panel.minorticks_off()
-    open_frame(panel)
 
 
 if __name__ == "__main__":

@@ -40,20 +40,30 @@ def forward() -> str:
     return against("forward only", results, FORWARD)
 
 
-def against(title: str, results: dict[str, str], ratios: Sequence[str]) -> str:
-    """Return a row for each result: characters per second, and ratios with their ranges."""
-    found = {name: measured(name) for name in results}
+def against(
+    title: str, names: dict[str, str], ratios: Sequence[str], said: str = "", *, ranges: bool = True
+) -> str:
+    """Return a row for each result: characters per second, and ratios; then words and revisions.
+
+    ranges: whether the ratios stand with their lowest and highest round.
+    """
+    found = {name: measured(name) for name in names}
     rows = [
-        [results[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios)]
+        [
+            names[name],
+            f"{result['chars_per_second']['fused']:,.0f}",
+            *cells(result, ratios, ranges),
+        ]
         for name, result in found.items()
     ]
     head = [title, "characters/s", *(RATIOS[ratio] for ratio in ratios)]
-    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+    return f"{markdown(head, rows)}\n\n{said}{made_at(found)}"
 
 
-def cells(result: dict[str, Any], ratios: Sequence[str]) -> list[str]:
-    """Return ratios with their ranges; an empty cell where a ratio was not measured."""
-    return [with_range(result, ratio) if ratio in result["ratios"] else "" for ratio in ratios]
+def cells(result: dict[str, Any], ratios: Sequence[str], ranges: bool) -> list[str]:
+    """Return ratios; an empty cell where a ratio was not measured."""
+    told = {r: with_range(result, r) if ranges else f"{v:.2f}" for r, v in result["ratios"].items()}
+    return [told.get(ratio, "") for ratio in ratios]
 
 
 def with_range(result: dict[str, Any], ratio: str) -> str:
@@ -221,19 +231,6 @@ def first_page() -> str:
         "inference_fp32_512": "forward only, fp32, 512 units",
     }
     shown = [ratio for ratio in RATIOS if ratio != "to_reference"]
-    found = {name: measured(name) for name in names}
-    rows = [
-        [
-            names[name],
-            f"{result['chars_per_second']['fused']:,.0f}",
-            *(f"{result['ratios'][r]:.2f}" if r in result["ratios"] else "" for r in shown),
-        ]
-        for name, result in found.items()
-    ]
-    head = ["", "characters/s", *(RATIOS[ratio] for ratio in shown)]
-    step = measured("step_fp32_1024")
-    return (
-        f"{markdown(head, rows)}\n\nA whole training step runs at "
-        f"{step['ratios']['step_to_recurrence']:.2f} of its recurrence (1,024 units, fp32). "
-        f"{made_at(found)}"
-    )
+    step = measured("step_fp32_1024")["ratios"]["step_to_recurrence"]
+    said = f"A whole training step runs at {step:.2f} of its recurrence (1,024 units, fp32). "
+    return against("", names, shown, said, ranges=False)

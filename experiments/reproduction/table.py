@@ -20,7 +20,6 @@ from model.files.storage import read_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
-MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
 LABEL_WIDTH = 0.0125  # width of a label in the figure, in units of its axis
 DECIMAL = ("pearson", "spearman", "mse")  # measures that are not in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
@@ -107,7 +106,7 @@ def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
     return {
         "task": entry.name,
         "row": row.name,
-        "measure": MEASURES.get(row.measure, row.measure),
+        "measure": row.measure,
         "published": [{"task": entry.name, **asdict(p)} for p in published],
     }
 

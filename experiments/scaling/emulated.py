@@ -46,20 +46,10 @@ class Results:
     content: dict[str, Any]
 
     @property
-    def runs(self) -> list[Row]:
-        """All runs."""
-        return list(self.content["runs"])
-
-    @property
-    def disturbed(self) -> list[Row]:
-        """The runs that do not count."""
-        return [row for row in self.runs if disturbances(row["measures"])]
-
-    @property
     def rows(self) -> list[Row]:
         """A row for each point that has a run that counts."""
         counted: dict[str, list[Row]] = {}
-        for row in self.runs:
+        for row in self.content["runs"]:
             if not disturbances(row["measures"]):
                 counted.setdefault(row["key"], []).append(row)
         return [summary(runs) for runs in counted.values()]
@@ -216,7 +206,8 @@ def skipped(results: Results) -> str:
 
 def runs(results: Results) -> str:
     """Return the numbers of runs, and the runs that were left out with the reasons."""
-    lost = results.disturbed
+    made = results.content["runs"]
+    lost = [row for row in made if disturbances(row["measures"])]
     reasons = Counter(reason for row in lost for reason in disturbances(row["measures"]))
     said = ", ".join(f"{name} {count}" for name, count in reasons.most_common())
     number = Counter(row["runs"] for row in results.rows)
@@ -235,7 +226,7 @@ def runs(results: Results) -> str:
         "A value is the median of all runs of its point during which the machine did nothing else. "
         f"Of {len(results.rows)} points {points}; in the tables xN are N runs, without it one. /2 "
         "and /3: slowed down so many times, for the machine's own share to weigh less.",
-        f"{len(lost)} of {len(results.runs)} runs are left out: {said}.",
+        f"{len(lost)} of {len(made)} runs are left out: {said}.",
         markdown(["steps left out", "times the speed of one GPU", "why"], cells),
     ))  # fmt: skip
 

@@ -23,8 +23,6 @@ OPERATIONS_PER_SECOND = 300e9  # of two cores in fp32, measured on large matrix 
 class Options:
     """Fit the regressions to the training recurrences in fp32, one for each measured size."""
 
-    measured: Path = MEASURED
-    """The folder of results that experiments/recurrence/run.py wrote."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -32,7 +30,7 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    runs = runs_of(options.measured)
+    runs = runs_of(MEASURED)
     kinds = [
         {
             "kind": fitted.kind,

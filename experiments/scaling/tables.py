@@ -1,5 +1,6 @@
 """Make the tables of published.json and of the planner."""
 
+from collections.abc import Callable
 from typing import Any
 
 from experiments.tables import markdown, read_result
@@ -14,14 +15,12 @@ UNITS = {
 
 def of_published(part: str) -> str:
     """Return a table of published.json, by the name of the function that makes it."""
-    parts = {f.__name__: f for f in (points, quality, parameters, beyond, constants, rivals, size)}
-    return parts[part](read_result("scaling", "published"))
+    return PARTS[part](read_result("scaling", "published"))
 
 
 def tables(result: dict[str, Any]) -> str:
     """Return all tables of published.json."""
-    parts = (points, quality, parameters, beyond, constants, rivals, size)
-    return "\n\n".join(part(result) for part in parts)
+    return "\n\n".join(part(result) for part in PARTS.values())
 
 
 def quality(result: dict[str, Any]) -> str:
@@ -101,6 +100,11 @@ def size(result: dict[str, Any]) -> str:
         f" of them ({facts['part_explained']:.0%}), all by the overhead; the rest needs"
         f" {facts['bandwidth_needed_over_that_of_4096']:.1f} times the bandwidth."
     )
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    part.__name__: part for part in (points, quality, parameters, beyond, constants, rivals, size)
+}
 
 
 def plans() -> str:

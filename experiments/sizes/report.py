@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import least_squares
 
 from configs import command
-from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
+from experiments.figures import BLUE, GREEN, GREY, RED, panels
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
 from experiments.speeds import shape
@@ -45,16 +45,13 @@ class Law:
     d0: float
     beta: float
 
-    def bits(self, parameters: float, characters: float) -> float:
-        """Return the bits per character of a model of so many parameters after so much text."""
+    def bits(self, parameters: Any, characters: Any) -> Any:
+        """Return the bits per character of a model of so many parameters after so much text.
+
+        Of several models or texts, floats [N], all at once.
+        """
         by_size = (self.n0 / parameters) ** self.alpha
-        return float(self.floor + by_size + (self.d0 / characters) ** self.beta)
-
-
-def main() -> None:
-    print(table())
-    print(law_table())
-    draw()
+        return self.floor + by_size + (self.d0 / characters) ** self.beta
 
 
 def results() -> list[dict[str, Any]]:
@@ -73,9 +70,7 @@ def fit(found: list[dict[str, Any]]) -> Law:
     N, D, bits = (np.array(values, dtype=float) for values in zip(*map(point, found), strict=True))
 
     def misses(given: np.ndarray) -> np.ndarray:
-        return np.log([Law(*decoded(given)).bits(n, d) for n, d in zip(N, D, strict=True)]) - (
-            np.log(bits)
-        )
+        return np.log(Law(*decoded(given)).bits(N, D)) - np.log(bits)
 
     begun = [[start, np.log(1e4), 0.3, np.log(1e5), 0.3] for start in STARTS]
     fits = [
@@ -237,17 +232,17 @@ def timed(result: Mapping[str, Any]) -> TimedRun:
     return TimedRun(result, *seconds)
 
 
-def draw() -> None:
+def main() -> None:
     """Draw bits by characters for every size, with the law, and SST by bits."""
     found = results()
     law = fit(found)
     by_units = {H: [r for r in found if units(r) == H] for H in map(units, found)}
-    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
+    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2), grid=True) as (_, (left, right)):
         for (H, same), color in zip(by_units.items(), COLORS, strict=True):
             bits = [point(r)[2] for r in same]
             left.plot([point(r)[1] for r in same], bits, "o", color=color, label=f"{H:,} units")
             parameters = point(same[0])[0]
-            left.plot(DRAWN, [law.bits(parameters, D) for D in DRAWN], color=color, lw=1)
+            left.plot(DRAWN, law.bits(parameters, DRAWN), color=color, lw=1)
             accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
             right.plot(bits, accuracies, "o", color=color)
         shipped = read_json(LONG_RUN)["bits_per_character"]
@@ -256,8 +251,6 @@ def draw() -> None:
         right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
         right.invert_xaxis()
         left.legend(frameon=False)
-        draw_grid(left, right)
-        open_frame(left, right)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ python -m experiments.subwords.report
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, RED, draw_grid, open_frame, panels
+from experiments.figures import BLUE, RED, panels
 from experiments.shipped.tables import MILLION, stage
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result
 from training.metrics import read_rows
@@ -24,11 +24,6 @@ MEASURED = {
     "bytes, the longest run": (("shipped", "bits_continued_again"), "amazon_1024_continued_again"),
 }
 EVERY = 8e6  # characters from one line of the table to the next
-
-
-def main() -> None:
-    print(table(), on_test(), sep="\n\n")
-    draw()
 
 
 def table() -> str:
@@ -77,9 +72,9 @@ def on_test() -> str:
     return f"{markdown(head, rows)}\n\n{origins(files)}"
 
 
-def draw() -> None:
+def main() -> None:
     """Draw both curves: bits, and SST's accuracy, by characters read."""
-    with panels(FOLDER / "curve.png", 1, 2, size=(9, 3.5)) as (_, (bits, sst)):
+    with panels(FOLDER / "curve.png", 1, 2, size=(9, 3.5), grid=True) as (_, (bits, sst)):
         for name, path in CURVES.items():
             rows = read_rows(path)
             probed = [row for row in rows if "probe_accuracy" in row]
@@ -89,8 +84,6 @@ def draw() -> None:
         bits.set(xlabel="characters read, millions", ylabel="valid, bits per character")
         sst.set(xlabel="characters read, millions", ylabel="SST val, all units, last state")
         bits.legend(frameon=False)
-        draw_grid(bits, sst)
-        open_frame(bits, sst)
 
 
 def columns(rows: list[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from experiments.figures import GREY, draw_grid, open_frame, panels
+from experiments.figures import GREY, panels
 
 COLORS = ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
 
@@ -16,13 +16,11 @@ def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
     height = max(4.0, 0.24 * len(points) + 1)
     worlds = sorted({point["ranks"] for point in points})
     colors = {world: COLORS[number % len(COLORS)] for number, world in enumerate(worlds)}
-    with panels(path, 1, 2, size=(11, height)) as (_, (left, right)):
+    with panels(path, 1, 2, size=(11, height), grid=True) as (_, (left, right)):
         draw_seconds(left, points, colors)
         draw_errors(right, points, colors)
         for axes in (left, right):
             axes.set_axisbelow(True)
-        draw_grid(left, right)
-        open_frame(left, right)
 
 
 def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
