@@ -66,7 +66,7 @@ def transfer() -> Iterator[Claim]:
     for name, entry in SETS.items():
         file = f"reproduction/results/{PLAIN}/{name}.json"
         for row in entry.rows:
-            values = [quoted(vars(p), row.measure) for p in entry.published if p.row == row.name]
+            values = [quoted(p, row.measure) for p in entry.published if p.row == row.name]
             if values or (HERE / file).is_file():
                 words = f"{title(name)}, {row.title}, frozen features"
                 yield Claim(words, file, partial(of_row, row), ", ".join(values) or "-")

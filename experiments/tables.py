@@ -19,12 +19,7 @@ from model.files.storage import read_json, write_atomically
 
 EXPERIMENTS = Path(__file__).resolve().parent
 ROOT = EXPERIMENTS.parent
-PAGES = (
-    "README.md",
-    "docs/*.md",
-    "experiments/**/README.md",
-    "model/pretrained/**/*.md",
-)
+PAGES = ("README.md", "docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md")
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )
@@ -71,18 +66,29 @@ def made(name: str, words: Sequence[str]) -> str:
         return NOT_YET
 
 
-def read_result(study: str, name: str) -> dict[str, Any]:
-    """Return the content of experiments/STUDY/results/NAME.json; NotMeasured if it is absent."""
+def kept(study: str, name: str) -> dict[str, Any] | None:
+    """Return the content of experiments/STUDY/results/NAME.json; None if it is absent."""
     path = EXPERIMENTS / study / "results" / f"{name}.json"
-    if not path.is_file():
-        raise NotMeasured(f"{path}: there is no such result")
-    return read_json(path)
+    return read_json(path) if path.is_file() else None
+
+
+def read_result(study: str, name: str) -> dict[str, Any]:
+    """Return the content of a kept result; NotMeasured if it is absent."""
+    result = kept(study, name)
+    if result is None:
+        raise NotMeasured(f"experiments/{study}/results/{name}.json: there is no such result")
+    return result
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown; all columns except the first are aligned to the right."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a table of rows whose keys, the same in all, are the head."""
+    return markdown(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> str:

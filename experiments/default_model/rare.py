@@ -49,10 +49,7 @@ CUES = {  # what makes a text rare; a text belongs to the first that it has
 
 
 def rare_texts(
-    pool: Iterable[Example],
-    taken: set[str],
-    chooser: random.Random,
-    most: Mapping[str, int] = MOST,
+    pool: Iterable[Example], taken: set[str], chooser: random.Random, most: Mapping[str, int] = MOST
 ) -> list[Example]:
     """Draw single sentences with every cue, as equally over the stars as there are such texts.
 

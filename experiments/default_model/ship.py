@@ -153,9 +153,7 @@ def settled(
     known = replace(plain, calibration=Calibration(slope=slope))
     positive = known.probabilities(outputs.features)
     known = replace(
-        known,
-        familiarity=familiar(outputs.bits, lengths),
-        unsure=doubt(positive, labels, sources),
+        known, familiarity=familiar(outputs.bits, lengths), unsure=doubt(positive, labels, sources)
     )
     right = (positive > 0.5) == (labels == 1)
     return known, accuracy_by_source(right[labels >= 0], sided(val))

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.shipped.tables import task
-from experiments.tables import markdown, origins, percent, read_result
-from model.files.storage import read_json
+from experiments.tables import kept, markdown, origins, percent, read_result
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
@@ -36,8 +35,7 @@ SHOWN = 40  # failures that the page lists; the file has all
 
 def results() -> dict[str, dict[str, Any]]:
     """Read the results by method, in the order of the table."""
-    paths = {name: RESULTS / f"{name}.json" for name in NAMES}
-    return {name: read_json(path) for name, path in paths.items() if path.exists()}
+    return {name: found for name in NAMES if (found := kept("default_model", name))}
 
 
 def comparison() -> str:
@@ -120,10 +118,7 @@ def kinds() -> str:
     rows = [
         [
             f"{kind} ({row['texts']})",
-            *(
-                percent(result["everyday"]["kinds"][kind]["accuracy"])
-                for result in measured.values()
-            ),
+            *(percent(r["everyday"]["kinds"][kind]["accuracy"]) for r in measured.values()),
         ]
         for kind, row in first.items()
     ]

@@ -88,10 +88,10 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
         chosen = [np.concatenate([features[n][i] for n in choice], axis=1) for i in range(3)]
         examples = [Examples(*pair) for pair in zip(chosen, labels, strict=True)]
         if way.is_cheap or len(choice) == 1:
-            rows.append(
-                {"features": list(choice), **describe(fit_way(way, *examples[:2]), examples)}
-            )
-            print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {accuracy(rows[-1])}")
+            row = {"features": list(choice), **describe(fit_way(way, *examples[:2]), examples)}
+            accuracies = f"val {row['val_accuracy']:.3f} test {row['test_accuracy']:.3f}"
+            print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {accuracies}")
+            rows.append(row)
     mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
     return {
         "examples": [len(part.labels) for part in sets],
@@ -100,11 +100,6 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
         "axes": describe_axes(mean, options.seed),
         "titles": score_titles(loaded, sets[1], sets[2], options.most_texts),
     }
-
-
-def accuracy(row: dict[str, Any]) -> str:
-    """Return a row's accuracies in few words."""
-    return f"val {row['val_accuracy']:.3f} test {row['test_accuracy']:.3f}"
 
 
 def read_sets(name: str, options: Options) -> list[LabelledSet]:

@@ -11,25 +11,12 @@ def accuracies(model: str) -> str:
     """Return a line for every choice of features and way of fitting: test, by set."""
     found = read_result("features", model)
     sets = found["sets"]
-    keys = dict.fromkeys(
-        (" + ".join(r["features"]), r["fit"]) for s in sets.values() for r in s["rows"]
-    )
-    cells = {
-        (" + ".join(row["features"]), row["fit"], name): row
-        for name, of_set in sets.items()
-        for row in of_set["rows"]
-    }
-    rows = [
-        [
-            features,
-            way,
-            *(
-                accuracy(cells[key]) if (key := (features, way, name)) in cells else "-"
-                for name in sets
-            ),
-        ]
-        for features, way in keys
-    ]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for name, of_set in sets.items():
+        for row in of_set["rows"]:
+            key = (" + ".join(row["features"]), row["fit"])
+            cells.setdefault(key, {})[name] = accuracy(row)
+    rows = [[*key, *(found_in.get(name, "-") for name in sets)] for key, found_in in cells.items()]
     head = ["features", "regression", *(SET_TITLES[name] for name in sets)]
     return f"{markdown(head, rows)}\n\n{origins({f'{model}.json': found})}"
 

@@ -16,7 +16,7 @@ import torch
 from configs import command
 from data_utils.options import Model, TextKey
 from data_utils.provenance import describe_origin
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import PositiveInt
 from model.features import features_in_order
 from model.files.storage import write_json
 from model.files.weights import load_model
@@ -46,9 +46,6 @@ class Options:
     """Seed that draws the texts."""
     output: Path
     """The JSON file of results."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
 
 
 def main() -> None:

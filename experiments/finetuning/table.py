@@ -103,7 +103,11 @@ def scores_table(task: str, scores: Scores) -> str:
     measures = measures_of(task)
     head = [TITLES[task], *measures.values(), "seeds", "MCC", "epoch", "minutes"]
     rows = [
-        [f"`{way}`", *(with_interval(seeds, name) for name in measures), *details(task, seeds)]
+        [
+            f"`{way}`",
+            *(percent(mean_of(seeds, name), interval_of(seeds, name)) for name in measures),
+            *details(task, seeds),
+        ]
         for way, seeds in scores.items()
     ]
     for row in TASKS[task].fine_tuned:
@@ -170,8 +174,3 @@ def mean_of(seeds: list[dict[str, Any]], name: str) -> float:
 def interval_of(seeds: list[dict[str, Any]], name: str) -> list[float]:
     """Return the ends of an interval, averaged over seeds."""
     return np.mean([seed["test"][f"{name}_interval"] for seed in seeds], axis=0).tolist()
-
-
-def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
-    """Return a measure and its interval in per cent."""
-    return percent(mean_of(seeds, name), interval_of(seeds, name))

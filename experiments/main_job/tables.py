@@ -34,7 +34,7 @@ def transfer() -> str:
     """Return test accuracies of the features and of the baselines."""
     found = {name: read_result("main_job", name) for name in MEASURED}
     rows = [
-        ["all units", *(all_units(result) for result in found.values())],
+        ["all units", *map(all_units, found.values())],
         ["top unit alone", *(top_unit(result["neuron"]) for result in found.values())],
     ]
     for key, words in BASELINES.items():

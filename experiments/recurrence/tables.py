@@ -9,7 +9,7 @@ from .plot import LINES, measured, of_the_floor, points
 from .precisions import BATCH, LONGEST
 from .run import PROFILED
 
-SIZES = [(dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)]
+SIZES = {f"{dtype}_{H}": f"{dtype}, {H:,} units" for dtype in ("fp32", "bf16") for H in (512, 1024)}
 RATIOS = {
     "to_gemm_floor": "floor",
     "to_gemm_floor_table": "tighter floor",
@@ -30,14 +30,14 @@ FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 def training() -> str:
     """Return our speed in training over that of every contender."""
-    results = {f"training_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
-    return against("training", results, tuple(RATIOS))
+    names = {f"training_{size}": words for size, words in SIZES.items()}
+    return against("training", names, tuple(RATIOS))
 
 
 def forward() -> str:
     """Return our speed in the forward pass over that of every contender."""
-    results = {f"inference_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
-    return against("forward only", results, FORWARD)
+    names = {f"inference_{size}": words for size, words in SIZES.items()}
+    return against("forward only", names, FORWARD)
 
 
 def against(
@@ -49,11 +49,7 @@ def against(
     """
     found = {name: measured(name) for name in names}
     rows = [
-        [
-            names[name],
-            f"{result['chars_per_second']['fused']:,.0f}",
-            *cells(result, ratios, ranges),
-        ]
+        [names[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios, ranges)]
         for name, result in found.items()
     ]
     head = [title, "characters/s", *(RATIOS[ratio] for ratio in ratios)]
@@ -79,15 +75,11 @@ def made_at(found: dict[str, Any]) -> str:
 
 def from_inputs() -> str:
     """Return our speed as a deeper layer, whose inputs are vectors, and the memory for backward."""
-    found = {f"training_{dtype}_{H}": measured(f"training_{dtype}_{H}") for dtype, H in SIZES}
-    rows = [
-        [
-            f"{dtype}, {H:,} units",
-            with_range(result, "from_inputs_to_gemm_floor"),
-            f"{result['saved_over_least']:.2f}",
-        ]
-        for (dtype, H), result in zip(SIZES, found.values(), strict=True)
-    ]
+    rows = []
+    for size, words in SIZES.items():
+        result = measured(f"training_{size}")
+        ratio = with_range(result, "from_inputs_to_gemm_floor")
+        rows.append([words, ratio, f"{result['saved_over_least']:.2f}"])
     return markdown(["training", "a deeper layer, to the floor", "saved over least"], rows)
 
 

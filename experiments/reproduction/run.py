@@ -14,7 +14,7 @@ from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from model.bounds import NonNegativeInt, check_bounds
+from model.bounds import NonNegativeInt
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -48,9 +48,6 @@ class Options:
     results: Path = HERE / "results"
     """The folder of the models' results."""
 
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
-
 
 def main() -> None:
     reproduce(command.parse(Options, __doc__))
@@ -65,7 +62,8 @@ def reproduce(options: Options) -> None:
         started = perf_counter()
         result = measure(name, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run
-        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about(loaded)})
+        about = {"model": describe_model(loaded), "origin": describe_origin()}
+        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about})
         print(line(result), flush=True)
     print(write_table(folder))
 
@@ -91,11 +89,6 @@ def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> d
     if SETS[name].kind == "classes":
         return measure_accuracy(task, loaded, cache, folder, options.untrained)
     return others[SETS[name].kind](task, loaded, cache, options.untrained)
-
-
-def about(loaded: LoadedModel) -> dict[str, Any]:
-    """Describe the model, and how the file was made."""
-    return {"model": describe_model(loaded), "origin": describe_origin()}
 
 
 def line(result: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ python -m experiments.reproduction.table experiments/reproduction/results/defaul
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
-from data_utils.published_sets.registry import ONE_UNIT, SETS, PublishedSet, Row
+from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json
@@ -102,13 +101,8 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
     """Return the published part of a row."""
-    published = [p for p in entry.published if p.row == row.name]
-    return {
-        "task": entry.name,
-        "row": row.name,
-        "measure": row.measure,
-        "published": [{"task": entry.name, **asdict(p)} for p in published],
-    }
+    published = [value for value in entry.published if value.row == row.name]
+    return {"entry": entry, "row": row, "published": published}
 
 
 def title(task: str) -> str:
@@ -137,8 +131,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
 
 def cells_of(row: dict[str, Any]) -> list[str]:
     """Return a row of the table, with `-` for values that were not measured."""
-    entry = SETS[row["task"]]
-    (named,) = (known for known in entry.rows if known.name == row["row"])
+    entry, named = row["entry"], row["row"]
     values = ", ".join(quoted(p, named.measure) for p in row["published"])
     ours = [
         in_words(row[name], named.measure) if name in row else "-"
@@ -148,11 +141,11 @@ def cells_of(row: dict[str, Any]) -> list[str]:
     return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
 
 
-def quoted(published: dict[str, Any], measure: str) -> str:
+def quoted(published: Published, measure: str) -> str:
     """Return a published value with its units and source."""
-    value = one(published["value"], measure)
-    unchecked = ", unchecked" * published["unchecked"]
-    return f"{value} ({published['units']:,}, {published['source']}{unchecked})"
+    unchecked = ", unchecked" * published.unchecked
+    value = one(published.value, measure)
+    return f"{value} ({published.units:,}, {published.source}{unchecked})"
 
 
 def one(value: float, measure: str) -> str:
@@ -215,7 +208,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
 
     Squared errors are left out, because lower ones are better.
     """
-    rows = [row for row in rows if row["measure"] != "mse"]
+    rows = [row for row in rows if row["row"].measure != "mse"]
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
     axes = figure.subplots()
     named: set[str] = set()
@@ -224,7 +217,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
         axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
         marks = [
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
-            ("|", COLORS["negative"], "published (units)", [p["value"] for p in row["published"]]),
+            ("|", COLORS["negative"], "published (units)", [p.value for p in row["published"]]),
             ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
         ]
         if "untrained" in row:
@@ -242,16 +235,16 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def name_sizes(axes: Axes, published: list[dict[str, Any]], place: int) -> None:
+def name_sizes(axes: Axes, published: list[Published], place: int) -> None:
     """Write the number of units of a published model above its mark, turned by 90 degrees.
 
     Each size is written once, at the value that is listed last, and only where there is room.
     """
     named: dict[int, float] = {}
     for row in reversed(published):
-        apart = min((abs(row["value"] - value) for value in named.values()), default=1.0)
-        if row["units"] not in named and apart > LABEL_WIDTH:
-            named[row["units"]] = row["value"]
+        apart = min((abs(row.value - value) for value in named.values()), default=1.0)
+        if row.units not in named and apart > LABEL_WIDTH:
+            named[row.units] = row.value
     for units, value in named.items():
         axes.annotate(
             f"{units:,}",

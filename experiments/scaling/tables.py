@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from experiments.tables import markdown, read_result
+from experiments.tables import markdown, read_result, table_of
 
 CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "mixed_lab")
 UNITS = {
@@ -79,16 +79,16 @@ def constants(result: dict[str, Any]) -> str:
 def rivals(result: dict[str, Any]) -> str:
     """Return the other models."""
     rows = [
-        [
-            row["name"],
-            str(row["fitted"]),
-            str(row["chosen_for_a_curve"]),
-            f"{row['worst']:.1%}",
-            row["note"],
-        ]
+        {
+            "model": row["name"],
+            "fitted": str(row["fitted"]),
+            "chosen for a curve": str(row["chosen_for_a_curve"]),
+            "worst error": f"{row['worst']:.1%}",
+            "": row["note"],
+        }
         for row in result["rivals"]
     ]
-    return markdown(["model", "fitted", "chosen for a curve", "worst error", ""], rows)
+    return table_of(rows)
 
 
 def size(result: dict[str, Any]) -> str:
@@ -110,12 +110,10 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 def plans() -> str:
     """Return the planner's answer for each cluster."""
     found = (read_result("scaling", f"plan_{name}") for name in CLUSTERS)
-    head = ["cluster", "GPUs", "step", "efficiency", "hours", "on demand"]
-    head += ["at spot prices, save every", "memory of a GPU", "largest batch, lanes"]
-    return markdown([*head, "tokens for 90 %"], map(plan, found))
+    return table_of([plan(result) for result in found])
 
 
-def plan(result: dict[str, Any]) -> list[str]:
+def plan(result: dict[str, Any]) -> dict[str, str]:
     """Return the row of a cluster."""
     fitting = ", ".join(
         f"{group['memory_bytes'] / 1e9:.1f} of {group['available_bytes'] / 1e9:.1f}"
@@ -123,18 +121,18 @@ def plan(result: dict[str, Any]) -> list[str]:
     )
     spot = result["spot"]
     save = f", {spot['checkpoint_interval_seconds'] / 60:.1f} min" if spot else ""
-    return [
-        result["cluster"],
-        str(result["gpus"]),
-        f"{result['step_seconds']:.3f} s",
-        f"{result['efficiency']:.1%}",
-        f"{result['hours']:.1f}",
-        dollars(result["on_demand"]),
-        f"{dollars(spot)}{save}",
-        f"{fitting} GB",
-        f"{result['largest_lanes']:,}",
-        f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
-    ]
+    return {
+        "cluster": result["cluster"],
+        "GPUs": str(result["gpus"]),
+        "step": f"{result['step_seconds']:.3f} s",
+        "efficiency": f"{result['efficiency']:.1%}",
+        "hours": f"{result['hours']:.1f}",
+        "on demand": dollars(result["on_demand"]),
+        "at spot prices, save every": f"{dollars(spot)}{save}",
+        "memory of a GPU": f"{fitting} GB",
+        "largest batch, lanes": f"{result['largest_lanes']:,}",
+        "tokens for 90 %": f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
+    }
 
 
 def dollars(offer: dict[str, Any] | None) -> str:

@@ -5,15 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import (
-    NotMeasured,
-    accuracy,
-    markdown,
-    origins,
-    percent,
-    read_result,
-    revision,
-)
+from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
 from training.metrics import read_rows
@@ -21,14 +13,6 @@ from training.metrics import read_rows
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 MILLION = 1e6
-
-
-def found(study: str, name: str) -> dict[str, Any] | None:
-    """Return a result, or None if there is none."""
-    try:
-        return read_result(study, name)
-    except NotMeasured:
-        return None
 
 
 def bits(model: str) -> str:
@@ -41,7 +25,7 @@ def bits(model: str) -> str:
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
     """Return a result that does not name its model, or None if it is older than the weights."""
-    result = found("shipped", name)
+    result = kept("shipped", name)
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
 
@@ -54,7 +38,7 @@ def sst(model: str, row: str) -> str:
 
 def sst_of(model: str) -> dict[str, Any] | None:
     """Return a model's result on SST, or None if there is none of the shipped weights."""
-    result = found("reproduction", f"{model}/sst")
+    result = kept("reproduction", f"{model}/sst")
     return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
 
 
@@ -79,7 +63,7 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 
 def rows_of(model: str) -> dict[str, str]:
     """Return the measurements of a model by their names in the table."""
-    neuron = found("neuron", f"{model}/neuron")
+    neuron = kept("neuron", f"{model}/neuron")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
         "has read, characters": characters(model),
@@ -220,17 +204,15 @@ def commands(model: str) -> str:
 
 def front_matter(model: str) -> str:
     """Return the model-index of a card in JSON, which is valid YAML."""
-    result = sst_of(model)
-    measured = of_these_weights(f"bits_{model}", model)
     results = []
-    if result is not None:
+    if result := sst_of(model):
         values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
         metrics = [
             {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}
             for name, key in values.items()
         ]
         results.append(task("text-classification", "SST-2", "sst2", metrics))
-    if measured is not None:
+    if measured := of_these_weights(f"bits_{model}", model):
         value = round(measured["bits_per_character"], 4)
         metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
         results.append(
@@ -248,10 +230,10 @@ def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -
 def selection() -> str:
     """Return the numbers of reviews that were kept, and left out for each reason."""
     counts = read_result("shipped", "selection")["reviews"]
-    kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
+    count_kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
     rows = [["in all", f"{sum(counts.values()):,}"]]
     rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
-    rows.append(["kept", f"{kept:,}"])
+    rows.append(["kept", f"{count_kept:,}"])
     return markdown(["reviews", "number"], rows)
 
 

@@ -87,11 +87,7 @@ def decoded(given: np.ndarray) -> tuple[float, ...]:
 
 def point(result: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return a run's parameters, characters and bits per character."""
-    return (
-        result["parameters"],
-        result["characters_read"],
-        result["valid_bits_per_character"],
-    )
+    return (result["parameters"], result["characters_read"], result["valid_bits_per_character"])
 
 
 def table() -> str:
@@ -105,25 +101,21 @@ def table() -> str:
             f"{same[0]['parameters']:,}",
             f"{characters / 1e6:.0f}",
             mean_of([r["valid_bits_per_character"] for r in same], 3),
-            *(sst_cell(same, *which) for which in COLUMNS),
+            *(sst_cell(same, *which) for which in COLUMNS.values()),
         ]
         for (H, characters), same in groups.items()
     ]
-    head = ["units", "parameters", "million characters", "valid, bits per character", *TITLES]
+    head = ["units", "parameters", "million characters", "valid, bits per character", *COLUMNS]
     made = {f"{result['name']}.json": result for result in results()}
     return f"{markdown(head, rows)}\n\n{origins(made)}"
 
 
-COLUMNS = (
-    ("last", "all_units"),
-    ("mean", "all_units"),
-    ("last", "one_unit"),
-    ("mean", "best_unit"),
-)
-TITLES = (
-    "SST, last state", "SST, mean state", "SST, unit of largest weight, last",
-    "SST, best unit on train, mean",
-)  # fmt: skip
+COLUMNS = {
+    "SST, last state": ("last", "all_units"),
+    "SST, mean state": ("mean", "all_units"),
+    "SST, unit of largest weight, last": ("last", "one_unit"),
+    "SST, best unit on train, mean": ("mean", "best_unit"),
+}
 
 
 def sst_cell(same: list[dict[str, Any]], pooling: str, name: str) -> str:
@@ -195,41 +187,26 @@ def board() -> str:
     """
     rows = []
     for target in TARGETS:
-        ended = [timed(result) for result in results() if point(result)[2] <= target]
+        ended = [(*seconds_of(run), run) for run in results() if point(run)[2] <= target]
         if not ended:
             rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
             continue
-        ended.sort(key=lambda run: run.seconds)
-        level = {run.cells[0]: run for run in reversed(ended) if run.least <= ended[0].most}
-        fastest = sorted(level.values(), key=lambda run: run.seconds)
-        rows += [[f"{target:.2f}", *run.cells] for run in fastest]
+        ended.sort(key=lambda row: row[0])
+        level: dict[str, list[str]] = {}  # by the run's name: its fastest seed
+        for seconds, least, most, run in ended:
+            if least <= ended[0][2]:
+                read, bits = f"{run['characters_read'] / 1e6:.0f}", f"{point(run)[2]:.3f}"
+                cells = [read, bits, f"{seconds:.0f} ({least:.0f} to {most:.0f})"]
+                level.setdefault(run["name"].partition("_seed_")[0], cells)
+        rows += [[f"{target:.2f}", f"`{name}`", *cells] for name, cells in level.items()]
     head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
     return f"{markdown(head, rows)}\n\n{origins({'speed.json': read_json(SPEED)})}"
 
 
-@dataclass(frozen=True)
-class TimedRun:
-    """A run, and its seconds at the median speed of its shape, at the most and at the least."""
-
-    result: Mapping[str, Any]
-    seconds: float
-    least: float
-    most: float
-
-    @property
-    def cells(self) -> list[str]:
-        """Its part of a line of the board."""
-        name = self.result["name"].partition("_seed_")[0]
-        read = f"{self.result['characters_read'] / 1e6:.0f}"
-        seconds = f"{self.seconds:.0f} ({self.least:.0f} to {self.most:.0f})"
-        return [f"`{name}`", read, f"{point(self.result)[2]:.3f}", seconds]
-
-
-def timed(result: Mapping[str, Any]) -> TimedRun:
-    """Return a run with its seconds."""
-    speed = read_json(SPEED)["cells"][shape(result["keys"])]
-    seconds = (result["characters_read"] / speed[key] for key in ("median", "most", "least"))
-    return TimedRun(result, *seconds)
+def seconds_of(run: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return a run's seconds at the median speed of its shape, at the most and at the least."""
+    speed, read = read_json(SPEED)["cells"][shape(run["keys"])], run["characters_read"]
+    return read / speed["median"], read / speed["most"], read / speed["least"]
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from configs import command
 from experiments.figures import BLUE, RED, panels
 from experiments.shipped.tables import MILLION, stage
-from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result
+from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
 
 FOLDER = EXPERIMENTS / "subwords"
@@ -54,22 +54,19 @@ def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def on_test() -> str:
     """Return what the weights of each run score on test sets."""
     rows, files = [], {}
-    for name, (bits, model) in MEASURED.items():
-        measured, sst = read_result(*bits), read_result("reproduction", f"{model}/sst")
+    for name, (place, model) in MEASURED.items():
+        measured, sst = read_result(*place), read_result("reproduction", f"{model}/sst")
         read = sst["model"]["provenance"]["characters"] / MILLION
-        rows.append([
-            name,
-            f"{read:.0f}",
-            f"{measured['bits_per_character']:.3f} +- {measured['standard_error']:.3f}",
-            accuracy(sst["all_units"]),
-            accuracy(sst["one_unit"]),
-        ])  # fmt: skip
+        bits = f"{measured['bits_per_character']:.3f} +- {measured['standard_error']:.3f}"
+        rows.append({
+            "symbols": name,
+            "million characters": f"{read:.0f}",
+            "test, bits per character": bits,
+            "SST test, all units": accuracy(sst["all_units"]),
+            "SST test, the unit of largest weight": accuracy(sst["one_unit"]),
+        })  # fmt: skip
         files |= {f"{name}, bits": measured, f"{name}, SST": sst}
-    head = [
-        "symbols", "million characters", "test, bits per character", "SST test, all units",
-        "SST test, the unit of largest weight",
-    ]  # fmt: skip
-    return f"{markdown(head, rows)}\n\n{origins(files)}"
+    return f"{table_of(rows)}\n\n{origins(files)}"
 
 
 def main() -> None:

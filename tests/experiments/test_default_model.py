@@ -223,7 +223,7 @@ def test_a_part_of_one_long_sentence_is_cut_between_words():
 @pytest.mark.parametrize(
     ("changes", "line", "told"),
     [
-        ({"resume": True, "save_minutes": 1.0}, "a", None),
+        ({"resume": True}, "a", None),
         ({"head_lr": 0.5}, "a", r"began with head_lr 0.001 \(now 0.5\); resume with the same"),
         ({}, "b", "began with other training texts"),
     ],
@@ -265,7 +265,7 @@ def test_texts_read_side_by_side_have_the_features_of_each_alone(
     sequences = [tokenizer.encode(text_profile("openai").encode(text)) for text in texts]
     batch = side_by_side(sequences, torch.empty(0), tokenizer)
     with torch.no_grad():
-        read_together, nats = read(model, batch, predicts=True)
+        read_together, nats = read(model, batch)
     alone = features_in_order(model, sequences, kind=KIND)
     (costs,) = [costs for _, costs in token_costs(model, sequences, batch_size=3)]
     characters = sum(tokenizer.count_bytes(sequence[1:]) for sequence in sequences)

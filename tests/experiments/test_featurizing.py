@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from configs.command import parse
 from experiments.featurizing import run as featurizing
 from model.errors import InputError
 from model.features import features_in_order
@@ -56,6 +57,7 @@ def test_a_run_writes_speeds_ratios_and_origin(small_model, tmp_path, capsys):
     assert "times as fast as padded_sorted" in capsys.readouterr().out
 
 
-def test_counts_below_one_are_refused(tmp_path):
+def test_counts_below_one_are_refused():
+    words = ["--input", "texts.txt", "--output", "o.json", "--batch-size", "0"]
     with pytest.raises(InputError, match="--batch-size is 0; it must be at least 1"):
-        featurizing.Options(model="", input=tmp_path, output=tmp_path, batch_size=0)
+        parse(featurizing.Options, arguments=words)
