@@ -18,6 +18,7 @@ from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
+from experiments.studies import whole_results
 from experiments.tables import markdown, read_result
 from model.files.storage import read_json
 
@@ -141,13 +142,9 @@ def mixed_precision(found: Found) -> Measured:
 
 def two_replicas(found: Found) -> Measured:
     """Return the speed of two replicas of 64 units in a loop over bytes: threads, processes."""
-    wanted = ("reference", 64, 2)
-    both = [
-        case
-        for how in ("threads", "processes")
-        for case in found["cases"]
-        if (case["backend"], case["hidden_size"], case["replicas"], case["how"]) == (*wanted, how)
-    ]
+    facts = ("backend", "hidden_size", "replicas", "how")
+    cases = {tuple(case[fact] for fact in facts): case for case in found["cases"]}
+    both = [cases["reference", 64, 2, how] for how in ("threads", "processes")]
     ranges = [" to ".join(f"{end:.2f}" for end in case["speedup_range"]) for case in both]
     gpus, threads = (
         found["published"][way]
@@ -191,17 +188,11 @@ def race(found: Found) -> Measured:
     return Measured(ours, "one seed", theirs)
 
 
-def kept_bits(folder: str, files: str) -> dict[str, float]:
-    """Return the final bits of a folder's kept runs by the names of their files."""
-    paths = (HERE / folder / "results").glob(f"{files}.json")
-    return {path.stem: read_json(path)["valid_bits_per_character"] for path in paths}
-
-
 def recipe(found: Found) -> Measured:
     """Return the final bits of the recipe, and of Adam at its best rate."""
-    muon = kept_bits("recipe", "muon_1e-2*")
-    seeds = [muon[f"muon_1e-2{end}"] for end in ("", "_seed_1", "_seed_2")]
-    best = min(kept_bits("recipe", "adam_*").values())
+    bits = {n: run["valid_bits_per_character"] for n, run in whole_results("recipe").items()}
+    seeds = [bits[f"muon_1e-2{end}"] for end in ("", "_seed_1", "_seed_2")]
+    best = min(value for name, value in bits.items() if name.startswith("adam_"))
     ours = f"{seeds[0]:.3f}; Adam at its best rate {best:.3f}"
     return Measured(ours, f"{min(seeds):.3f} to {max(seeds):.3f}, three seeds")
 

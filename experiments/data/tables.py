@@ -33,13 +33,9 @@ def speed() -> str:
         for name, value in result["median_seconds"].items()
         for memory in [result["peak_anonymous_bytes"].get(name)]
     ]
-    return "\n\n".join(
-        (
-            markdown(["medians of three rounds", "wanted", "got"], rows),
-            markdown(["", "seconds", "peak anonymous memory, all processes"], seconds),
-            origins({"speed.json": result}),
-        )
-    )
+    ratios = markdown(["medians of three rounds", "wanted", "got"], rows)
+    spent = markdown(["", "seconds", "peak anonymous memory, all processes"], seconds)
+    return f"{ratios}\n\n{spent}\n\n{origins({'speed.json': result})}"
 
 
 def memory() -> str:
@@ -48,15 +44,9 @@ def memory() -> str:
     rows = []
     for name, peak in large["peak_anonymous_bytes"].items():
         grown = peak / small["peak_anonymous_bytes"][name] - 1
-        said = f"{grown:+.0%}"
-        rows.append(
-            [
-                name,
-                f"{large['median_seconds'][name]:.0f}",
-                f"{peak / MEGABYTE:.0f} MB",
-                said if abs(grown) <= 0.1 else f"**{said}**",
-            ]
-        )
+        said = f"{grown:+.0%}" if abs(grown) <= 0.1 else f"**{grown:+.0%}**"
+        seconds = f"{large['median_seconds'][name]:.0f}"
+        rows.append([name, seconds, f"{peak / MEGABYTE:.0f} MB", said])
     head = ["four times as much, one round", "seconds", "peak", "against the first"]
     return f"{markdown(head, rows)}\n\n{origins({'memory_4gb.json': large})}"
 

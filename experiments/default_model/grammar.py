@@ -2,12 +2,10 @@
 
 import random
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.everyday import content, everyday_wordings
 from experiments.default_model.examples import normalized
 from experiments.default_model.noise import noisy
 
@@ -27,11 +25,6 @@ class Sentence(NamedTuple):
     plain: str  # before it was dressed
     label: str  # positive, negative, neutral, or stars 1 to 5
     kind: str
-
-
-def content(name: str) -> Mapping[str, Any]:
-    """Return what a TOML file beside this module holds."""
-    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 # Templates by kind and label.

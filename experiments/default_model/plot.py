@@ -3,7 +3,6 @@
 python -m experiments.default_model.plot
 """
 
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -18,12 +17,9 @@ FEWEST = 0.005  # share of the texts that a point must stand for
 
 
 def main() -> None:
-    draw(results(), HERE / "calibration.png")
-
-
-def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
     """Draw a reliability diagram for each test set, side by side."""
-    with panels(path, 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
+    measured = results()
+    with panels(HERE / "calibration.png", 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
         for axes, (name, title) in zip(row, SETS.items(), strict=True):
             draw_set(axes, measured, name)
             axes.set(title=title, xlabel="probability of the label told")

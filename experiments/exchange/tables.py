@@ -47,13 +47,10 @@ def costs() -> str:
         rows.append([way, f"{' to '.join(map(str, {sent[0]: 0, sent[-1]: 0}))} MB", *cells])
     head = ["exposed seconds", "bytes of a step and rank, at full size", *HEAD.values()]
     hidden = ", ".join(f"{way} {hidden_part(found[way]):.0%}" for way in ("fp32", "fp16", "bf16"))
-    return "\n\n".join(
-        (
-            markdown(head, rows),
-            "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
-            f"all weights are one node: {hidden}.",
-            origins({"replay.json": result}),
-        )
+    return (
+        f"{markdown(head, rows)}\n\n"
+        "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
+        f"all weights are one node: {hidden}.\n\n{origins({'replay.json': result})}"
     )
 
 

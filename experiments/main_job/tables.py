@@ -14,11 +14,10 @@ SHOWN = (200, 400, 1000, 1600, 2400, 3000, 3600)  # steps
 
 def learning() -> str:
     """Return bits per character on valid by the characters read, and on test."""
-    rows = [row for row in read_rows(METRICS) if row["step"] in SHOWN]
     cells = [
         [f"{row['characters'] / 1e6:.1f} M", f"{row['valid_bits_per_character']:.3f}"]
-        for row in rows
-        if "valid_bits_per_character" in row
+        for row in read_rows(METRICS)
+        if row["step"] in SHOWN and "valid_bits_per_character" in row
     ]
     table = markdown(["characters read", "valid, bits per character"], cells)
     strip, review = (read_result("main_job", name) for name in ("test_bits", "test_bits_review"))

@@ -24,10 +24,8 @@ def accuracies(model: str) -> str:
     """Return accuracies on SST's test set: the unit alone, and all units with and without it."""
     result = read_result("neuron", f"{model}/neuron")
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
-    low, high = sorted(1 - end for end in neuron["test_area_interval"])
-    area = 1 - neuron["test_area"] if neuron["polarity"] < 0 else neuron["test_area"]
-    if neuron["polarity"] > 0:
-        low, high = neuron["test_area_interval"]
+    areas = [neuron["test_area"], *neuron["test_area_interval"]]
+    low, area, high = sorted(areas if neuron["polarity"] > 0 else [1 - area for area in areas])
     best = max(result["ranking"]["units"], key=lambda unit: unit["train_accuracy"])
     rows = [
         ["all units", accuracy(result["all_units"])],

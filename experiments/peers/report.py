@@ -25,16 +25,9 @@ def table() -> str:
             seconds = "-"
             if (name := shape(same[0]["keys"])) in speeds:
                 seconds = f"{same[0]['characters'] / speeds[name]['median']:.0f}"
-            rows.append(
-                [
-                    f"`{cell}`",
-                    rate,
-                    f"{same[0]['parameters']:,}",
-                    mean_of([r["valid_bits_per_character"] for r in same], 3),
-                    seconds,
-                    *(sst_cell(same, *which) for which in COLUMNS.values()),
-                ]
-            )
+            bits = mean_of([run["valid_bits_per_character"] for run in same], 3)
+            known = [f"`{cell}`", rate, f"{same[0]['parameters']:,}", bits, seconds]
+            rows.append([*known, *(sst_cell(same, *which) for which in COLUMNS.values())])
     head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *COLUMNS]
     found = whole_results("peers") | whole_results("sizes", SAME_RUN)
     return f"{markdown(head, rows)}\n\n{origins(found)}"

@@ -22,10 +22,6 @@ LINES = {
 AXES = (("hidden_size", "units H"), ("batch", "lanes B"), ("window", "bytes T"))
 
 
-def main() -> None:
-    draw(points())
-
-
 def measured(name: str) -> dict[str, Any]:
     """Read a result of run.py."""
     return read_result("recurrence", name)
@@ -35,12 +31,8 @@ def points() -> dict[tuple[int, int, int], Any]:
     """Read the measurements of training in fp32, by H, B and T."""
     paths = (FOLDER / "results").glob("*.json")
     names = [path.stem for path in paths if path.stem.startswith(("sweep", "training_fp32"))]
-    return {sizes_of(result): result for result in map(measured, names)}
-
-
-def sizes_of(result: dict[str, Any]) -> tuple[int, int, int]:
-    """Return H, B, T."""
-    return tuple(result["options"][key] for key, _ in AXES)
+    results = map(measured, names)
+    return {tuple(result["options"][key] for key, _ in AXES): result for result in results}
 
 
 def of_the_floor(result: dict[str, Any], name: str) -> float | None:
@@ -61,11 +53,12 @@ def along(points: dict[tuple[int, int, int], Any], axis: int) -> list[tuple[int,
     return sorted(line, key=lambda sizes: sizes[axis])
 
 
-def draw(points: dict[tuple[int, int, int], Any]) -> None:
+def main() -> None:
     """Draw one panel for each of H, B and T."""
+    found = points()
     with panels(FOLDER / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
         for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
-            draw_axis(panel, points, axis, label)
+            draw_axis(panel, found, axis, label)
         row[0].set_ylabel("speed over the floor's")
         row[2].legend(fontsize=7)
         figure.suptitle(

@@ -1,6 +1,7 @@
 """Make the tables of README.md and docs/speed.md."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from experiments.tables import markdown, origins, percent
@@ -122,17 +123,11 @@ def split_bf16() -> str:
     found = measured("split_bf16")
     names = next(iter(found["sizes"].values()))["relative_time"]
     head = ["m W_h, 128 lanes", *(f"{H} units: {of}" for H in found["sizes"] for of in TOLD)]
-    rows = [
-        [
-            name,
-            *(
-                cell
-                for size in found["sizes"].values()
-                for cell in (f"{size['relative_time'][name]:.2f}", f"{size['error'][name]:.0e}")
-            ),
-        ]
-        for name in names
-    ]
+    rows = []
+    for name in names:
+        sizes = found["sizes"].values()
+        pairs = ((f"{s['relative_time'][name]:.2f}", f"{s['error'][name]:.0e}") for s in sizes)
+        rows.append([name, *chain.from_iterable(pairs)])
     return f"{markdown(head, rows)}\n\n{made_at({'split_bf16': found})}"
 
 
@@ -201,14 +196,9 @@ def sweep() -> str:
     """Return the speed of every contender over that of the floor, by H, B and T."""
     rows = []
     for sizes, result in sorted(points().items()):
-        shares = [of_the_floor(result, name) for name in LINES]
-        rows.append(
-            [
-                *map(str, sizes),
-                f"{result['chars_per_second']['fused']:,.0f}",
-                *("-" if share is None else f"{share:.2f}" for share in shares),
-            ]
-        )
+        shares = (of_the_floor(result, name) for name in LINES)
+        cells = ("-" if share is None else f"{share:.2f}" for share in shares)
+        rows.append([*map(str, sizes), f"{result['chars_per_second']['fused']:,.0f}", *cells])
     head = ["H", "B", "T", "ours, characters/s", *(words for words, _ in LINES.values())]
     found = {name: measured(name) for name in ("sweep_128_128_256", "sweep_2048_128_64")}
     return f"{markdown(head, rows)}\n\n{made_at(found)}"

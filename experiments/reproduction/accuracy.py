@@ -18,7 +18,7 @@ from transfer.regression import Examples, accuracy_interval, find_neuron, fit_re
 
 
 def measure_accuracy(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, folder: Path, untrained: int
+    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int, folder: Path
 ) -> dict[str, Any]:
     """Fit and test on every fold; return the accuracies over all that was tested.
 

@@ -4,6 +4,7 @@ python -m experiments.reproduction.run --model default --data DATA --work runs/r
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -81,14 +82,13 @@ def present(data: Path) -> list[str]:
 def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
     """Return the result of a task without the model, and write its figures."""
     cache, task = FeatureCache(options.work), SETS[name].read(options.data)
-    others = {
+    measure_kind = {
+        "classes": partial(measure_accuracy, folder=folder),
         "emotions": measure_f1,
         "paraphrases": measure_paraphrases,
         "relatedness": measure_relatedness,
-    }
-    if SETS[name].kind == "classes":
-        return measure_accuracy(task, loaded, cache, folder, options.untrained)
-    return others[SETS[name].kind](task, loaded, cache, options.untrained)
+    }[SETS[name].kind]
+    return measure_kind(task, loaded, cache, untrained=options.untrained)
 
 
 def line(result: dict[str, Any]) -> str:

@@ -40,11 +40,8 @@ def write_table(folder: Path) -> str:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Read the results of a model, by task."""
-    results = {
-        name: read_json(folder / f"{name}.json")
-        for name in SETS
-        if (folder / f"{name}.json").is_file()
-    }
+    paths = {name: folder / f"{name}.json" for name in SETS}
+    results = {name: read_json(path) for name, path in paths.items() if path.is_file()}
     if not results:
         raise InputError(f"{folder}: no results of {', '.join(SETS)}")
     return results
@@ -63,16 +60,10 @@ def complete(model: str) -> str:
     ]
     absent = [
         f"- {title(entry.name)}: not measured; {entry.how_to_get()}, then "
-        f"`{command_for(entry, model)}`"
+        f"`python -m experiments.reproduction.run --model {model} --data DATA --tasks {entry.name}`"
         for entry in others
     ]
     return "\n".join([as_markdown(rows, results), *absent, "", PAIR_NOTES])
-
-
-def command_for(entry: PublishedSet, model: str) -> str:
-    """Return the command that measures a set."""
-    module = "experiments.reproduction.run"
-    return f"python -m {module} --model {model} --data DATA --tasks {entry.name}"
 
 
 def shown(model: str) -> str:

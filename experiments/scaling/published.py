@@ -48,7 +48,8 @@ def main() -> None:
 
 
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
-    """Return the whole result of a fit."""
+    """Return the whole result of a fit; `declared` are its constants, the same for all curves."""
+    constants = Constants()
     return {
         "gpus": list(puri.GPUS),
         "published": puri.SCALING,
@@ -60,28 +61,20 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
         "parameters": fitted.values,
         "deviations": fitted.deviations(),
         "deviations_by_reading": fitted.deviations(explanation.reading_deviations()),
-        "declared": declared(),
+        "declared": {
+            "computing_seconds_4096": constants.computing_seconds,
+            "computing_8192_over_4096": constants.large_over_small,
+            "link_bytes_per_second": constants.link_bytes_per_second,
+            "ring": constants.ring,
+            **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
+            "parameters": {str(size): puri.workload(size).parameters for size in (4096, 8192)},
+            "tokens_per_gpu": puri.TOKENS_PER_GPU,
+        },
         "extrapolation": explanation.extrapolation(),
         "sensitivity": explanation.sensitivity(),
         "rivals": rivals(),
         "size_alone": explanation.size_alone(fitted.values),
         "origin": describe_origin(),
-    }
-
-
-def declared() -> dict[str, Any]:
-    """Return the constants that are not fitted, which are the same for all curves."""
-    constants = Constants()
-    return {
-        "computing_seconds_4096": constants.computing_seconds,
-        "computing_8192_over_4096": constants.large_over_small,
-        "link_bytes_per_second": constants.link_bytes_per_second,
-        "ring": constants.ring,
-        **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
-        "parameters": {
-            str(size): puri.workload(size).parameters for size in sorted(set(puri.SIZES.values()))
-        },
-        "tokens_per_gpu": puri.TOKENS_PER_GPU,
     }
 
 

@@ -46,10 +46,9 @@ def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
     words = first["command"].split()
-    begun = [words[i + 1] for i, word in enumerate(words) if word == "--train.start-from"]
-    return f"{first['characters'] / MILLION:.0f} M" + "".join(
-        f", begun from {name}" for name in begun
-    )
+    places = (i + 1 for i, word in enumerate(words) if word == "--train.start-from")
+    begun = "".join(f", begun from {words[i]}" for i in places)
+    return f"{first['characters'] / MILLION:.0f} M{begun}"
 
 
 def history(model: str) -> Iterator[dict[str, Any]]:

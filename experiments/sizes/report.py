@@ -133,19 +133,16 @@ def law_table() -> str:
     rows = [
         ["largest error in the fit", f"{max(inside):.3f}", ""],
         ["largest error for a size that the fit has not seen", f"{max(left_out):.3f}", ""],
-        *(line(law, *given) for given in beyond(found)),
+        *(
+            [f"{name}, {D / 1e6:,.0f} million characters", f"{law.bits(N, D):.3f}", f"{seen:.3f}"]
+            for name, N, D, seen in beyond(found)
+        ),
     ]
     formula = (
         f"Bits per character = {law.floor:.3f} + ({law.n0:,.0f} / parameters)^{law.alpha:.3f} "
         f"+ ({law.d0:,.0f} / characters)^{law.beta:.3f}"
     )
     return f"{formula}\n\n{markdown(['', 'by the law', 'measured'], rows)}"
-
-
-def line(law: Law, name: str, parameters: float, characters: float, seen: float) -> list[str]:
-    """Return what the law says of a run beside what was measured."""
-    title = f"{name}, {characters / 1e6:,.0f} million characters"
-    return [title, f"{law.bits(parameters, characters):.3f}", f"{seen:.3f}"]
 
 
 def held_out(found: list[dict[str, Any]]) -> Iterator[float]:

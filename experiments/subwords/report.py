@@ -32,7 +32,8 @@ def table() -> str:
     points = [
         (row["characters"], name, row)
         for name in CURVES
-        for row in thinned(read_rows(CURVES[name]))
+        # The last point in each stretch of EVERY characters.
+        for row in {int(r["characters"] // EVERY): r for r in read_rows(CURVES[name])}.values()
         if row["characters"] <= most
     ]
     head = [
@@ -44,11 +45,6 @@ def table() -> str:
         for characters, name, row in sorted(points, key=lambda p: p[:2])
     ]
     return markdown(head, rows)
-
-
-def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last point in each stretch of EVERY characters."""
-    return list({int(row["characters"] // EVERY): row for row in rows}.values())
 
 
 def on_test() -> str:

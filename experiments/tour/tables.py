@@ -18,8 +18,7 @@ def transfer() -> str:
         f"unit {neuron['index']} alone ({'+' if neuron['polarity'] > 0 else '-'})": neuron,
         **{words: result["baselines"][name] for name, words in BASELINES.items()},
     }
-    table = markdown(
-        ["test accuracy, per cent", ""], [[name, accuracy(row)] for name, row in rows.items()]
-    )
+    cells = [[name, accuracy(row)] for name, row in rows.items()]
+    table = markdown(["test accuracy, per cent", ""], cells)
     said = f"At {bits:.3f} bits per character on the valid split."
     return f"{table}\n\n{said} {origins({'transfer.json': result})}"

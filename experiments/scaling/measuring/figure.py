@@ -28,7 +28,8 @@ def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, 
     ends = [number for point in points for number in (point["seconds"], point["predicted"])]
     axes.plot(*[(min(ends) / 1.3, max(ends) * 1.3)] * 2, color=GREY, linewidth=1, linestyle=":")
     for world, color in colors.items():
-        axes.plot([], [], marker="o", linestyle="none", color=color, label=ranks(world))
+        name = f"{world} rank{'s' * (world > 1)}"
+        axes.plot([], [], marker="o", linestyle="none", color=color, label=name)
     for point in points:
         spread = [[point["seconds"] - point["low"]], [point["high"] - point["seconds"]]]
         axes.errorbar(
@@ -58,8 +59,3 @@ def draw_errors(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, s
     axes.invert_yaxis()
     axes.set(xlabel="model / measured - 1, %")
     axes.set_title("lines: the measurement's quartiles; open bars: not fitted", fontsize=9)
-
-
-def ranks(world: int) -> str:
-    """Return a number of ranks in words."""
-    return "1 rank" if world == 1 else f"{world} ranks"
