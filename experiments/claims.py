@@ -11,14 +11,15 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
 from experiments.finetuning.table import main_measures
-from experiments.overview import FINETUNING, PLAIN, REPRODUCTION, published_bits
+from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
-from experiments.tables import markdown
+from experiments.studies import whole_results
+from experiments.tables import markdown, read_result
 from model.files.storage import read_json
 
 Found = Mapping[str, Any]
@@ -64,13 +65,12 @@ def line(claim: Claim) -> list[str]:
 def transfer() -> Iterator[Claim]:
     """Yield a claim for each row of the published sets that has a published or a measured value."""
     for name, entry in SETS.items():
-        file = REPRODUCTION / f"{name}.json"
+        file = f"reproduction/results/{PLAIN}/{name}.json"
         for row in entry.rows:
-            values = [quoted(vars(p), row.measure) for p in entry.published if p.row == row.name]
-            if values or file.is_file():
+            values = [quoted(p, row.measure) for p in entry.published if p.row == row.name]
+            if values or (HERE / file).is_file():
                 words = f"{title(name)}, {row.title}, frozen features"
-                place = file.relative_to(HERE).as_posix()
-                yield Claim(words, place, partial(of_row, row), ", ".join(values) or "-")
+                yield Claim(words, file, partial(of_row, row), ", ".join(values) or "-")
 
 
 def of_row(row: Row, found: Found) -> Measured:
@@ -142,13 +142,9 @@ def mixed_precision(found: Found) -> Measured:
 
 def two_replicas(found: Found) -> Measured:
     """Return the speed of two replicas of 64 units in a loop over bytes: threads, processes."""
-    wanted = ("reference", 64, 2)
-    both = [
-        case
-        for how in ("threads", "processes")
-        for case in found["cases"]
-        if (case["backend"], case["hidden_size"], case["replicas"], case["how"]) == (*wanted, how)
-    ]
+    facts = ("backend", "hidden_size", "replicas", "how")
+    cases = {tuple(case[fact] for fact in facts): case for case in found["cases"]}
+    both = [cases["reference", 64, 2, how] for how in ("threads", "processes")]
     ranges = [" to ".join(f"{end:.2f}" for end in case["speedup_range"]) for case in both]
     gpus, threads = (
         found["published"][way]
@@ -187,22 +183,16 @@ def ratio(name: str, found: Found) -> Measured:
 
 def race(found: Found) -> Measured:
     """Return the seconds to the target."""
-    summary = read_json(HERE / "time_to_target/results/summary.json")
+    summary = read_result("time_to_target", "summary")
     ours, theirs = (f"{summary[name]['seconds']:.0f}" for name in ("ours", "published"))
     return Measured(ours, "one seed", theirs)
 
 
-def kept_bits(folder: str, files: str) -> dict[str, float]:
-    """Return the final bits of a folder's kept runs by the names of their files."""
-    paths = (HERE / folder / "results").glob(f"{files}.json")
-    return {path.stem: read_json(path)["valid_bits_per_character"] for path in paths}
-
-
 def recipe(found: Found) -> Measured:
     """Return the final bits of the recipe, and of Adam at its best rate."""
-    muon = kept_bits("recipe", "muon_1e-2*")
-    seeds = [muon[f"muon_1e-2{end}"] for end in ("", "_seed_1", "_seed_2")]
-    best = min(kept_bits("recipe", "adam_*").values())
+    bits = {n: run["valid_bits_per_character"] for n, run in whole_results("recipe").items()}
+    seeds = [bits[f"muon_1e-2{end}"] for end in ("", "_seed_1", "_seed_2")]
+    best = min(value for name, value in bits.items() if name.startswith("adam_"))
     ours = f"{seeds[0]:.3f}; Adam at its best rate {best:.3f}"
     return Measured(ours, f"{min(seeds):.3f} to {max(seeds):.3f}, three seeds")
 

@@ -16,14 +16,24 @@ BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
 
 @contextmanager
 def panels(
-    path: Path, rows: int = 1, columns: int = 1, *, size: tuple[float, float], **shared: Any
+    path: Path,
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    size: tuple[float, float],
+    grid: bool = False,
+    **shared: Any,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield a figure and its panels, and write them to a PNG file afterwards.
 
-    size: width and height in inches. shared: as for `matplotlib.pyplot.subplots`.
+    size: width and height in inches. grid: whether the panels have one. shared: as for
+    `matplotlib.pyplot.subplots`.
     """
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
     yield figure, axes
+    open_frame(*figure.axes)
+    if grid:
+        draw_grid(*figure.axes)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

@@ -1,7 +1,6 @@
 """Make the tables of the first page from the results of all experiments."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, Published
@@ -13,16 +12,14 @@ from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulated import LARGEST, Results, Row, scaling_of
 from experiments.scaling.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
-from experiments.tables import markdown
+from experiments.tables import EXPERIMENTS, markdown, read_result
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from model.files.storage import read_json
 
-HERE = Path(__file__).resolve().parent
 PLAIN, LABELLED, DEFAULT = "amazon_1024", "sentiment_1024", "stars_1024"
 DEFAULTS = ALIASES.values()
-FINETUNING = HERE / "finetuning" / "results" / PLAIN
-REPRODUCTION = HERE / "reproduction" / "results" / PLAIN
-PUBLISHED = read_json(HERE / "reproduction" / "published.json")
+FINETUNING = EXPERIMENTS / "finetuning" / "results" / PLAIN
+PUBLISHED = read_json(EXPERIMENTS / "reproduction" / "published.json")
 
 Cells = list[str]  # four: what, published, here, how
 
@@ -90,7 +87,7 @@ def sentiment() -> list[Cells]:
             "SST, fine-tuned from the model without labels",
             "",
             in_words(tuned["learned"]),
-            f"{named(read_json(FINETUNING / 'sst_learned.json'), PLAIN)}; "
+            f"{named(read_result('finetuning', f'{PLAIN}/sst_learned'), PLAIN)}; "
             f"frozen {in_words(tuned['frozen'])}, "
             f"without pretraining {in_words(tuned['untrained'])}",
         ],
@@ -120,7 +117,7 @@ def published(task: str, row: SetRow) -> str:
 
 def measured(task: str, row: SetRow) -> tuple[str, str]:
     """Return our value without labels, and those of its baselines."""
-    result = read_json(REPRODUCTION / f"{task}.json")
+    result = read_result("reproduction", f"{PLAIN}/{task}")
     baselines = [f"TF-IDF {100 * number(result['tfidf'], row.measure)['value']:.1f}"]
     if row.of == "all_units" and "untrained" in result:
         untrained = number(result["untrained"], row.measure)["value"]
@@ -131,8 +128,8 @@ def measured(task: str, row: SetRow) -> tuple[str, str]:
 
 def scaling() -> list[Cells]:
     """Return the performance model and the scale model of a cluster."""
-    fitted = read_json(HERE / "scaling" / "results" / "published.json")
-    emulated = Results(read_json(HERE / "scaling" / "results" / "emulated.json"))
+    fitted = read_result("scaling", "published")
+    emulated = Results(read_result("scaling", "emulated"))
     old, new = emulated.training("2018", 1), emulated.training("today", 1)
     parameters, points = fitted["fitted_parameters"], sum(map(len, SCALING.values()))
     return [
@@ -172,7 +169,7 @@ def with_ends(row: Row) -> str:
 
 def race() -> Cells:
     """Return the race to the score of the published recipe."""
-    summary = read_json(HERE / "time_to_target" / "results" / "summary.json")
+    summary = read_result("time_to_target", "summary")
     rows = {name: row for name, row in summary.items() if row and name.startswith("adam")}
     adam = min(row["seconds"] for row in rows.values())
     characters = summary["published"]["characters"] / 1e6
@@ -187,9 +184,7 @@ def race() -> Cells:
 
 def precision() -> Cells:
     """Return fp16 against fp32."""
-    runs: Sequence[dict[str, Any]] = read_json(HERE / "scaling" / "results" / "precision.json")[
-        "runs"
-    ]
+    runs = read_result("scaling", "precision")["runs"]
     ended = {run["name"]: run["valid_bits_per_character"] for run in runs}
     theirs = [published_bits(4096, name) for name in ("fp16", "fp32")]
     seeds = max(abs(ended[f"fp32_seed_{seed}"] - ended["fp32"]) for seed in (1, 2))

@@ -5,7 +5,6 @@ python -m experiments.speeds sizes --corpus data/reviews
 
 import statistics
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +39,9 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    shapes = dict(by_shape(options.study))
+    shapes: dict[str, Recipe] = {}  # the first run of each cell and number of units
+    for run in read_runs(options.study):
+        shapes.setdefault(shape(run.keys), run)
     turns: list[dict[str, float]] = []
     for turn in range(options.rounds):
         turns.append({name: of_shape(recipe, options) for name, recipe in shapes.items()})
@@ -49,17 +50,6 @@ def main() -> None:
     path = HERE / options.study / "speed.json"
     about = {"threads": options.threads, "origin": describe_origin()}
     write_json(path, {"cells": cells, "turns": turns, **about})
-
-
-def by_shape(study: str) -> Iterator[tuple[str, Recipe]]:
-    """Yield one run for each cell and number of units, named after them."""
-    seen = set()
-    for run in read_runs(study):
-        keys = run.recipe.keys
-        name = shape(keys)
-        if name not in seen:
-            seen.add(name)
-            yield name, run.recipe
 
 
 def shape(keys: Any) -> str:

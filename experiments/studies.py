@@ -57,16 +57,10 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Recipe):
     """A recipe, and how many processes train it together."""
 
-    recipe: Recipe
     ranks: int
-
-    @property
-    def name(self) -> str:
-        """The name of its folder and of its result."""
-        return self.recipe.name
 
     @property
     def names(self) -> tuple[str, str]:
@@ -89,7 +83,7 @@ def main() -> None:
     sst = SETS["sst"].read(options.data).sets
     for run in chosen:
         result = train(run, sst, options)
-        path = result_file(options.study, run.name)
+        path = HERE / options.study / "results" / f"{run.name}.json"
         path.parent.mkdir(exist_ok=True)
         write_json(path, result)
         print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
@@ -100,11 +94,6 @@ def is_wanted(run: Run, options: Options) -> bool:
     if options.names:
         return any(name in options.names for name in run.names)
     return options.again or run.name not in whole_results(options.study)
-
-
-def result_file(study: str, name: str) -> Path:
-    """Return where a run's result is kept."""
-    return HERE / study / "results" / f"{name}.json"
 
 
 def whole_results(study: str, names: str = "*") -> dict[str, dict[str, Any]]:
@@ -126,13 +115,13 @@ def read_runs(study: str) -> Iterator[Run]:
         ranks = changes.pop("ranks", 1)
         for seed in seeds:
             keys = {**found["base"], **changes, "seed": seed}
-            yield Run(Recipe(f"{name}_seed_{seed}", characters, keys), ranks)
+            yield Run(f"{name}_seed_{seed}", characters, keys, ranks)
 
 
 def train(run: Run, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
     """Train a run and return its result, with what it knows of SST."""
     folder = options.work / run.name
-    result = measure(run.recipe, options.corpus, folder, options.threads, run.ranks)
+    result = measure(run, options.corpus, folder, options.threads, run.ranks)
     if not result["failure"]:
         result |= what_is_known(folder, sst, options.threads)
     return json.loads(json.dumps(result))

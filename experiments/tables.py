@@ -15,20 +15,20 @@ from typing import Any
 
 from configs import command
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.storage import read_json, write_atomically
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = (
-    "README.md",
-    "docs/*.md",
-    "experiments/**/README.md",
-    "model/pretrained/**/*.md",
-)
+EXPERIMENTS = Path(__file__).resolve().parent
+ROOT = EXPERIMENTS.parent
+PAGES = ("README.md", "docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md")
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )
 NOT_YET = "Not measured yet."  # in place of a table whose result is absent
 DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
+
+
+class NotMeasured(InputError):
+    """A result that is absent."""
 
 
 def main() -> None:
@@ -51,19 +51,44 @@ def filled(text: str) -> str:
 
 
 def made(name: str, words: Sequence[str]) -> str:
-    """Call a function, named with its module, with these words; return its text."""
+    """Call a function, named with its module, with these words; return its text.
+
+    It is NOT_YET where a result of the table is absent.
+    """
     module, _, function = name.rpartition(".")
     try:
         make = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"<!-- made: {name} -->: {error}") from error
-    return str(make(*words)).strip()
+    try:
+        return str(make(*words)).strip()
+    except NotMeasured:
+        return NOT_YET
+
+
+def kept(study: str, name: str) -> dict[str, Any] | None:
+    """Return the content of experiments/STUDY/results/NAME.json; None if it is absent."""
+    path = EXPERIMENTS / study / "results" / f"{name}.json"
+    return read_json(path) if path.is_file() else None
+
+
+def read_result(study: str, name: str) -> dict[str, Any]:
+    """Return the content of a kept result; NotMeasured if it is absent."""
+    result = kept(study, name)
+    if result is None:
+        raise NotMeasured(f"experiments/{study}/results/{name}.json: there is no such result")
+    return result
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown; all columns except the first are aligned to the right."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a table of rows whose keys, the same in all, are the head."""
+    return markdown(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> str:

@@ -1,7 +1,7 @@
 """What each difference between our recipe and the published one is worth, from results/."""
 
 from experiments.studies import whole_results
-from experiments.tables import NOT_YET, markdown, origins, percent
+from experiments.tables import NOT_YET, origins, percent, table_of
 
 BASE = "ours"
 
@@ -14,13 +14,12 @@ def table() -> str:
         return NOT_YET
     base = found[BASE]["valid_bits_per_character"]
     rows = [
-        [
-            name.replace("_", " "),
-            f"{result['valid_bits_per_character']:.3f}",
-            f"{result['valid_bits_per_character'] - base:+.3f}",
-            percent(result["sst"]["mean"]["all_units"]["test_accuracy"]),
-        ]
+        {
+            "changed alone": name.replace("_", " "),
+            "valid, bits per character": f"{result['valid_bits_per_character']:.3f}",
+            "against ours": f"{result['valid_bits_per_character'] - base:+.3f}",
+            "SST, mean state": percent(result["sst"]["mean"]["all_units"]["test_accuracy"]),
+        }
         for name, result in sorted(found.items(), key=lambda i: i[1]["valid_bits_per_character"])
     ]
-    head = ["changed alone", "valid, bits per character", "against ours", "SST, mean state"]
-    return f"{markdown(head, rows)}\n\n{origins(runs)}"
+    return f"{table_of(rows)}\n\n{origins(runs)}"

@@ -1,11 +1,7 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
+from experiments.tables import markdown, origins, read_result
 
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
-
-RESULTS = Path(__file__).resolve().parent / "results"
 MEGABYTE = 1e6
 # The title and the target of each ratio in speed.json; the ratio should be at least the target.
 TARGETS = {
@@ -26,7 +22,7 @@ TARGETS = {
 
 def speed() -> str:
     """Return the ratios of speed beside their targets, then seconds and memory."""
-    result = read_json(RESULTS / "speed.json")
+    result = read_result("data", "speed")
     rows = []
     for name, (words, wanted) in TARGETS.items():
         got = f"{result['ratios'][name]:.2f}"
@@ -37,37 +33,27 @@ def speed() -> str:
         for name, value in result["median_seconds"].items()
         for memory in [result["peak_anonymous_bytes"].get(name)]
     ]
-    return "\n\n".join(
-        (
-            markdown(["medians of three rounds", "wanted", "got"], rows),
-            markdown(["", "seconds", "peak anonymous memory, all processes"], seconds),
-            origins({"speed.json": result}),
-        )
-    )
+    ratios = markdown(["medians of three rounds", "wanted", "got"], rows)
+    spent = markdown(["", "seconds", "peak anonymous memory, all processes"], seconds)
+    return f"{ratios}\n\n{spent}\n\n{origins({'speed.json': result})}"
 
 
 def memory() -> str:
     """Return the memory for four times as much text, and its growth."""
-    small, large = (read_json(RESULTS / name) for name in ("speed.json", "memory_4gb.json"))
+    small, large = (read_result("data", name) for name in ("speed", "memory_4gb"))
     rows = []
     for name, peak in large["peak_anonymous_bytes"].items():
         grown = peak / small["peak_anonymous_bytes"][name] - 1
-        said = f"{grown:+.0%}"
-        rows.append(
-            [
-                name,
-                f"{large['median_seconds'][name]:.0f}",
-                f"{peak / MEGABYTE:.0f} MB",
-                said if abs(grown) <= 0.1 else f"**{said}**",
-            ]
-        )
+        said = f"{grown:+.0%}" if abs(grown) <= 0.1 else f"**{grown:+.0%}**"
+        seconds = f"{large['median_seconds'][name]:.0f}"
+        rows.append([name, seconds, f"{peak / MEGABYTE:.0f} MB", said])
     head = ["four times as much, one round", "seconds", "peak", "against the first"]
     return f"{markdown(head, rows)}\n\n{origins({'memory_4gb.json': large})}"
 
 
 def waiting() -> str:
     """Return the part of the time that training waits for data."""
-    result = read_json(RESULTS / "stream.json")
+    result = read_result("data", "stream")
     rows = [
         [f"{row['lanes']:,} x {row['window']}", f"{row['waited']:.2%}"] for row in result["rows"]
     ]

@@ -3,11 +3,10 @@
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.default_model.examples import normalized
 
-HERE = Path(__file__).resolve().parent
 TEST, VALIDATION = "everyday.toml", "everyday_val.toml"
 APART = ("sarcasm", "unfamiliar")  # kinds that totals leave out
 
@@ -20,13 +19,17 @@ class EverydaySentence(NamedTuple):
     label: str  # positive, negative, neutral; none: no text that the model is made for
 
 
+def content(name: str) -> dict[str, Any]:
+    """Return what a TOML file beside this module holds."""
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
 @cache
 def everyday_sentences(file: str = TEST) -> tuple[EverydaySentence, ...]:
     """Return all sentences of a file in their order."""
-    content = tomllib.loads((HERE / file).read_text(encoding="utf-8"))
     return tuple(
         EverydaySentence(text, kind, label)
-        for kind, by_label in content.items()
+        for kind, by_label in content(file).items()
         for label, texts in by_label.items()
         for text in texts
     )

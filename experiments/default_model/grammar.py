@@ -2,19 +2,15 @@
 
 import random
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from experiments.default_model.everyday import everyday_wordings
+from experiments.default_model.everyday import content, everyday_wordings
 from experiments.default_model.examples import normalized
 from experiments.default_model.noise import noisy
 
 Words = Mapping[str, Sequence[str]]  # by slot
 
-HERE = Path(__file__).resolve().parent
 SLOT = re.compile(r"\{(\w+)\}")
 ARTICLE = re.compile(r"\b([Aa]) ((?!uni[^n]|us[eu]|eu|one)[aeiou])")  # an article that needs an n
 EVERYWHERE = 0.3  # of the words for a slot that has words of the domain, too
@@ -31,30 +27,11 @@ class Sentence(NamedTuple):
     kind: str
 
 
-@cache
-def content(name: str) -> Mapping[str, Any]:
-    """Return what a TOML file beside this module holds."""
-    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))
-
-
-def grammar() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return templates by kind and label."""
-    return content("grammar.toml")
-
-
-def words() -> Words:
-    """Return the words for slots in sentences of every domain."""
-    return content("words.toml")
-
-
-def domains() -> Mapping[str, Words]:
-    """Return the words for slots by domain."""
-    return content("domains.toml")
-
-
-def kinds() -> list[str]:
-    """Return the kinds of sentences."""
-    return list(grammar())
+# Templates by kind and label.
+GRAMMAR: Mapping[str, Mapping[str, Sequence[str]]] = content("grammar.toml")
+# The words for slots: in sentences of every domain, and of one.
+WORDS: Words = content("words.toml")
+DOMAINS: Mapping[str, Words] = content("domains.toml")
 
 
 def draw(chooser: random.Random) -> Sentence:
@@ -71,15 +48,15 @@ def draw(chooser: random.Random) -> Sentence:
 
 def drawn_freely(chooser: random.Random) -> Sentence:
     """Draw any sentence of the grammar."""
-    kind = chooser.choice(kinds())
-    label = chooser.choice(list(grammar()[kind]))
-    plain = filled(chooser.choice(grammar()[kind][label]), chooser)
+    kind = chooser.choice(list(GRAMMAR))
+    label = chooser.choice(list(GRAMMAR[kind]))
+    plain = filled(chooser.choice(GRAMMAR[kind][label]), chooser)
     return Sentence(dressed(plain, label, chooser), plain, label, kind)
 
 
 def filled(template: str, chooser: random.Random) -> str:
     """Fill all slots of a template in one domain; words may have slots, too."""
-    domain = domains()[chooser.choice(list(domains()))]
+    domain = DOMAINS[chooser.choice(list(DOMAINS))]
     while "{" in template:
         template = SLOT.sub(lambda slot: word_for(slot[1], domain, chooser), template)
     return ARTICLE.sub(r"\1n \2", template)
@@ -87,7 +64,7 @@ def filled(template: str, chooser: random.Random) -> str:
 
 def word_for(slot: str, domain: Words, chooser: random.Random) -> str:
     """Draw a word for a slot, mostly one of the domain where it has any."""
-    everywhere = words().get(slot)
+    everywhere = WORDS.get(slot)
     of_domain = domain.get(slot)
     if everywhere and (not of_domain or chooser.random() < EVERYWHERE):
         return chooser.choice(everywhere)

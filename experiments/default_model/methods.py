@@ -5,7 +5,6 @@ VADER and TextBlob are no dependencies; install them by `pip install vaderSentim
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -92,10 +91,10 @@ class Tfidf:
         held = self.words.transform([example.text for example in val])
         labels, held_labels = map(sides_of, (train, val))
         fits = {c: LogisticRegression(C=c, max_iter=300).fit(features, labels) for c in STRENGTHS}
-        accuracies = {
-            c: on_both(accuracy_by_source(fit.predict(held) == held_labels, val))
-            for c, fit in fits.items()
-        }
+        accuracies = {}
+        for c, fit in fits.items():
+            of_source = accuracy_by_source(fit.predict(held) == held_labels, val)
+            accuracies[c] = float(np.mean([of_source["sst"], of_source["imdb"]]))
         best = max(accuracies, key=lambda c: accuracies[c])
         self.regression = fits[best]
         # Each word takes its text and two numbers of four bytes, its weight and its rarity.
@@ -110,10 +109,10 @@ class Vader:
     """Rules and a lexicon (Hutto and Gilbert 2014), for social media."""
 
     def __init__(self, name: str, texts: Path | None):
-        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+        from vaderSentiment import vaderSentiment
 
-        self.polarity = SentimentIntensityAnalyzer().polarity_scores
-        self.megabytes = package_megabytes("vaderSentiment")
+        self.polarity = vaderSentiment.SentimentIntensityAnalyzer().polarity_scores
+        self.megabytes = folder_megabytes(Path(vaderSentiment.__file__).parent)
         self.settings: dict[str, Any] = {"unsure": "compound within 0.05 of zero, as its page says"}
 
     def tell(self, texts: Sequence[str]) -> Told:
@@ -125,10 +124,10 @@ class Blob:
     """The lexicon of adjectives of TextBlob."""
 
     def __init__(self, name: str, texts: Path | None):
-        from textblob import TextBlob
+        import textblob
 
-        self.polarity: Callable[[str], float] = lambda text: TextBlob(text).sentiment.polarity
-        self.megabytes = package_megabytes("textblob")
+        self.polarity = lambda text: float(textblob.TextBlob(text).sentiment.polarity)
+        self.megabytes = folder_megabytes(Path(textblob.__file__).parent)
         self.settings: dict[str, Any] = {"unsure": "polarity zero"}
 
     def tell(self, texts: Sequence[str]) -> Told:
@@ -162,11 +161,6 @@ def accuracy_by_source(right: np.ndarray, examples: Sequence[Example]) -> dict[s
     return {name: float(right[sources == name].mean()) for name in sorted(set(sources.tolist()))}
 
 
-def on_both(accuracies: dict[str, float]) -> float:
-    """Return the mean of the accuracies on SST and IMDB."""
-    return float(np.mean([accuracies[name] for name in ("sst", "imdb")]))
-
-
 def head_of_stars(classifier: SentimentClassifier) -> StarsClassifier:
     """Return the head between stars of a classifier that has one."""
     assert isinstance(classifier.fitted, StarsClassifier)
@@ -174,14 +168,6 @@ def head_of_stars(classifier: SentimentClassifier) -> StarsClassifier:
 
 
 def folder_megabytes(folder: Path) -> float:
-    """Return the size of all files in a folder, in units of 10^6 bytes."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-
-
-def package_megabytes(name: str) -> float:
-    """Return the size of an installed package without its compiled files."""
-    spec = find_spec(name)
-    assert spec is not None
-    assert spec.origin is not None
-    files = [p for p in Path(spec.origin).parent.rglob("*") if p.is_file() and p.suffix != ".pyc"]
+    """Return the size of a folder's files, without compiled ones, in units of 10^6 bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     return sum(path.stat().st_size for path in files) / 1e6

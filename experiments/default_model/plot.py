@@ -3,29 +3,23 @@
 python -m experiments.default_model.plot
 """
 
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from configs import command
 from experiments.default_model.tables import HERE, NAMES, SETS, results
-from experiments.figures import open_frame, panels
+from experiments.figures import panels
 
-COLOURS = dict(
-    zip(NAMES, ("#b2182b", "#f4a582", "#d6604d", "#2166ac", "#999999", "#4d4d4d"), strict=True)
-)
-SHOWN = ("stars_1024", "stars_512", "tfidf")  # the methods that give probabilities
+# The methods that give probabilities, and their colours.
+SHOWN = {"stars_1024": "#b2182b", "stars_512": "#f4a582", "tfidf": "#2166ac"}
 FEWEST = 0.005  # share of the texts that a point must stand for
 
 
 def main() -> None:
-    draw(results(), HERE / "calibration.png")
-
-
-def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
     """Draw a reliability diagram for each test set, side by side."""
-    with panels(path, 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
+    measured = results()
+    with panels(HERE / "calibration.png", 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
         for axes, (name, title) in zip(row, SETS.items(), strict=True):
             draw_set(axes, measured, name)
             axes.set(title=title, xlabel="probability of the label told")
@@ -35,7 +29,7 @@ def draw(measured: dict[str, dict[str, Any]], path: Path) -> None:
 def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None:
     """Draw the lines of one test set; on the diagonal, probabilities are correct."""
     axes.plot((0.5, 1), (0.5, 1), color="#cccccc", linewidth=1)
-    for method in SHOWN:
+    for method, colour in SHOWN.items():
         if method not in measured:
             continue
         found = measured[method]["sets"][name]
@@ -43,12 +37,11 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
         axes.plot(
             [row["confidence"] for row in bins],
             [row["right"] for row in bins],
-            color=COLOURS[method],
+            color=colour,
             marker=".",
             label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
         )
     axes.legend(fontsize=7, loc="lower right")
-    open_frame(axes)
     axes.set(xlim=(0.48, 1.02), ylim=(0.1, 1.02))
 
 

@@ -4,10 +4,9 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
 
 from experiments.default_model.examples import STARS, Example, normalized
-from experiments.default_model.grammar import words
+from experiments.default_model.grammar import WORDS
 from experiments.default_model.noise import noisy
 
 LONGEST_SENTENCE = 160  # characters of a rare text
@@ -19,6 +18,13 @@ MOST = {  # texts with each cue, a fifth of each number of stars
     "signs": 2000,
     "neither": 4000,
 }
+SIDES = {  # 1 for praising words, -1 for others
+    **dict.fromkeys(WORDS["good"], 1),
+    **dict.fromkeys(WORDS["bad"], -1),
+    **dict.fromkeys(("love", "loved", "best", "loves"), 1),
+    **dict.fromkeys(("hate", "hated", "worst", "junk", "waste", "garbage", "crap"), -1),
+}
+SIDED = re.compile(rf"\b(?:{'|'.join(map(re.escape, SIDES))})\b", re.IGNORECASE)
 MOST_NOISY = 120  # characters of a text that gets mistakes
 NEGATOR = re.compile(
     r"\b(?:not|no|never|nothing|nobody|none|nor|neither|hardly|barely|without|cannot|far from|"
@@ -43,10 +49,7 @@ CUES = {  # what makes a text rare; a text belongs to the first that it has
 
 
 def rare_texts(
-    pool: Iterable[Example],
-    taken: set[str],
-    chooser: random.Random,
-    most: Mapping[str, int] = MOST,
+    pool: Iterable[Example], taken: set[str], chooser: random.Random, most: Mapping[str, int] = MOST
 ) -> list[Example]:
     """Draw single sentences with every cue, as equally over the stars as there are such texts.
 
@@ -74,26 +77,16 @@ def cue_of(text: str) -> str:
     return next(cue for cue, pattern in CUES.items() if pattern.search(text))
 
 
-@cache
-def sides() -> tuple[Mapping[str, int], re.Pattern[str]]:
-    """Return 1 for praising words of the grammar and -1 for others, and a pattern of them all."""
-    found = dict.fromkeys(words()["good"], 1) | dict.fromkeys(words()["bad"], -1)
-    found |= dict.fromkeys(("love", "loved", "best", "loves"), 1)
-    found |= dict.fromkeys(("hate", "hated", "worst", "junk", "waste", "garbage", "crap"), -1)
-    return found, re.compile(rf"\b(?:{'|'.join(map(re.escape, found))})\b", re.IGNORECASE)
-
-
 def contradicts(text: str, stars: int) -> bool:
     """Return whether all words of a text that take a side take that opposite to its stars.
 
     A word is turned by a negator at most three words before. A contrast may do anything.
     """
-    known, pattern = sides()
     if stars == 3 or CONTRAST.search(text):
         return False
     found = {
-        known[word[0].lower()] * (-1 if negated(text[: word.start()]) else 1)
-        for word in pattern.finditer(text)
+        SIDES[word[0].lower()] * (-1 if negated(text[: word.start()]) else 1)
+        for word in SIDED.finditer(text)
     }
     return found == {-1 if stars > 3 else 1}
 

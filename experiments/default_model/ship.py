@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import tyro
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
 
 from configs import command
 from data_utils.provenance import describe_origin
@@ -39,13 +40,7 @@ from model.errors import InputError
 from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
-from model.files.weights import (
-    LoadedModel,
-    find_model,
-    load_model,
-    load_tensors,
-    model_digest,
-)
+from model.files.weights import LoadedModel, find_model, load_model, load_tensors, model_digest
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
@@ -153,24 +148,15 @@ def settled(
     """
     rows, labels, sources = sided_rows(val, CALIBRATED_ON)
     odds = positive_log_odds(plain.of_each_star(outputs.features))
-    calibration = calibrated(odds[rows], labels[rows], sources[rows])
-    known = replace(plain, calibration=calibration)
+    # There is no offset, so that a text at a half stays there.
+    (slope,) = slopes(odds[rows, None], labels[rows], sources[rows])
+    known = replace(plain, calibration=Calibration(slope=slope))
     positive = known.probabilities(outputs.features)
     known = replace(
-        known,
-        familiarity=familiar(outputs.bits, lengths),
-        unsure=doubt(positive, labels, sources),
+        known, familiarity=familiar(outputs.bits, lengths), unsure=doubt(positive, labels, sources)
     )
     right = (positive > 0.5) == (labels == 1)
     return known, accuracy_by_source(right[labels >= 0], sided(val))
-
-
-def calibrated(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> Calibration:
-    """Return the slope that calibrates log-odds [N].
-
-    There is no offset, so a text at a half stays there.
-    """
-    return Calibration(slope=slopes(odds[:, None], labels, sources)[0])
 
 
 def slopes(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> list[float]:
@@ -178,10 +164,7 @@ def slopes(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> list[fl
 
     Each source has the same weight.
     """
-    weights = np.empty(len(odds))
-    for name in np.unique(sources):
-        weights[sources == name] = 1 / (sources == name).sum()
-    weights *= len(odds) / weights.sum()
+    weights = compute_sample_weight("balanced", sources)
     fit = LogisticRegression(C=np.inf, fit_intercept=False)
     return [float(slope) for slope in fit.fit(odds, labels, sample_weight=weights).coef_[0]]
 

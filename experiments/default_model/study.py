@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
@@ -23,7 +24,9 @@ from experiments.default_model.texts import one_line
 from model.files.storage import write_json
 from transfer.regression import accuracy_interval
 
-HERE = Path(__file__).resolve().parent
+RESULTS = Path(__file__).resolve().parent / "results"
+FILMS = 2000  # reviews drawn from IMDB's test set, half of them of each label
+SEED = 0  # draws them
 BINS = 15  # of equal width, as in Guo et al. 2017 (arXiv 1706.04599)
 PLEASANT = ("joy", "love", "optimism", "trust")
 UNPLEASANT = ("anger", "disgust", "fear", "pessimism", "sadness")
@@ -48,49 +51,40 @@ class Options:
     """The folder that holds sst/, imdb/ and semeval/."""
     texts: Path | None = None
     """The folder that experiments.default_model.texts wrote; tfidf learns from it."""
-    films: int = 2000
-    """Reviews drawn from IMDB's test set, half of them of each label."""
-    seed: int = 0
-    """Seed that draws them."""
-    output: Path = HERE / "results"
-    """The folder of results."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     method = METHODS.get(options.method, METHODS["default"])(options.method, options.texts)
-    sets = test_sets(options)
+    sets = test_sets(options.data)
     results: dict[str, Any] = {"method": options.method, "megabytes": method.megabytes}
     results["sets"] = {
         name: describe(method.tell(given.texts), given) for name, given in sets.items()
     }
     results["everyday"] = everyday(method.tell([s.text for s in everyday_sentences()]))
     results |= seconds_per_thousand(method.tell, sets["sst"].texts[:TIMED])
-    settings = {"films": options.films, "seed": options.seed, "method": method.settings}
+    settings = {"films": FILMS, "seed": SEED, "method": method.settings}
     results |= {"config": settings, "origin": describe_origin()}
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_json(options.output / f"{options.method}.json", results)
+    write_json(RESULTS / f"{options.method}.json", results)
     for name, row in results["sets"].items():
         print(f"{name}: {row['accuracy']:.4f}, calibration error {row['calibration_error']:.4f}")
     print("everyday:", results["everyday"]["accuracy"])
 
 
-def test_sets(options: Options) -> dict[str, TestSet]:
+def test_sets(data: Path) -> dict[str, TestSet]:
     """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
-    (sst,) = read_labelled_sets([options.data / "sst/test.csv"])
-    (films,) = read_labelled_sets([options.data / "imdb/imdb_test.jsonl.gz"])
-    chooser = random.Random(options.seed)
+    (sst,) = read_labelled_sets([data / "sst/test.csv"])
+    (films,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
+    chooser = random.Random(SEED)
     rows = [
         row
         for label in (0, 1)
-        for row in chooser.sample(
-            np.flatnonzero(films.labels == label).tolist(), options.films // 2
-        )
+        for row in chooser.sample(np.flatnonzero(films.labels == label).tolist(), FILMS // 2)
     ]
     return {
         "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
         "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
-        "semeval": tweets(options.data / "semeval/val.csv"),
+        "semeval": tweets(data / "semeval/val.csv"),
     }
 
 
@@ -141,14 +135,8 @@ def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, floa
     confidence = np.maximum(positive, 1 - positive)
     right = np.where(positive == 0.5, 0.5, is_right(positive, labels))
     places = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    return [
-        {
-            "confidence": float(confidence[places == place].mean()),
-            "right": float(right[places == place].mean()),
-            "share": float((places == place).mean()),
-        }
-        for place in np.unique(places)
-    ]
+    bins = pd.DataFrame({"confidence": confidence, "right": right}).groupby(places)
+    return bins.mean().assign(share=bins.size() / len(positive)).to_dict("records")
 
 
 def calibration_error(bins: Sequence[dict[str, float]]) -> float:

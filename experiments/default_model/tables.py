@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.shipped.tables import task
-from experiments.tables import markdown, origins, percent
-from model.files.storage import read_json
+from experiments.tables import kept, markdown, origins, percent, read_result
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
@@ -36,8 +35,7 @@ SHOWN = 40  # failures that the page lists; the file has all
 
 def results() -> dict[str, dict[str, Any]]:
     """Read the results by method, in the order of the table."""
-    paths = {name: RESULTS / f"{name}.json" for name in NAMES}
-    return {name: read_json(path) for name, path in paths.items() if path.exists()}
+    return {name: found for name in NAMES if (found := kept("default_model", name))}
 
 
 def comparison() -> str:
@@ -64,7 +62,7 @@ def comparison() -> str:
 
 def halves() -> str:
     """Return the accuracies of the default model, and of each half of it alone."""
-    measured = {name: read_json(RESULTS / f"{name}.json") for name in HALVES}
+    measured = {name: read_result("default_model", name) for name in HALVES}
     rows = [
         [
             HALVES[name],
@@ -78,13 +76,13 @@ def halves() -> str:
 
 def accuracy(method: str, name: str) -> str:
     """Return the accuracy of a method on a test set, with its interval."""
-    found = read_json(RESULTS / f"{method}.json")["sets"][name]
+    found = read_result("default_model", method)["sets"][name]
     return percent(found["accuracy"], found["accuracy_interval"])
 
 
 def front_matter(method: str) -> str:
     """Return the model-index of a card in JSON, which is valid YAML."""
-    measured = read_json(RESULTS / f"{method}.json")["sets"]
+    measured = read_result("default_model", method)["sets"]
     found = [
         task(
             "text-classification",
@@ -120,10 +118,7 @@ def kinds() -> str:
     rows = [
         [
             f"{kind} ({row['texts']})",
-            *(
-                percent(result["everyday"]["kinds"][kind]["accuracy"])
-                for result in measured.values()
-            ),
+            *(percent(r["everyday"]["kinds"][kind]["accuracy"]) for r in measured.values()),
         ]
         for kind, row in first.items()
     ]
@@ -132,7 +127,7 @@ def kinds() -> str:
 
 def weaknesses(method: str) -> str:
     """Say how often a method is right on the kinds of everyday sentences that fool it most."""
-    of_kind = read_json(RESULTS / f"{method}.json")["everyday"]["kinds"]
+    of_kind = read_result("default_model", method)["everyday"]["kinds"]
     sarcasm, negation = (percent(of_kind[kind]["accuracy"]) for kind in ("sarcasm", "negation"))
     return (
         f"`{method}` classifies {sarcasm} per cent of sarcastic sentences correctly, and "
@@ -142,7 +137,7 @@ def weaknesses(method: str) -> str:
 
 def failures(method: str) -> str:
     """Return the everyday sentences that a method gets wrong, with its probability."""
-    found = read_json(RESULTS / f"{method}.json")["everyday"]["failures"]
+    found = read_result("default_model", method)["everyday"]["failures"]
     rows = [
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
         for row in found[:SHOWN]
@@ -153,7 +148,7 @@ def failures(method: str) -> str:
 
 def texts(selection: str = "texts") -> str:
     """Return the numbers of texts of each source in train and in val."""
-    report = read_json(RESULTS / f"{selection}.json")
+    report = read_result("default_model", selection)
     rows = [
         [
             source,

@@ -8,7 +8,7 @@ python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,18 +16,8 @@ from pathlib import Path
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
-from experiments.default_model.everyday import (
-    VALIDATION,
-    everyday_sentences,
-    everyday_wordings,
-)
-from experiments.default_model.examples import (
-    STARS,
-    Example,
-    counted,
-    normalized,
-    write_examples,
-)
+from experiments.default_model.everyday import VALIDATION, everyday_sentences, everyday_wordings
+from experiments.default_model.examples import STARS, Example, counted, normalized, write_examples
 from experiments.default_model.grammar import draw
 from experiments.default_model.rare import SENTENCE_END, noisy_copies, rare_texts
 from experiments.shipped.overlap import HeldOut
@@ -38,6 +28,13 @@ from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
 POLARITY = ("negative", "positive")
+REVIEWS_PER_STAR = 3400  # of Amazon, and as many titles of other reviews
+LONGEST = 300  # characters of an Amazon review, and of a part of an IMDB review
+SENTENCES = 30_000  # of the grammar
+NOISY = 12_000  # copies of short texts with mistakes
+SST_COPIES = 5  # of SST's sentences in train
+VAL_EACH = 500  # texts in val of each source except SST
+SEED = 0  # draws the texts and their order
 
 
 @dataclass(frozen=True)
@@ -58,42 +55,29 @@ class Options:
     """The folder to write."""
     report: Path | None = None
     """Where to write how many texts each source gave. Default: report.json in the folder."""
-    reviews_per_star: int = 3400
-    """Number of Amazon reviews with each number of stars, and of titles of other reviews."""
-    longest: int = 300
-    """Most characters of an Amazon review, and of a part of an IMDB review."""
     whole: int = 8000
     """Number of whole IMDB reviews, of at most `longest_whole` characters."""
     longest_whole: int = 1500
     """Most characters of a whole IMDB review."""
-    sentences: int = 30_000
-    """Number of sentences of the grammar."""
-    noisy: int = 12_000
-    """Copies of short texts with mistakes."""
-    sst_copies: int = 5
-    """Copies of SST's sentences in train."""
-    val_each: int = 500
-    """Texts in val of each source except SST."""
-    seed: int = 0
-    """Seed that draws the texts and their order."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    chooser = random.Random(options.seed)
+    chooser = random.Random(SEED)
     held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
     val = labelled(options.sst_val, "sst")
     train = apart(labelled(options.sst, "sst"), held_out)
-    pool = reviews_and_titles(options.amazon, held_out, options.longest)
-    for part in drawn_parts(options, pool, chooser):
-        train += part[options.val_each :]
-        val += part[: options.val_each]
+    pool = reviews_and_titles(options.amazon, held_out)
+    drawn = [balanced(part, REVIEWS_PER_STAR + VAL_EACH // len(STARS), chooser) for part in pool]
+    for part in (*drawn, grammar_sentences(VAL_EACH, SENTENCES, chooser)):
+        train += part[VAL_EACH:]
+        val += part[:VAL_EACH]
     films, films_val = film_reviews(options, held_out, chooser)
     train, val = train + films, val + films_val
     taken = {normalized(example.text) for example in (*train, *val)}
     train += rare_texts(chain(*pool), taken, chooser)
-    train += noisy_copies(train, options.noisy, chooser)
-    train += [e for e in train if e.source == "sst"] * (options.sst_copies - 1)
+    train += noisy_copies(train, NOISY, chooser)
+    train += [e for e in train if e.source == "sst"] * (SST_COPIES - 1)
     chooser.shuffle(train)
     val += [Example(s.text, s.label, "everyday") for s in everyday_sentences(VALIDATION)]
     write(options.output, train, val, options.report or options.output / "report.json")
@@ -108,16 +92,6 @@ def write(folder: Path, train: Sequence[Example], val: Sequence[Example], counts
         report[name] = counted(part)
     write_json(counts, {**report, "origin": describe_origin()})
     print(json.dumps(report, indent=1))
-
-
-def drawn_parts(
-    options: Options, pool: Iterable[Sequence[Example]], chooser: random.Random
-) -> Iterator[list[Example]]:
-    """Yield reviews, titles and sentences of the grammar, each in random order."""
-    for part in pool:
-        wanted = options.reviews_per_star + options.val_each // len(STARS)
-        yield balanced(part, wanted, chooser)
-    yield grammar_sentences(options.val_each, options.sentences, chooser)
 
 
 def grammar_sentences(held: int, count: int, chooser: random.Random) -> list[Example]:
@@ -139,9 +113,9 @@ def grammar_sentences(held: int, count: int, chooser: random.Random) -> list[Exa
 
 
 def reviews_and_titles(
-    amazon: Iterable[Path], held_out: HeldOut, longest: int
+    amazon: Iterable[Path], held_out: HeldOut
 ) -> tuple[list[Example], list[Example]]:
-    """Read reviews of at most `longest` characters and the titles of longer ones.
+    """Read reviews of at most LONGEST characters and the titles of longer ones.
 
     Each wording occurs once.
     """
@@ -153,7 +127,7 @@ def reviews_and_titles(
             review = Review.of(record)
             if not stars or what_bars(review, str(record.get("source")), held_out, None):
                 continue
-            is_short = len(review.text) <= longest
+            is_short = len(review.text) <= LONGEST
             kept, text = (reviews, review.text) if is_short else (titles, review.title)
             kept.setdefault(
                 normalized(text), Example(text, f"{stars:.0f}", "amazon" if is_short else "titles")
@@ -183,11 +157,9 @@ def film_reviews(
         for review in apart(labelled(options.imdb, "imdb"), held_out)
     ]
     chooser.shuffle(reviews)
-    val, rest = reviews[: options.val_each], reviews[options.val_each :]
-    parts = [
-        review._replace(text=part_of(review.text, options.longest, chooser)) for review in rest
-    ]
-    whole = [e for e in rest if options.longest < len(e.text) <= options.longest_whole]
+    val, rest = reviews[:VAL_EACH], reviews[VAL_EACH:]
+    parts = [review._replace(text=part_of(review.text, LONGEST, chooser)) for review in rest]
+    whole = [e for e in rest if LONGEST < len(e.text) <= options.longest_whole]
     return parts + whole[: options.whole], val
 
 

@@ -19,11 +19,12 @@ from torch import Tensor
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.examples import Example, read_examples
+from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from model.classifiers.classifier import CONFIG_FILE, FOLDER, WEIGHTS_FILE
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.classifiers.stars import FEATURES as KIND
 from model.classifiers.stars import KIND as STARS_KIND
-from model.classifiers.stars import STARS
+from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
 from model.errors import InputError
 from model.features import features_in_order
 from model.files.storage import (
@@ -49,10 +50,16 @@ ADMITTED = {  # the numbers of stars that agree with a label
     "positive": (4, 5),
     **{str(stars): (stars,) for stars in range(1, STARS + 1)},
 }
+BATCH_SIZE = 64  # texts per step
+LM_WEIGHT = 0.2  # of the language model's loss (nats per byte) beside the head's
+DROPOUT = 0.1  # of the features before the head
+WARMUP = 0.05  # part of the steps in which the rates rise
+CLIP_NORM = 1.0  # of the gradient, at most
+SAVE_MINUTES = 8.0  # between checkpoints
 TRAIN_FILE = "train.jsonl"
 HEADS_FILE, OPTIMIZER_FILE = "heads.safetensors", "optimizer.safetensors"
 PROGRESS_FILE = "step.json"
-MAY_CHANGE = ("output", "resume", "save_minutes", "most_steps")  # when a training is resumed
+MAY_CHANGE = ("output", "resume")  # when a training is resumed
 
 
 @dataclass(frozen=True)
@@ -68,30 +75,14 @@ class Options:
     """The folder to write: step-N/ and metrics.jsonl."""
     resume: bool = False
     """Continue where the same command was stopped."""
-    epochs: int = 1
-    """Passes over the training texts."""
-    batch_size: int = 64
-    """Texts per step."""
     head_lr: float = 1e-3
     """Peak rate of the head under AdamW; it then falls linearly to zero."""
     encoder_factor: float = 0.5
     """The model's rate as a multiple of the head's."""
-    lm_weight: float = 0.2
-    """Weight of the language model's loss (nats per byte) beside the head's."""
-    dropout: float = 0.1
-    """Dropout of the features before the head."""
-    warmup: float = 0.05
-    """Part of the steps in which the rates rise."""
-    clip_norm: float = 1.0
-    """Largest norm of the gradient."""
     evaluations: int = 4
     """Number of evaluations on val, at equal distances."""
-    save_minutes: float = 8.0
-    """Minutes between checkpoints."""
     seed: int = 0
     """Seeds the head, the order of the texts and dropout."""
-    most_steps: int | None = None
-    """Stop after so many steps of the unchanged schedule, for a trial."""
 
 
 class Batch(NamedTuple):
@@ -137,16 +128,15 @@ def learn(learner: "Learner", held: Sequence[Example], stop: StopRequest) -> Non
     every = -(-learner.steps // options.evaluations)
     saved_at = begun_at = time.monotonic()
     characters = 0
-    last = min(learner.steps, options.most_steps or learner.steps)
-    while learner.step < last and not stop.requested:
+    while learner.step < learner.steps and not stop.requested:
         row = learner.take_step()
         characters += row["characters"]
         now = time.monotonic()
-        if learner.step % 20 == 0 or learner.step == last:
+        if learner.step % 20 == 0 or learner.step == learner.steps:
             learner.note({**row, "characters_per_second": characters / (now - begun_at)})
-        if learner.step % every == 0 or learner.step == last:
+        if learner.step % every == 0 or learner.step == learner.steps:
             learner.note({"step": learner.step, **evaluate(learner, held)})
-        if now - saved_at > 60 * options.save_minutes:
+        if now - saved_at > 60 * SAVE_MINUTES:
             learner.save()
             saved_at = now
 
@@ -160,12 +150,9 @@ class Learner:
         self.sequences = [loaded.tokens(example.text) for example in examples]
         self.admitted = torch.stack([admitted_of(example.label) for example in examples])
         lengths = list(map(len, self.sequences))
-        self.batches = [
-            rows
-            for epoch in range(options.epochs)
-            for rows in epoch_batches(lengths, options.batch_size, seed=options.seed, epoch=epoch)
-        ]
-        config = HeadsConfig(dropout=options.dropout)
+        self.batches = list(epoch_batches(lengths, BATCH_SIZE, seed=options.seed, epoch=0))
+        self.steps = len(self.batches)
+        config = HeadsConfig(dropout=DROPOUT)
         self.heads: Heads = build_heads(config, KIND.size(self.model.config), STARS, options.seed)
         self.model.requires_grad_(True)
         groups = [
@@ -173,16 +160,9 @@ class Learner:
             {"params": list(self.model.parameters()), "factor": options.encoder_factor},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, weight_decay=0.0, fused=True)
-        self.schedule = Schedule(
-            peak=options.head_lr, steps=len(self.batches), warmup=options.warmup
-        )
+        self.schedule = Schedule(peak=options.head_lr, steps=self.steps, warmup=WARMUP)
         self.origin = describe_origin()
         self.begun_with = begun_with(options)
-
-    @property
-    def steps(self) -> int:
-        """The steps of the whole run."""
-        return len(self.batches)
 
     def standardize(self, texts: int = 1024) -> None:
         """Set the statistics of the features from training texts, before the first step."""
@@ -192,26 +172,22 @@ class Learner:
 
     def features(self, sequences: Sequence[np.ndarray]) -> Tensor:
         """Return features [N, 2H] without a gradient."""
-        batch_size = self.options.batch_size
-        found = features_in_order(self.model, sequences, kind=KIND, batch_size=batch_size)
+        found = features_in_order(self.model, sequences, kind=KIND, batch_size=BATCH_SIZE)
         return torch.from_numpy(found)
-
-    def batch(self, sequences: Sequence[np.ndarray], admitted: Tensor) -> Batch:
-        """Return texts of tokens, [n] each, as one batch."""
-        return side_by_side(sequences, admitted, self.loaded.tokenizer)
 
     def take_step(self) -> dict[str, Any]:
         """Learn from the next batch; return its row of metrics."""
         rows = self.batches[self.step]
-        batch = self.batch([self.sequences[row] for row in rows], self.admitted[rows])
+        sequences = [self.sequences[row] for row in rows]
+        batch = side_by_side(sequences, self.admitted[rows], self.loaded.tokenizer)
         rate = self.schedule.rate(self.step)
         set_learning_rate([self.optimizer], rate)
         self.optimizer.zero_grad(set_to_none=True)
-        features, nats = read(self.model, batch, predicts=self.options.lm_weight > 0)
+        features, nats = read(self.model, batch)
         loss = stars_loss(self.heads.train()(features), batch.admitted)
-        (loss + self.options.lm_weight * nats).backward()
+        (loss + LM_WEIGHT * nats).backward()
         learning = [*self.heads.parameters(), *self.model.parameters()]
-        norm = torch.nn.utils.clip_grad_norm_(learning, self.options.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(learning, CLIP_NORM)
         assert torch.isfinite(norm), f"step {self.step}: the gradient is not finite"
         self.optimizer.step()
         self.step += 1
@@ -297,7 +273,7 @@ def padded(sequences: Sequence[np.ndarray]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
-def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor, Tensor]:
+def read(model: LanguageModel, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return features [B, 2H] of KIND with a gradient, and nats per predicted byte."""
     weights = model.fold()
     B, T = batch.tokens.shape
@@ -306,8 +282,6 @@ def read(model: LanguageModel, batch: Batch, *, predicts: bool) -> tuple[Tensor,
     last = h[batch.lengths - 1, torch.arange(B)].float()  # [B, H]
     mean = (h.float() * is_read.unsqueeze(2)).sum(0) / batch.lengths.unsqueeze(1)  # [B, H]
     features = torch.cat([last, mean], dim=1)
-    if not predicts:
-        return features, features.new_zeros(())
     targets = batch.tokens.t()[1:].where(is_read[1:], IGNORED)  # [T - 1, B]
     nats = linear_cross_entropy(
         h[:-1].flatten(0, 1), weights.w_out, weights.b_out, targets.flatten()
@@ -330,28 +304,15 @@ def stars_loss(logits: Tensor, admitted: Tensor) -> Tensor:
 
 
 def evaluate(learner: Learner, held: Sequence[Example]) -> dict[str, Any]:
-    """Return the loss and the accuracy on val by source; accuracy ignores neutral texts."""
+    """Return the accuracy on val by source, without the neutral texts."""
     features = learner.features([learner.loaded.tokens(example.text) for example in held])
     with torch.inference_mode():
         logits = learner.heads.eval()(features)  # [N, 1, 5]
-    admitted = torch.stack([admitted_of(example.label) for example in held])
-    positive = positive_share(logits.softmax(-1)[:, 0]).numpy()  # [N]
-    result: dict[str, Any] = {}
-    for source in sorted({example.source for example in held}):
-        rows = np.array([example.source == source for example in held])
-        sided = rows & ~admitted[:, 2].numpy()
-        right = (positive > 0.5) == admitted[:, 3:].any(1).numpy()
-        loss = stars_loss(logits[rows], admitted[rows])
-        result[source] = {"loss": loss.item(), "accuracy": float(right[sided].mean())}
-    return result
-
-
-def positive_share(probabilities: Tensor) -> Tensor:
-    """Return the probability that a text is positive, [N]; three stars count half.
-
-    probabilities: of one to five stars, [N, 5].
-    """
-    return probabilities[:, 3] + probabilities[:, 4] + probabilities[:, 2] / 2
+    positive = logits.softmax(-1)[:, 0].numpy() @ POSITIVE_WEIGHTS  # [N]
+    labels = sides_of(held)
+    right = (positive > 0.5) == (labels == 1)
+    accuracies = accuracy_by_source(right[labels >= 0], sided(held))
+    return {source: {"accuracy": accuracy} for source, accuracy in accuracies.items()}
 
 
 if __name__ == "__main__":

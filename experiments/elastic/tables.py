@@ -1,16 +1,11 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
-
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
-
-RESULTS = Path(__file__).resolve().parent / "results" / "faults.json"
+from experiments.tables import markdown, origins, read_result
 
 
 def faults() -> str:
     """Return the seconds from each fault to the next new step, and the steps lost."""
-    result = read_json(RESULTS)
+    result = read_result("elastic", "faults")
     rows = [
         [
             row["fault"],
@@ -28,7 +23,7 @@ def faults() -> str:
 
 def losses() -> str:
     """Return the largest differences from the losses of one process, with and without faults."""
-    found = read_json(RESULTS)["largest_relative_difference_of_losses"]
+    found = read_result("elastic", "faults")["largest_relative_difference_of_losses"]
     rows = [
         [step, f"{value:.1e}", f"{found['undisturbed'][step]:.1e}"]
         for step, value in found["disturbed"].items()

@@ -1,12 +1,9 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
 from typing import Any
 
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
+from experiments.tables import markdown, origins, read_result
 
-RESULTS = Path(__file__).resolve().parent / "results"
 FULL_SIZE = 100  # bytes and links are a hundredth
 # How the recurrence delivers its gradients, and the heads of their columns.
 HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a node each"}
@@ -14,7 +11,7 @@ HEAD = {"per byte": "per byte", "together": "all in one node", "one by one": "a 
 
 def ready() -> str:
     """Return when the large gradients are ready, as a part of the backward pass."""
-    result = read_json(RESULTS / "readiness.json")
+    result = read_result("exchange", "readiness")
     leaves = {kind: {row["name"]: row for row in result[kind]["leaves"]} for kind in HEAD}
     rows = [
         [f"`{name}` ({row['part']:.1%} of the bytes)", *(moment(leaves[k], name) for k in HEAD)]
@@ -35,7 +32,7 @@ def moment(leaves: dict[str, Any], name: str) -> str:
 
 def costs() -> str:
     """Return the exposed seconds of each way, and the part that separate gates hide."""
-    result = read_json(RESULTS / "replay.json")
+    result = read_result("exchange", "replay")
     computing = float(result["settings"]["seconds"])
     found: dict[str, dict[str, Any]] = {}
     for row in result["rows"]:
@@ -49,24 +46,14 @@ def costs() -> str:
         ]
         rows.append([way, f"{' to '.join(map(str, {sent[0]: 0, sent[-1]: 0}))} MB", *cells])
     head = ["exposed seconds", "bytes of a step and rank, at full size", *HEAD.values()]
-    hidden = ", ".join(f"{dtype} {part:.0%}" for dtype, part in hidden_parts(found).items())
-    return "\n\n".join(
-        (
-            markdown(head, rows),
-            "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
-            f"all weights are one node: {hidden}.",
-            origins({"replay.json": result}),
-        )
+    hidden = ", ".join(f"{way} {hidden_part(found[way]):.0%}" for way in ("fp32", "fp16", "bf16"))
+    return (
+        f"{markdown(head, rows)}\n\n"
+        "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
+        f"all weights are one node: {hidden}.\n\n{origins({'replay.json': result})}"
     )
 
 
-def hidden_parts(found: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return the part of the exposed seconds that a node for each gate hides, by dtype."""
-    exposed = {
-        way: {kind: row["exposed_seconds"] for kind, row in kinds.items()}
-        for way, kinds in found.items()
-    }
-    return {
-        dtype: 1 - exposed[dtype]["one by one"] / exposed[dtype]["together"]
-        for dtype in ("fp32", "fp16", "bf16")
-    }
+def hidden_part(kinds: dict[str, Any]) -> float:
+    """Return the part of a way's exposed seconds that a node for each gate hides."""
+    return 1 - kinds["one by one"]["exposed_seconds"] / kinds["together"]["exposed_seconds"]

@@ -46,7 +46,6 @@ WAYS = (
 class Fit:
     """A classifier whose penalty was chosen on val."""
 
-    way: Way
     c: float
     pipeline: Pipeline
     val_accuracy: float
@@ -70,5 +69,5 @@ def fit_way(way: Way, train: Examples, val: Examples) -> Fit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the published fits stop so, too
             pipeline.fit(train.features, train.labels)
-        fits.append(Fit(way, c, pipeline, float(pipeline.score(val.features, val.labels))))
+        fits.append(Fit(c, pipeline, float(pipeline.score(val.features, val.labels))))
     return max(fits, key=lambda fit: fit.val_accuracy)

@@ -19,7 +19,7 @@ from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.features.axes import describe_axes
-from experiments.features.fits import WAYS, Fit, fit_way
+from experiments.features.fits import WAYS, Way, fit_way
 from experiments.features.titles import TITLE_MARK, score_titles
 from experiments.studies import tested
 from model.features import FeatureKind
@@ -88,10 +88,9 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
         chosen = [np.concatenate([features[n][i] for n in choice], axis=1) for i in range(3)]
         examples = [Examples(*pair) for pair in zip(chosen, labels, strict=True)]
         if way.is_cheap or len(choice) == 1:
-            rows.append(
-                {"features": list(choice), **describe(fit_way(way, *examples[:2]), examples)}
-            )
-            print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {accuracy(rows[-1])}")
+            rows.append({"features": list(choice), "fit": way.name, **told(way, examples)})
+            accuracies = (f"{part} {rows[-1][f'{part}_accuracy']:.3f}" for part in ("val", "test"))
+            print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {' '.join(accuracies)}")
     mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
     return {
         "examples": [len(part.labels) for part in sets],
@@ -100,11 +99,6 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
         "axes": describe_axes(mean, options.seed),
         "titles": score_titles(loaded, sets[1], sets[2], options.most_texts),
     }
-
-
-def accuracy(row: dict[str, Any]) -> str:
-    """Return a row's accuracies in few words."""
-    return f"val {row['val_accuracy']:.3f} test {row['test_accuracy']:.3f}"
 
 
 def read_sets(name: str, options: Options) -> list[LabelledSet]:
@@ -136,10 +130,10 @@ def read_features(
     return found
 
 
-def describe(fit: Fit, examples: list[Examples]) -> dict[str, Any]:
-    """Return a fit's row."""
+def told(way: Way, examples: list[Examples]) -> dict[str, Any]:
+    """Return what a fit on train tells of test; its penalty is chosen on val."""
+    fit = fit_way(way, *examples[:2])
     return {
-        "fit": fit.way.name,
         "c": fit.c,
         "val_accuracy": fit.val_accuracy,
         **tested(fit.accuracy(examples[2]), len(examples[2].labels)),

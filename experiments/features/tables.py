@@ -1,54 +1,29 @@
 """The tables of features, from results/."""
 
 from collections.abc import Iterable
-from typing import Any
 
-from experiments.studies import HERE
-from experiments.tables import NOT_YET, accuracy, markdown, origins, percent
-from model.files.storage import read_json
+from experiments.tables import accuracy, markdown, origins, percent, read_result
 
-RESULTS = HERE / "features" / "results"
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB, a part"}
-
-
-def result(model: str) -> dict[str, Any]:
-    """Return the content of a model's file; empty if there is none."""
-    path = RESULTS / f"{model}.json"
-    return read_json(path) if path.is_file() else {}
 
 
 def accuracies(model: str) -> str:
     """Return a line for every choice of features and way of fitting: test, by set."""
-    found = result(model)
-    if not found:
-        return NOT_YET
+    found = read_result("features", model)
     sets = found["sets"]
-    keys = dict.fromkeys(
-        (" + ".join(r["features"]), r["fit"]) for s in sets.values() for r in s["rows"]
-    )
-    cells = {
-        (" + ".join(row["features"]), row["fit"], name): row
-        for name, of_set in sets.items()
-        for row in of_set["rows"]
-    }
-    rows = [
-        [
-            features,
-            way,
-            *(
-                accuracy(cells[key]) if (key := (features, way, name)) in cells else "-"
-                for name in sets
-            ),
-        ]
-        for features, way in keys
-    ]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for name, of_set in sets.items():
+        for row in of_set["rows"]:
+            key = (" + ".join(row["features"]), row["fit"])
+            cells.setdefault(key, {})[name] = accuracy(row)
+    rows = [[*key, *(found_in.get(name, "-") for name in sets)] for key, found_in in cells.items()]
     head = ["features", "regression", *(SET_TITLES[name] for name in sets)]
     return f"{markdown(head, rows)}\n\n{origins({f'{model}.json': found})}"
 
 
 def chosen(model: str) -> str:
     """Return for each set the row that is best on val, and what it is worth on test."""
-    found = result(model).get("sets", {})
+    found = read_result("features", model)["sets"]
     rows = []
     for name, of_set in found.items():
         best = max(of_set["rows"], key=lambda row: row["val_accuracy"])
@@ -58,22 +33,22 @@ def chosen(model: str) -> str:
         told = [" + ".join(best["features"]), best["fit"], accuracy(best), accuracy(published)]
         rows.append([SET_TITLES[name], *told])
     head = ["set", "best on val", "regression", "its test accuracy", "published protocol"]
-    return markdown(head, rows) if rows else NOT_YET
+    return markdown(head, rows)
 
 
 def without_labels(model: str) -> str:
     """Return the accuracies by the expected titles, without any label."""
-    found = result(model).get("sets", {})
+    found = read_result("features", model)["sets"]
     rows = [
         [SET_TITLES[name], *(accuracy(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
         for name, of_set in found.items()
     ]
-    return markdown(["set", "cut at zero", "cut at the median of val"], rows) if rows else NOT_YET
+    return markdown(["set", "cut at zero", "cut at the median of val"], rows)
 
 
 def axes(model: str) -> str:
     """Return the best unit beside the best axes of rotated spaces and principal components."""
-    found = result(model).get("sets", {})
+    found = read_result("features", model)["sets"]
     rows = []
     for name, of_set in found.items():
         told = of_set["axes"]
@@ -81,7 +56,7 @@ def axes(model: str) -> str:
         best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
         rows.append([SET_TITLES[name], best, turned, principal])
     head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
-    return markdown(head, rows) if rows else NOT_YET
+    return markdown(head, rows)
 
 
 def spread(values: Iterable[float]) -> str:

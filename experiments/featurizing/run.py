@@ -6,8 +6,8 @@ python -m experiments.featurizing.run --model runs/amazon_1024 --input imdb_test
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from configs import command
 from data_utils.options import Model, TextKey
 from data_utils.provenance import describe_origin
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import PositiveInt
 from model.features import features_in_order
 from model.files.storage import write_json
 from model.files.weights import load_model
@@ -47,9 +47,6 @@ class Options:
     output: Path
     """The JSON file of results."""
 
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
-
 
 def main() -> None:
     compare(command.parse(Options, __doc__))
@@ -62,7 +59,6 @@ def compare(options: Options) -> None:
     texts = read_plain_texts(options.input, options.text_key)
     drawn = np.random.default_rng(options.seed).permutation(len(texts))[: options.texts]
     sequences = [loaded.tokens(texts[index]) for index in drawn]
-    print(f"about {estimate(loaded.model, sequences, options) / 60:.0f} minutes", flush=True)
     result = measure(loaded.model, sequences, options)
     for name, speed in result["characters_per_second"].items():
         print(f"{name:<15}{speed:12,.0f} characters per second")
@@ -76,7 +72,15 @@ def measure(
     model: LanguageModel, sequences: Sequence[np.ndarray], options: Options
 ) -> dict[str, Any]:
     """Return the characters per second of every way, without pads, and our ratios to the others."""
-    work = ways(model, sequences, options.batch_size)
+    longest_first = sorted(sequences, key=len, reverse=True)
+    padded = {"padded": sequences, "padded_sorted": longest_first}
+    work: dict[str, Callable[[], object]] = {
+        "ours": lambda: features_in_order(model, sequences, batch_size=options.batch_size),
+        **{
+            name: partial(read_padded, model, ordered, options.batch_size)
+            for name, ordered in padded.items()
+        },
+    }
     seconds = interleave(work, options.rounds)
     characters = sum(map(len, sequences))
     speeds, spread = rates(seconds, characters)
@@ -88,8 +92,7 @@ def measure(
         "texts": len(sequences),
         "characters": characters,
         "padded_characters": {
-            name: padded_size(order(sequences, name), options.batch_size)
-            for name in ("padded", "padded_sorted")
+            name: padded_size(ordered, options.batch_size) for name, ordered in padded.items()
         },
         "hidden_size": model.config.hidden_size,
         "threads": torch.get_num_threads(),
@@ -97,22 +100,6 @@ def measure(
         "seconds": seconds,
         "origin": describe_origin(),
     }
-
-
-def ways(
-    model: LanguageModel, sequences: Sequence[np.ndarray], batch_size: int
-) -> dict[str, Callable[[], object]]:
-    """Return the ways by name."""
-    return {
-        "ours": lambda: features_in_order(model, sequences, batch_size=batch_size),
-        "padded": lambda: read_padded(model, order(sequences, "padded"), batch_size),
-        "padded_sorted": lambda: read_padded(model, order(sequences, "padded_sorted"), batch_size),
-    }
-
-
-def order(sequences: Sequence[np.ndarray], way: str) -> Sequence[np.ndarray]:
-    """Return the sequences in the order in which a way reads them."""
-    return sorted(sequences, key=len, reverse=True) if way == "padded_sorted" else sequences
 
 
 def padded_size(sequences: Sequence[np.ndarray], batch_size: int) -> int:
@@ -136,20 +123,6 @@ def read_padded(model: LanguageModel, sequences: Sequence[np.ndarray], batch_siz
             state = model.initial_state(len(part))
             for window in tokens.split(WINDOW, dim=1):
                 _, state = model.hidden(window, state, weights)
-
-
-def estimate(model: LanguageModel, sequences: Sequence[np.ndarray], options: Options) -> float:
-    """Estimate the seconds of the whole measurement from one window."""
-    batch = [sequence[:WINDOW] for sequence in sequences[: options.batch_size]]
-    read_padded(model, batch, options.batch_size)  # what is compiled or allocated once
-    started = perf_counter()
-    read_padded(model, batch, options.batch_size)
-    each = (perf_counter() - started) / padded_size(batch, options.batch_size)
-    padded = sum(
-        padded_size(order(sequences, name), options.batch_size)
-        for name in ("padded", "padded_sorted")
-    )
-    return each * (options.rounds + 1) * (padded + sum(map(len, sequences)))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
 """Make the table of README.md."""
 
-from pathlib import Path
+from experiments.tables import markdown, origins, read_result
 
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
-
-RESULT = Path(__file__).resolve().parent / "results" / "imdb.json"
 WAYS = {
     "ours": "ours",
     "padded": "padded, in the order of the input (the published code)",
@@ -15,7 +11,7 @@ WAYS = {
 
 def speeds() -> str:
     """Return the characters per second of every way, and our ratios to them."""
-    result = read_json(RESULT)
+    result = read_result("featurizing", "imdb")
     rows = []
     for way, words in WAYS.items():
         speed = f"{result['characters_per_second'][way]:,.0f}"

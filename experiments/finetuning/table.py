@@ -47,21 +47,17 @@ def main_measures(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def shown(model: str) -> str:
-    """Return the tables of a model for README.md."""
-    return as_markdown(measured(HERE / "results" / model))
+    """Return a description of a model and the tables of all tasks, for README.md."""
+    found = measured(HERE / "results" / model)
+    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
+    for task in (name for name in found if TASKS[name].kind == "emotions"):
+        parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
+    return "\n".join([*about(found), *parts, NOTES])
 
 
 def measured(folder: Path) -> dict[str, Scores]:
     """Read the results of a model, by task."""
     return {task: results(folder, task) for task in TITLES}
-
-
-def as_markdown(found: dict[str, Scores]) -> str:
-    """Return a description of the model and the tables of all tasks."""
-    parts = [part for task, scores in found.items() for part in (scores_table(task, scores), "")]
-    for task in (name for name in found if TASKS[name].kind == "emotions"):
-        parts += [emotions_table(found[task], TASKS[task].fine_tuned), ""]
-    return "\n".join([*about(found), *parts, NOTES])
 
 
 def results(folder: Path, task: str) -> Scores:
@@ -107,7 +103,11 @@ def scores_table(task: str, scores: Scores) -> str:
     measures = measures_of(task)
     head = [TITLES[task], *measures.values(), "seeds", "MCC", "epoch", "minutes"]
     rows = [
-        [f"`{way}`", *(with_interval(seeds, name) for name in measures), *details(task, seeds)]
+        [
+            f"`{way}`",
+            *(percent(mean_of(seeds, name), interval_of(seeds, name)) for name in measures),
+            *details(task, seeds),
+        ]
         for way, seeds in scores.items()
     ]
     for row in TASKS[task].fine_tuned:
@@ -133,16 +133,13 @@ def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
 
 
 def emotions_table(scores: Scores, fine_tuned: Sequence[FineTuned]) -> str:
-    """Return the F1 of each of Plutchik's eight emotions, ours and published."""
-    rows = [[f"`{way}`", *with_mean(by_emotion(seeds))] for way, seeds in scores.items()]
+    """Return the F1 of each of Plutchik's eight emotions: our seeds' means, and the published."""
+    rows = []
+    for way, seeds in scores.items():
+        each = [[seed["test"]["per_class"][name]["f1"] for name in PLUTCHIK] for seed in seeds]
+        rows.append([f"`{way}`", *with_mean(np.mean(each, axis=0).tolist())])
     rows += [[published_name(row), *with_mean(row.scores["f1"])] for row in fine_tuned]
     return markdown(["F1", *PLUTCHIK, "mean"], rows)
-
-
-def by_emotion(seeds: list[dict[str, Any]]) -> list[float]:
-    """Return the F1 of each of the eight emotions, averaged over seeds."""
-    each = [[seed["test"]["per_class"][name]["f1"] for name in PLUTCHIK] for seed in seeds]
-    return np.mean(each, axis=0).tolist()
 
 
 def with_mean(values: list[float]) -> list[str]:
@@ -174,8 +171,3 @@ def mean_of(seeds: list[dict[str, Any]], name: str) -> float:
 def interval_of(seeds: list[dict[str, Any]], name: str) -> list[float]:
     """Return the ends of an interval, averaged over seeds."""
     return np.mean([seed["test"][f"{name}_interval"] for seed in seeds], axis=0).tolist()
-
-
-def with_interval(seeds: list[dict[str, Any]], name: str) -> str:
-    """Return a measure and its interval in per cent."""
-    return percent(mean_of(seeds, name), interval_of(seeds, name))

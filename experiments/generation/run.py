@@ -27,6 +27,10 @@ from model.scoring import token_costs
 from transfer.experiment import describe_model
 from transfer.regression import accuracy_interval
 
+# What the unit is held at; above 0 positive, whatever its sign in the model.
+VALUES = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+SAMPLES = 40  # texts for each prompt and value
+SAMPLING = SamplingConfig(temperature=0.7, length=250, seed=0)
 PROMPTS = ("", "I bought this", "The story", "My daughter", "It came in the mail")
 
 
@@ -42,16 +46,6 @@ class Options:
     """The folder that holds imdb/, from which the judge learns."""
     output: Path
     """The JSON file to write."""
-    values: tuple[float, ...] = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
-    """What the unit is held at; above 0 positive, whatever its sign in the model."""
-    samples: int = 40
-    """Texts for each prompt and value."""
-    length: int = 250
-    """Bytes of a text, at most."""
-    temperature: float = 0.7
-    """Of the sampling."""
-    seed: int = 0
-    """Of the sampling."""
 
 
 def main() -> None:
@@ -62,16 +56,16 @@ def main() -> None:
     )
     judge, known = learn_judge(options.data)
     own = own_classifier(writer, -1)
-    rows = [judged(writer, reader, judge, None, options)]
-    for value in options.values:
+    rows = [judged(writer, reader, judge, None)]
+    for value in VALUES:
         clamp = Clamp(unit=own.neuron, cell=own.polarity * value)
-        rows.append({"value": value, **judged(writer, reader, judge, clamp, options)})
+        rows.append({"value": value, **judged(writer, reader, judge, clamp)})
         print(f"held at {value:+g}: {rows[-1]['positive']:.3f} positive")
     result = {
         "unit": own.neuron,
         "polarity": own.polarity,
         "prompts": list(PROMPTS),
-        "settings": {k: v for k, v in asdict(options).items() if k not in ("data", "output")},
+        "settings": {"values": VALUES, "samples": SAMPLES, **asdict(SAMPLING)},
         "judge": known,
         "rows": rows,
         "model": describe_model(writer),
@@ -91,10 +85,10 @@ def learn_judge(data: Path) -> tuple[Pipeline, dict[str, Any]]:
 
 
 def judged(
-    writer: LoadedModel, reader: LoadedModel, judge: Pipeline, clamp: Clamp | None, options: Options
+    writer: LoadedModel, reader: LoadedModel, judge: Pipeline, clamp: Clamp | None
 ) -> dict[str, Any]:
     """Return how many of the texts are positive, and their bits per character to the reader."""
-    texts = [text for prompt in PROMPTS for text in write(writer, prompt, clamp, options)]
+    texts = [text for prompt in PROMPTS for text in write(writer, prompt, clamp)]
     positive = judge.predict_proba(texts)[:, 1]
     bits, error = bits_per_character(reader, texts)
     share = float((positive > 0.5).mean())
@@ -109,20 +103,12 @@ def judged(
     }
 
 
-def write(writer: LoadedModel, prompt: str, clamp: Clamp | None, options: Options) -> list[str]:
+def write(writer: LoadedModel, prompt: str, clamp: Clamp | None) -> list[str]:
     """Return the texts that the model writes from a prompt, which they begin with."""
-    config = SamplingConfig(
-        temperature=options.temperature, length=options.length, seed=options.seed
-    )
-    texts = [prompt] * options.samples
+    texts = [prompt] * SAMPLES
     opening = writer.profile.opening(prompt)
     for sample, characters in generate(
-        writer.model,
-        opening,
-        config,
-        samples=options.samples,
-        clamp=clamp,
-        tokenizer=writer.tokenizer,
+        writer.model, opening, SAMPLING, samples=SAMPLES, clamp=clamp, tokenizer=writer.tokenizer
     ):
         texts[sample] += characters
     return [text.strip() for text in texts]

@@ -1,18 +1,11 @@
 """The table of held units, from results/."""
 
-from experiments.studies import HERE
-from experiments.tables import NOT_YET, markdown, origins, percent
-from model.files.storage import read_json
-
-RESULTS = HERE / "generation" / "results"
+from experiments.tables import markdown, origins, percent, read_result
 
 
 def held(model: str) -> str:
     """Return a line for each value of the unit."""
-    path = RESULTS / f"{model}.json"
-    if not path.is_file():
-        return NOT_YET
-    found = read_json(path)
+    found = read_result("generation", model)
     rows = [
         [
             f"{row['value']:+g}" if "value" in row else "not held",

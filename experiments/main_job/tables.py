@@ -1,29 +1,26 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
 from typing import Any
 
 from data_utils.published_sets.registry import SETS
-from experiments.tables import accuracy, markdown, origins
+from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result
 from experiments.tour.tables import BASELINES
-from model.files.storage import read_json
 from training.metrics import read_rows
 
-RESULTS = Path(__file__).resolve().parent / "results"
+METRICS = EXPERIMENTS / "main_job" / "results" / "metrics.jsonl"
 MEASURED = ("sst", "mr")
 SHOWN = (200, 400, 1000, 1600, 2400, 3000, 3600)  # steps
 
 
 def learning() -> str:
     """Return bits per character on valid by the characters read, and on test."""
-    rows = [row for row in read_rows(RESULTS / "metrics.jsonl") if row["step"] in SHOWN]
     cells = [
         [f"{row['characters'] / 1e6:.1f} M", f"{row['valid_bits_per_character']:.3f}"]
-        for row in rows
-        if "valid_bits_per_character" in row
+        for row in read_rows(METRICS)
+        if row["step"] in SHOWN and "valid_bits_per_character" in row
     ]
     table = markdown(["characters read", "valid, bits per character"], cells)
-    strip, review = (read_json(RESULTS / f"test_bits{name}.json") for name in ("", "_review"))
+    strip, review = (read_result("main_job", name) for name in ("test_bits", "test_bits_review"))
     return (
         f"{table}\n\nTest: {strip['bits_per_character']:.4f} bits per character, standard error "
         f"{strip['standard_error']:.4f}, with the state carried in {strip['cold_starts']} strips; "
@@ -34,9 +31,9 @@ def learning() -> str:
 
 def transfer() -> str:
     """Return test accuracies of the features and of the baselines."""
-    found = {name: read_json(RESULTS / f"{name}.json") for name in MEASURED}
+    found = {name: read_result("main_job", name) for name in MEASURED}
     rows = [
-        ["all units", *(all_units(result) for result in found.values())],
+        ["all units", *map(all_units, found.values())],
         ["top unit alone", *(top_unit(result["neuron"]) for result in found.values())],
     ]
     for key, words in BASELINES.items():

@@ -65,21 +65,17 @@ def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
     extremes = results["extremes"]
     kept["extremes"] = {
         "searched": extremes["searched"],
-        "texts": _without_texts(extremes["texts"], ("row", "value", "label")),
-        "moments": _without_texts(extremes["moments"], ("row", "word", "change", "label")),
+        "texts": _only(("row", "value", "label"), extremes["texts"]),
+        "moments": _only(("row", "word", "change", "label"), extremes["moments"]),
         "words": extremes["words"],
     }
     write_json(folder / "neuron.json", kept)
     shutil.copytree(figures, folder, dirs_exist_ok=True)
 
 
-def _without_texts(
-    kinds: dict[str, list[dict[str, Any]]], keys: tuple[str, ...]
-) -> dict[str, list[dict[str, Any]]]:
+def _only(keys: tuple[str, ...], kinds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Return only these keys of each row."""
-    return {
-        kind: [{key: row[key] for key in keys} for row in found] for kind, found in kinds.items()
-    }
+    return {kind: [{key: row[key] for key in keys} for row in rows] for kind, rows in kinds.items()}
 
 
 if __name__ == "__main__":

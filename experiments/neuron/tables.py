@@ -1,13 +1,10 @@
 """Make the tables of README.md."""
 
-from pathlib import Path
 from typing import Any
 
 from experiments.shipped.tables import named
-from experiments.tables import accuracy, markdown, origins, percent
-from model.files.storage import read_json
+from experiments.tables import accuracy, markdown, origins, percent, read_result
 
-RESULTS = Path(__file__).resolve().parent / "results"
 LABELS = (10, 100, 1000, 6920)
 CURVES = {
     "all_units": "all units",
@@ -25,12 +22,10 @@ WORDS = 8  # words that the table names in each direction
 
 def accuracies(model: str) -> str:
     """Return accuracies on SST's test set: the unit alone, and all units with and without it."""
-    result = read_json(RESULTS / model / "neuron.json")
+    result = read_result("neuron", f"{model}/neuron")
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
-    low, high = sorted(1 - end for end in neuron["test_area_interval"])
-    area = 1 - neuron["test_area"] if neuron["polarity"] < 0 else neuron["test_area"]
-    if neuron["polarity"] > 0:
-        low, high = neuron["test_area_interval"]
+    areas = [neuron["test_area"], *neuron["test_area_interval"]]
+    low, area, high = sorted(areas if neuron["polarity"] > 0 else [1 - area for area in areas])
     best = max(result["ranking"]["units"], key=lambda unit: unit["train_accuracy"])
     rows = [
         ["all units", accuracy(result["all_units"])],
@@ -62,7 +57,7 @@ def lost(row: dict[str, Any]) -> str:
 
 def by_labels(model: str) -> str:
     """Return accuracies with few labels: means over draws, and the interval of a single draw."""
-    found = read_json(RESULTS / model / "neuron.json")["by_labels"]
+    found = read_result("neuron", f"{model}/neuron")["by_labels"]
     places = [found["counts"].index(count) for count in LABELS]
     rows = []
     for curve, words in CURVES.items():
@@ -78,7 +73,7 @@ def with_draws(point: dict[str, Any]) -> str:
 
 def words(model: str) -> str:
     """Return the words that change the unit most on average, and its largest single changes."""
-    extremes = read_json(RESULTS / model / "neuron.json")["extremes"]
+    extremes = read_result("neuron", f"{model}/neuron")["extremes"]
     rows = [
         [f"words that {way} it", ", ".join(map(changed, beyond_chance(extremes["words"][way])))]
         for way in ("raise", "lower")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from experiments.sizes.report import COLUMNS, TITLES, sst_cell
+from experiments.sizes.report import COLUMNS, sst_cell
 from experiments.speeds import shape
 from experiments.studies import HERE, mean_of, whole_results
 from experiments.tables import markdown, origins
@@ -25,17 +25,10 @@ def table() -> str:
             seconds = "-"
             if (name := shape(same[0]["keys"])) in speeds:
                 seconds = f"{same[0]['characters'] / speeds[name]['median']:.0f}"
-            rows.append(
-                [
-                    f"`{cell}`",
-                    rate,
-                    f"{same[0]['parameters']:,}",
-                    mean_of([r["valid_bits_per_character"] for r in same], 3),
-                    seconds,
-                    *(sst_cell(same, *which) for which in COLUMNS),
-                ]
-            )
-    head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *TITLES]
+            bits = mean_of([run["valid_bits_per_character"] for run in same], 3)
+            known = [f"`{cell}`", rate, f"{same[0]['parameters']:,}", bits, seconds]
+            rows.append([*known, *(sst_cell(same, *which) for which in COLUMNS.values())])
+    head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *COLUMNS]
     found = whole_results("peers") | whole_results("sizes", SAME_RUN)
     return f"{markdown(head, rows)}\n\n{origins(found)}"
 
@@ -48,8 +41,6 @@ def by_rate(cell: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         rates.setdefault(rate, []).append(result)
     if cell == "mlstm":
         rates.setdefault(SIZES_RATE, []).extend(whole_results("sizes", SAME_RUN).values())
-
-    def bits(pair: tuple[str, list[dict[str, Any]]]) -> float:
-        return fmean(result["valid_bits_per_character"] for result in pair[1])
-
-    yield from sorted(rates.items(), key=bits)
+    yield from sorted(
+        rates.items(), key=lambda pair: fmean(run["valid_bits_per_character"] for run in pair[1])
+    )

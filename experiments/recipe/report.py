@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from experiments.tables import markdown, origins
+from experiments.tables import markdown, origins, read_result
 from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
@@ -27,9 +27,7 @@ def shown(folder: str) -> str:
 
 def thin_windows() -> str:
     """Return the score with and without lowering the rate where few lanes still have text."""
-    found = {
-        name: read_json(RESULTS / "thin_windows" / f"{name}.json") for name in ("before", "after")
-    }
+    found = {name: read_result("recipe", f"thin_windows/{name}") for name in ("before", "after")}
     rows = [[name, f"{result['valid_bits_per_character']:.4f}"] for name, result in found.items()]
     head = ["a part of the corpus read often", "valid, bits per character"]
     return f"{markdown(head, rows)}\n\n{origins({f'{n}.json': r for n, r in found.items()})}"

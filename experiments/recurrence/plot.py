@@ -4,13 +4,12 @@ python -m experiments.recurrence.plot
 """
 
 import statistics
-from pathlib import Path
 from typing import Any
 
-from experiments.figures import open_frame, panels
-from model.files.storage import read_json
+from experiments.figures import panels
+from experiments.tables import EXPERIMENTS, read_result
 
-HERE = Path(__file__).resolve().parent
+FOLDER = EXPERIMENTS / "recurrence"
 CENTRE = (512, 128, 256)  # H, B, T
 LSTM_SHARE = 0.8  # an LSTM's products over those of an mLSTM
 LINES = {
@@ -23,25 +22,17 @@ LINES = {
 AXES = (("hidden_size", "units H"), ("batch", "lanes B"), ("window", "bytes T"))
 
 
-def main() -> None:
-    draw(points())
-
-
 def measured(name: str) -> dict[str, Any]:
     """Read a result of run.py."""
-    return read_json(HERE / "results" / f"{name}.json")
+    return read_result("recurrence", name)
 
 
 def points() -> dict[tuple[int, int, int], Any]:
     """Read the measurements of training in fp32, by H, B and T."""
-    paths = (HERE / "results").glob("*.json")
+    paths = (FOLDER / "results").glob("*.json")
     names = [path.stem for path in paths if path.stem.startswith(("sweep", "training_fp32"))]
-    return {sizes_of(result): result for result in map(measured, names)}
-
-
-def sizes_of(result: dict[str, Any]) -> tuple[int, int, int]:
-    """Return H, B, T."""
-    return tuple(result["options"][key] for key, _ in AXES)
+    results = map(measured, names)
+    return {tuple(result["options"][key] for key, _ in AXES): result for result in results}
 
 
 def of_the_floor(result: dict[str, Any], name: str) -> float | None:
@@ -62,11 +53,12 @@ def along(points: dict[tuple[int, int, int], Any], axis: int) -> list[tuple[int,
     return sorted(line, key=lambda sizes: sizes[axis])
 
 
-def draw(points: dict[tuple[int, int, int], Any]) -> None:
+def main() -> None:
     """Draw one panel for each of H, B and T."""
-    with panels(HERE / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
+    found = points()
+    with panels(FOLDER / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
         for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
-            draw_axis(panel, points, axis, label)
+            draw_axis(panel, found, axis, label)
         row[0].set_ylabel("speed over the floor's")
         row[2].legend(fontsize=7)
         figure.suptitle(
@@ -85,7 +77,6 @@ def draw_axis(panel: Any, points: dict[tuple[int, int, int], Any], axis: int, la
     panel.set(xscale="log", xlabel=label, ylim=(0, None))
     panel.set_xticks([sizes[axis] for sizes in line], [str(sizes[axis]) for sizes in line])
     panel.minorticks_off()
-    open_frame(panel)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,11 @@ from scaling.benchmark.timing import interleave
 RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
 PRECISIONS = ("fp32", "bf16", "int8")
 WINDOW = 32  # bytes
+UNITS = (512, 1024)  # H of the models that are timed
+LANES = (1, 8, 64)  # texts that they read side by side
 BATCH = 128  # texts that are classified in a turn
 LONGEST = 500  # characters of these
+SEED = 0  # draws the texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +44,8 @@ class Options:
     """Labelled texts, 0 or 1."""
     characters: int = 400_000
     """Characters of each file, in texts drawn at random; at most all."""
-    units: tuple[int, ...] = (512, 1024)
-    """H of the models that are timed."""
-    lanes: tuple[int, ...] = (1, 8, 64)
-    """Texts that they read side by side."""
     rounds: int = 15
     """How often everything has its turn."""
-    seed: int = 0
-    """Draws the texts."""
 
 
 def main() -> None:
@@ -57,10 +54,10 @@ def main() -> None:
     drawn = {path.name.split(".")[0]: draw(path, options) for path in options.data}
     classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
     result = {
-        "microseconds": time_windows(options),
+        "microseconds": time_windows(options.rounds),
         "classify": time_classifying(classifiers, next(iter(drawn.values()))[0], options),
         "agreement": {name: compare(classifiers, *found) for name, found in drawn.items()},
-        "options": {"units": options.units, "lanes": options.lanes, "rounds": options.rounds},
+        "options": {"units": UNITS, "lanes": LANES, "rounds": options.rounds},
         "threads": 1,
         "origin": describe_origin(),
     }
@@ -73,21 +70,21 @@ def main() -> None:
 def draw(path: Path, options: Options) -> tuple[list[str], np.ndarray]:
     """Return texts of a file, drawn at random, and their labels [N]."""
     (found,) = read_labelled_sets([path])
-    drawn = np.random.default_rng(options.seed).permutation(len(found.texts))
+    drawn = np.random.default_rng(SEED).permutation(len(found.texts))
     sizes = np.cumsum([len(found.texts[index]) for index in drawn])
     drawn = drawn[: int((sizes <= options.characters).sum())]
     return [found.texts[index] for index in drawn], found.labels[drawn]
 
 
 @torch.inference_mode()
-def time_windows(options: Options) -> dict[str, dict[str, dict[str, float]]]:
+def time_windows(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return microseconds for a byte of all lanes, by units, lanes and precision."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for H in options.units:
+    for H in UNITS:
         models = {precision: untrained(H, precision) for precision in PRECISIONS}
-        for lanes in options.lanes:
+        for lanes in LANES:
             work = {name: window(model, lanes) for name, model in models.items()}
-            seconds = processor_time(work, options.rounds)
+            seconds = processor_time(work, rounds)
             found.setdefault(f"{H}", {})[f"{lanes}"] = {
                 name: value / WINDOW for name, value in seconds.items()
             }

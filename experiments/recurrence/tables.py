@@ -1,6 +1,7 @@
 """Make the tables of README.md and docs/speed.md."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from experiments.tables import markdown, origins, percent
@@ -9,7 +10,7 @@ from .plot import LINES, measured, of_the_floor, points
 from .precisions import BATCH, LONGEST
 from .run import PROFILED
 
-SIZES = [(dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)]
+SIZES = {f"{dtype}_{H}": f"{dtype}, {H:,} units" for dtype in ("fp32", "bf16") for H in (512, 1024)}
 RATIOS = {
     "to_gemm_floor": "floor",
     "to_gemm_floor_table": "tighter floor",
@@ -30,30 +31,36 @@ FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 
 def training() -> str:
     """Return our speed in training over that of every contender."""
-    results = {f"training_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
-    return against("training", results, tuple(RATIOS))
+    names = {f"training_{size}": words for size, words in SIZES.items()}
+    return against("training", names, tuple(RATIOS))
 
 
 def forward() -> str:
     """Return our speed in the forward pass over that of every contender."""
-    results = {f"inference_{dtype}_{H}": f"{dtype}, {H:,} units" for dtype, H in SIZES}
-    return against("forward only", results, FORWARD)
+    names = {f"inference_{size}": words for size, words in SIZES.items()}
+    return against("forward only", names, FORWARD)
 
 
-def against(title: str, results: dict[str, str], ratios: Sequence[str]) -> str:
-    """Return a row for each result: characters per second, and ratios with their ranges."""
-    found = {name: measured(name) for name in results}
+def against(
+    title: str, names: dict[str, str], ratios: Sequence[str], said: str = "", *, ranges: bool = True
+) -> str:
+    """Return a row for each result: characters per second, and ratios; then words and revisions.
+
+    ranges: whether the ratios stand with their lowest and highest round.
+    """
+    found = {name: measured(name) for name in names}
     rows = [
-        [results[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios)]
+        [names[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, ratios, ranges)]
         for name, result in found.items()
     ]
     head = [title, "characters/s", *(RATIOS[ratio] for ratio in ratios)]
-    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+    return f"{markdown(head, rows)}\n\n{said}{made_at(found)}"
 
 
-def cells(result: dict[str, Any], ratios: Sequence[str]) -> list[str]:
-    """Return ratios with their ranges; an empty cell where a ratio was not measured."""
-    return [with_range(result, ratio) if ratio in result["ratios"] else "" for ratio in ratios]
+def cells(result: dict[str, Any], ratios: Sequence[str], ranges: bool) -> list[str]:
+    """Return ratios; an empty cell where a ratio was not measured."""
+    told = {r: with_range(result, r) if ranges else f"{v:.2f}" for r, v in result["ratios"].items()}
+    return [told.get(ratio, "") for ratio in ratios]
 
 
 def with_range(result: dict[str, Any], ratio: str) -> str:
@@ -69,15 +76,11 @@ def made_at(found: dict[str, Any]) -> str:
 
 def from_inputs() -> str:
     """Return our speed as a deeper layer, whose inputs are vectors, and the memory for backward."""
-    found = {f"training_{dtype}_{H}": measured(f"training_{dtype}_{H}") for dtype, H in SIZES}
-    rows = [
-        [
-            f"{dtype}, {H:,} units",
-            with_range(result, "from_inputs_to_gemm_floor"),
-            f"{result['saved_over_least']:.2f}",
-        ]
-        for (dtype, H), result in zip(SIZES, found.values(), strict=True)
-    ]
+    rows = []
+    for size, words in SIZES.items():
+        result = measured(f"training_{size}")
+        ratio = with_range(result, "from_inputs_to_gemm_floor")
+        rows.append([words, ratio, f"{result['saved_over_least']:.2f}"])
     return markdown(["training", "a deeper layer, to the floor", "saved over least"], rows)
 
 
@@ -120,17 +123,11 @@ def split_bf16() -> str:
     found = measured("split_bf16")
     names = next(iter(found["sizes"].values()))["relative_time"]
     head = ["m W_h, 128 lanes", *(f"{H} units: {of}" for H in found["sizes"] for of in TOLD)]
-    rows = [
-        [
-            name,
-            *(
-                cell
-                for size in found["sizes"].values()
-                for cell in (f"{size['relative_time'][name]:.2f}", f"{size['error'][name]:.0e}")
-            ),
-        ]
-        for name in names
-    ]
+    rows = []
+    for name in names:
+        sizes = found["sizes"].values()
+        pairs = ((f"{s['relative_time'][name]:.2f}", f"{s['error'][name]:.0e}") for s in sizes)
+        rows.append([name, *chain.from_iterable(pairs)])
     return f"{markdown(head, rows)}\n\n{made_at({'split_bf16': found})}"
 
 
@@ -199,14 +196,9 @@ def sweep() -> str:
     """Return the speed of every contender over that of the floor, by H, B and T."""
     rows = []
     for sizes, result in sorted(points().items()):
-        shares = [of_the_floor(result, name) for name in LINES]
-        rows.append(
-            [
-                *map(str, sizes),
-                f"{result['chars_per_second']['fused']:,.0f}",
-                *("-" if share is None else f"{share:.2f}" for share in shares),
-            ]
-        )
+        shares = (of_the_floor(result, name) for name in LINES)
+        cells = ("-" if share is None else f"{share:.2f}" for share in shares)
+        rows.append([*map(str, sizes), f"{result['chars_per_second']['fused']:,.0f}", *cells])
     head = ["H", "B", "T", "ours, characters/s", *(words for words, _ in LINES.values())]
     found = {name: measured(name) for name in ("sweep_128_128_256", "sweep_2048_128_64")}
     return f"{markdown(head, rows)}\n\n{made_at(found)}"
@@ -221,19 +213,6 @@ def first_page() -> str:
         "inference_fp32_512": "forward only, fp32, 512 units",
     }
     shown = [ratio for ratio in RATIOS if ratio != "to_reference"]
-    found = {name: measured(name) for name in names}
-    rows = [
-        [
-            names[name],
-            f"{result['chars_per_second']['fused']:,.0f}",
-            *(f"{result['ratios'][r]:.2f}" if r in result["ratios"] else "" for r in shown),
-        ]
-        for name, result in found.items()
-    ]
-    head = ["", "characters/s", *(RATIOS[ratio] for ratio in shown)]
-    step = measured("step_fp32_1024")
-    return (
-        f"{markdown(head, rows)}\n\nA whole training step runs at "
-        f"{step['ratios']['step_to_recurrence']:.2f} of its recurrence (1,024 units, fp32). "
-        f"{made_at(found)}"
-    )
+    step = measured("step_fp32_1024")["ratios"]["step_to_recurrence"]
+    said = f"A whole training step runs at {step:.2f} of its recurrence (1,024 units, fp32). "
+    return against("", names, shown, said, ranges=False)

@@ -18,7 +18,7 @@ from transfer.regression import Examples, accuracy_interval, find_neuron, fit_re
 
 
 def measure_accuracy(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, folder: Path, untrained: int
+    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int, folder: Path
 ) -> dict[str, Any]:
     """Fit and test on every fold; return the accuracies over all that was tested.
 
@@ -29,13 +29,15 @@ def measure_accuracy(
     neurons = []
     for fold in task.folds:
         train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
+        texts = [task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)]
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron.index)
         found = {
             "all_units": regression.accuracy(test),
             "one_unit": neuron.regression.accuracy(neuron.column(test)),
-            **word_baselines(task, fold),
+            "tfidf": tfidf_accuracy(*texts),
+            "majority": majority_accuracy(texts[0], texts[2]),
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)
@@ -74,15 +76,6 @@ def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, see
         train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
         right += float(fit_regression(train, val, seed).right(test).sum())
     return right / sum(len(fold.test) for fold in task.folds)
-
-
-def word_baselines(task: Task, fold: Fold) -> dict[str, float]:
-    """Return the accuracies of the baselines without a model on a fold."""
-    train, val, test = (task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test))
-    return {
-        "tfidf": tfidf_accuracy(train, val, test),
-        "majority": majority_accuracy(train, test),
-    }
 
 
 def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:

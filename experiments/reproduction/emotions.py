@@ -44,15 +44,24 @@ def measure_f1(
     ]
     scores = [scores_of(labels, answers) for answers in said]
     return {
-        "task": tweets.name,
-        "tested": len(labels),
-        "examples": sizes(fold),
-        "characters": sum(map(len, tweets.texts.texts)),
+        **summary(tweets, scores, sum(map(len, tweets.texts.texts))),
         "emotions": list(EMOTIONS),
-        "all_units": scores[0],
         "tfidf": scores_of(labels, by_words(tweets.sets)),
-        **({"untrained": mean_over(scores[1:])} if models else {}),
         "always": scores_of(labels, np.ones_like(labels)),
+    }
+
+
+def summary(task: Task, scores: list[dict[str, Any]], characters: int) -> dict[str, Any]:
+    """Return what was tested, and the scores of all units: of the model, then of untrained ones."""
+    (fold,) = task.folds
+    untrained = {"untrained": mean_over(scores[1:])} if scores[1:] else {}
+    return {
+        "task": task.name,
+        "tested": len(fold.test),
+        "examples": sizes(fold),
+        "characters": characters,
+        "all_units": scores[0],
+        **untrained,
     }
 
 

@@ -29,8 +29,7 @@ from transfer.features import FeatureCache
 from transfer.metrics import RESAMPLES, bootstrap_intervals
 from transfer.regression import C_GRID, CONFIDENCE, Examples, accuracy_interval, fit_regression
 
-from .accuracy import sizes
-from .emotions import mean_over
+from .emotions import summary
 
 MOST_ITERATIONS = 1000
 Scores = dict[str, Any]
@@ -81,15 +80,8 @@ def _measured(
         for model in models
     ]
     said = by_words(word_features(pairs, fold), labels, fold)
-    return {
-        "task": task.name,
-        "tested": len(fold.test),
-        "examples": sizes(fold),
-        "characters": sum(map(len, pairs.texts + pairs.second)),
-        "all_units": scores[0],
-        "tfidf": judge(labels[fold.test], said),
-        **({"untrained": mean_over(scores[1:])} if untrained else {}),
-    }
+    known = summary(task, scores, sum(map(len, pairs.texts + pairs.second)))
+    return {**known, "tfidf": judge(labels[fold.test], said)}
 
 
 def pair_features(
@@ -157,11 +149,6 @@ def spearman(truth: np.ndarray, told: np.ndarray) -> float:
     return pearson(rankdata(truth), rankdata(told))
 
 
-def squared_error(truth: np.ndarray, told: np.ndarray) -> float:
-    """Return the mean squared error."""
-    return float(((truth - told) ** 2).mean())
-
-
 def _agreement(truth: np.ndarray, told: np.ndarray) -> Scores:
     """Return accuracy and F1 of paraphrases, with Wilson's interval and a bootstrap's."""
     accuracy = float((truth == told).mean())
@@ -176,6 +163,11 @@ def _closeness(truth: np.ndarray, told: np.ndarray) -> Scores:
     """Return the measures of relatedness with bootstrap intervals."""
     rng, tails = np.random.default_rng(SEED), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
     draws = [rng.integers(0, len(truth), len(truth)) for _ in range(RESAMPLES)]
+    measures: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+        "pearson": pearson,
+        "spearman": spearman,
+        "mse": lambda truth, told: float(((truth - told) ** 2).mean()),
+    }
     return {
         name: {
             "value": measure(truth, told),
@@ -183,5 +175,5 @@ def _closeness(truth: np.ndarray, told: np.ndarray) -> Scores:
                 [measure(truth[rows], told[rows]) for rows in draws], tails
             ).tolist(),
         }
-        for name, measure in (("pearson", pearson), ("spearman", spearman), ("mse", squared_error))
+        for name, measure in measures.items()
     }

@@ -4,6 +4,7 @@ python -m experiments.reproduction.run --model default --data DATA --work runs/r
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from model.bounds import NonNegativeInt, check_bounds
+from model.bounds import NonNegativeInt
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -48,9 +49,6 @@ class Options:
     results: Path = HERE / "results"
     """The folder of the models' results."""
 
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
-
 
 def main() -> None:
     reproduce(command.parse(Options, __doc__))
@@ -65,7 +63,8 @@ def reproduce(options: Options) -> None:
         started = perf_counter()
         result = measure(name, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run
-        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about(loaded)})
+        about = {"model": describe_model(loaded), "origin": describe_origin()}
+        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about})
         print(line(result), flush=True)
     print(write_table(folder))
 
@@ -83,19 +82,13 @@ def present(data: Path) -> list[str]:
 def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
     """Return the result of a task without the model, and write its figures."""
     cache, task = FeatureCache(options.work), SETS[name].read(options.data)
-    others = {
+    measure_kind = {
+        "classes": partial(measure_accuracy, folder=folder),
         "emotions": measure_f1,
         "paraphrases": measure_paraphrases,
         "relatedness": measure_relatedness,
-    }
-    if SETS[name].kind == "classes":
-        return measure_accuracy(task, loaded, cache, folder, options.untrained)
-    return others[SETS[name].kind](task, loaded, cache, options.untrained)
-
-
-def about(loaded: LoadedModel) -> dict[str, Any]:
-    """Describe the model, and how the file was made."""
-    return {"model": describe_model(loaded), "origin": describe_origin()}
+    }[SETS[name].kind]
+    return measure_kind(task, loaded, cache, untrained=options.untrained)
 
 
 def line(result: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ python -m experiments.reproduction.table experiments/reproduction/results/defaul
 """
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from configs import command
-from data_utils.published_sets.registry import ONE_UNIT, SETS, PublishedSet, Row
+from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
-MEASURES = {"accuracy": "accuracy", "plutchik_f1": "F1 over Plutchik's eight"}
 LABEL_WIDTH = 0.0125  # width of a label in the figure, in units of its axis
 DECIMAL = ("pearson", "spearman", "mse")  # measures that are not in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
@@ -42,11 +40,8 @@ def write_table(folder: Path) -> str:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Read the results of a model, by task."""
-    results = {
-        name: read_json(folder / f"{name}.json")
-        for name in SETS
-        if (folder / f"{name}.json").is_file()
-    }
+    paths = {name: folder / f"{name}.json" for name in SETS}
+    results = {name: read_json(path) for name, path in paths.items() if path.is_file()}
     if not results:
         raise InputError(f"{folder}: no results of {', '.join(SETS)}")
     return results
@@ -65,16 +60,10 @@ def complete(model: str) -> str:
     ]
     absent = [
         f"- {title(entry.name)}: not measured; {entry.how_to_get()}, then "
-        f"`{command_for(entry, model)}`"
+        f"`python -m experiments.reproduction.run --model {model} --data DATA --tasks {entry.name}`"
         for entry in others
     ]
     return "\n".join([as_markdown(rows, results), *absent, "", PAIR_NOTES])
-
-
-def command_for(entry: PublishedSet, model: str) -> str:
-    """Return the command that measures a set."""
-    module = "experiments.reproduction.run"
-    return f"python -m {module} --model {model} --data DATA --tasks {entry.name}"
 
 
 def shown(model: str) -> str:
@@ -103,13 +92,8 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
     """Return the published part of a row."""
-    published = [p for p in entry.published if p.row == row.name]
-    return {
-        "task": entry.name,
-        "row": row.name,
-        "measure": MEASURES.get(row.measure, row.measure),
-        "published": [{"task": entry.name, **asdict(p)} for p in published],
-    }
+    published = [value for value in entry.published if value.row == row.name]
+    return {"entry": entry, "row": row, "published": published}
 
 
 def title(task: str) -> str:
@@ -138,8 +122,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
 
 def cells_of(row: dict[str, Any]) -> list[str]:
     """Return a row of the table, with `-` for values that were not measured."""
-    entry = SETS[row["task"]]
-    (named,) = (known for known in entry.rows if known.name == row["row"])
+    entry, named = row["entry"], row["row"]
     values = ", ".join(quoted(p, named.measure) for p in row["published"])
     ours = [
         in_words(row[name], named.measure) if name in row else "-"
@@ -149,11 +132,11 @@ def cells_of(row: dict[str, Any]) -> list[str]:
     return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
 
 
-def quoted(published: dict[str, Any], measure: str) -> str:
+def quoted(published: Published, measure: str) -> str:
     """Return a published value with its units and source."""
-    value = one(published["value"], measure)
-    unchecked = ", unchecked" * published["unchecked"]
-    return f"{value} ({published['units']:,}, {published['source']}{unchecked})"
+    unchecked = ", unchecked" * published.unchecked
+    value = one(published.value, measure)
+    return f"{value} ({published.units:,}, {published.source}{unchecked})"
 
 
 def one(value: float, measure: str) -> str:
@@ -216,7 +199,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
 
     Squared errors are left out, because lower ones are better.
     """
-    rows = [row for row in rows if row["measure"] != "mse"]
+    rows = [row for row in rows if row["row"].measure != "mse"]
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
     axes = figure.subplots()
     named: set[str] = set()
@@ -225,7 +208,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
         axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
         marks = [
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
-            ("|", COLORS["negative"], "published (units)", [p["value"] for p in row["published"]]),
+            ("|", COLORS["negative"], "published (units)", [p.value for p in row["published"]]),
             ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
         ]
         if "untrained" in row:
@@ -243,16 +226,16 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def name_sizes(axes: Axes, published: list[dict[str, Any]], place: int) -> None:
+def name_sizes(axes: Axes, published: list[Published], place: int) -> None:
     """Write the number of units of a published model above its mark, turned by 90 degrees.
 
     Each size is written once, at the value that is listed last, and only where there is room.
     """
     named: dict[int, float] = {}
     for row in reversed(published):
-        apart = min((abs(row["value"] - value) for value in named.values()), default=1.0)
-        if row["units"] not in named and apart > LABEL_WIDTH:
-            named[row["units"]] = row["value"]
+        apart = min((abs(row.value - value) for value in named.values()), default=1.0)
+        if row.units not in named and apart > LABEL_WIDTH:
+            named[row.units] = row.value
     for units, value in named.items():
         axes.annotate(
             f"{units:,}",

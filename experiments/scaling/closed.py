@@ -74,16 +74,14 @@ def interpreter(study: Found) -> str:
     ]
     head = ["times the speed of one (all rounds; cores busy)", "one: characters/s"]
     most, cores = max(ways)[0], study["cores"]
+    published = [
+        [way, *(points.get(n, "") for n in ("1", "4", "8"))]
+        for way, points in study["published"].items()
+    ]
     return "\n\n".join([
         markdown([*head, *(f"{count} {how}" for count, how in ways)], rows),
         f"{cores} cores: {most} replicas share them.",
-        markdown(
-            ["published, thousand characters/s", "1 GPU", "4", "8"],
-            [
-                [way, *(points.get(n, "") for n in ("1", "4", "8"))]
-                for way, points in study["published"].items()
-            ],
-        ),
+        markdown(["published, thousand characters/s", "1 GPU", "4", "8"], published),
     ])  # fmt: skip
 
 

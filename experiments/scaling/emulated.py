@@ -8,10 +8,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from experiments.tables import markdown, revision
+from experiments.tables import markdown, revision, table_of
 
 from . import puri
 from .explanation import Constants, fit_model, predict
@@ -46,20 +45,10 @@ class Results:
     content: dict[str, Any]
 
     @property
-    def runs(self) -> list[Row]:
-        """All runs."""
-        return list(self.content["runs"])
-
-    @property
-    def disturbed(self) -> list[Row]:
-        """The runs that do not count."""
-        return [row for row in self.runs if disturbances(row["measures"])]
-
-    @property
     def rows(self) -> list[Row]:
         """A row for each point that has a run that counts."""
         counted: dict[str, list[Row]] = {}
-        for row in self.runs:
+        for row in self.content["runs"]:
             if not disturbances(row["measures"]):
                 counted.setdefault(row["key"], []).append(row)
         return [summary(runs) for runs in counted.values()]
@@ -98,13 +87,6 @@ def scaling_of(row: Row, seconds: float | None = None) -> float:
     return float(row["gpus"] * row["computing"] / (seconds or row["seconds"]))
 
 
-@cache
-def fitted_curve() -> dict[int, float]:
-    """Return the curve of the model that is fitted to all published points."""
-    values = predict(fit_model().values, Constants())[CURVE]
-    return dict(zip(puri.GPUS, values, strict=True))
-
-
 def report(content: dict[str, Any]) -> str:
     """Return all tables."""
     results = Results(content)
@@ -114,30 +96,31 @@ def report(content: dict[str, Any]) -> str:
 
 def ethernet(results: Results) -> str:
     """Return the published curve beside the model and the emulation."""
-    rows, fitted = results.training("2018", 1), fitted_curve()
+    rows = results.training("2018", 1)
+    curve = predict(fit_model().values, Constants())[CURVE]  # fitted to all published points
+    fitted = dict(zip(puri.GPUS, curve, strict=True))
     cells = [
-        [
-            str(gpus),
-            f"{PUBLISHED[gpus]:g}",
-            f"{fitted[gpus]:.1f}",
-            f"{scaling_of(row, row['predicted']):.1f}",
-            f"**{scaling_of(row):.1f}**",
-            between(row),
-            f"{row['runs']}{slowed(row)}",
-            f"{off(row):+.1%}",
-            f"{by_figure(row):.1f}, {by_figure(row) / PUBLISHED[gpus] - 1:+.1%}",
-        ]
+        {
+            "GPUs": str(gpus),
+            "published": f"{PUBLISHED[gpus]:g}",
+            "fitted model": f"{fitted[gpus]:.1f}",
+            "closed form, nothing fitted": f"{scaling_of(row, row['predicted']):.1f}",
+            "emulated, median": f"**{scaling_of(row):.1f}**",
+            "its runs": between(row),
+            "how many": f"{row['runs']}{slowed(row)}",
+            "median off the published point": f"{off(row):+.1%}",
+            f"median and off, were computing that of {puri.HOURS_BY_FIGURE:g} h": (
+                f"{by_figure(row):.1f}, {by_figure(row) / PUBLISHED[gpus] - 1:+.1%}"
+            ),
+        }
         for gpus, row in rows.items()
     ]
-    head = ["GPUs", "published", "fitted model", "closed form, nothing fitted", "emulated, median"]
-    head += ["its runs", "how many", "median off the published point"]
-    head += [f"median and off, were computing that of {puri.HOURS_BY_FIGURE:g} h"]
     worst = max(map(abs, map(off, rows.values())))
     ends = [off(row, row[end]) for row in rows.values() for end in ("fastest", "slowest")]
     return "\n\n".join(
         (
             "### 4,096 units, 10 Gb/s Ethernet, the exchange of 2018",
-            markdown(head, cells),
+            table_of(cells),
             f"The worst median is {worst:.1%} off its published point; single runs that count are "
             f"{min(ends):+.1%} to {max(ends):+.1%} off. Computing is that of {BY_TEXT}, by their "
             "text; the last column has the same exchanges beside that of their figure.",
@@ -216,7 +199,8 @@ def skipped(results: Results) -> str:
 
 def runs(results: Results) -> str:
     """Return the numbers of runs, and the runs that were left out with the reasons."""
-    lost = results.disturbed
+    made = results.content["runs"]
+    lost = [row for row in made if disturbances(row["measures"])]
     reasons = Counter(reason for row in lost for reason in disturbances(row["measures"]))
     said = ", ".join(f"{name} {count}" for name, count in reasons.most_common())
     number = Counter(row["runs"] for row in results.rows)
@@ -235,7 +219,7 @@ def runs(results: Results) -> str:
         "A value is the median of all runs of its point during which the machine did nothing else. "
         f"Of {len(results.rows)} points {points}; in the tables xN are N runs, without it one. /2 "
         "and /3: slowed down so many times, for the machine's own share to weigh less.",
-        f"{len(lost)} of {len(results.runs)} runs are left out: {said}.",
+        f"{len(lost)} of {len(made)} runs are left out: {said}.",
         markdown(["steps left out", "times the speed of one GPU", "why"], cells),
     ))  # fmt: skip
 

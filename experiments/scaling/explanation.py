@@ -1,7 +1,7 @@
 """Fit the performance model to the published scaling, and vary each declared constant."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -31,16 +31,11 @@ class Constants:
 
     computing_seconds: float = puri.COMPUTING_SECONDS
     """Seconds of computing in a step at 4,096 units."""
-    large_over_small: float = field(default_factory=lambda: operations_ratio())
-    """Computing at 8,192 units over that at 4,096, at the same lanes and operations per second."""
+    large_over_small: float = puri.LARGE_OVER_SMALL
+    """Computing at 8,192 units over that at 4,096."""
     link_bytes_per_second: float = puri.NVLINK
     ring: Ring = "gpus"
     how: Synchronisation = AS_IN_2018
-
-
-def operations_ratio() -> float:
-    """Return the operations of 8,192 units over those of 4,096."""
-    return puri.workload(8192).operations_per_token / puri.workload(4096).operations_per_token
 
 
 def curve(

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
+from experiments.figures import BLUE, GREEN, GREY, RED, panels
 
 from . import puri
 
@@ -24,7 +24,7 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
     extrapolated: the curves that were fitted to 8 to 32 GPUs. size_alone: the scaling of the large
     model over the network of the small one.
     """
-    with panels(path, 1, 2, size=(11, 4.8)) as (figure, (left, right)):
+    with panels(path, 1, 2, size=(11, 4.8), grid=True) as (figure, (left, right)):
         left.plot(puri.GPUS, puri.GPUS, color=GREY, linewidth=1, linestyle=":")
         for name, (color, marker, _) in LOOKS.items():
             for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in puri.GPUS])):
@@ -64,8 +64,6 @@ def label(left: Any, right: Any) -> None:
         axes.set_xscale("log", base=2)
         axes.set_xticks(puri.GPUS, [str(p) for p in puri.GPUS])
         axes.set_xlabel("GPUs (V100, eight to a DGX-1V)")
-    draw_grid(left, right)
-    open_frame(left, right)
     left.set_yscale("log", base=2)
     left.set_yticks(puri.GPUS, [str(p) for p in puri.GPUS])
     left.set_ylabel("times the speed of one GPU")

@@ -6,11 +6,9 @@ python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fi
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from configs import command
 from data_utils.provenance import describe_origin
-from model.bounds import Bound, check_bounds
 from model.errors import InputError
 from model.files.storage import write_json
 from scaling.nccl_tests import read_bandwidths
@@ -31,16 +29,10 @@ class Options:
     one bandwidth is fitted."""
     network_bandwidth: Path | None = None
     """The same for several nodes."""
-    overlap: Annotated[float, Bound(min=0, max=1)] | None = None
-    """Part of the computing over which gradients become ready; absent, it is fitted if some points
-    sent several pieces."""
     output: Path | None = None
     """JSON file for the result."""
     figure: Path | None = None
     """PNG to draw."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
 
 
 def main() -> None:
@@ -54,13 +46,16 @@ def explain(options: Options) -> None:
     measured = [result for result in results if result["summary"] is not None]
     if not measured:
         raise InputError(f"{options.sweep}: all points failed; see `failure` in their files")
-    check_settings(options.sweep, results)
+    if any(result["settings"] != results[0]["settings"] for result in results):
+        raise InputError(
+            f"{options.sweep}: points have different settings; fit them in separate folders"
+        )
     link, network = (
         None if path is None else read_bandwidths(path)
         for path in (options.link_bandwidth, options.network_bandwidth)
     )
     observations = [Observation.of(result) for result in measured]
-    model = SweepModel(observations, link=link, network=network, overlap=options.overlap)
+    model = SweepModel(observations, link=link, network=network)
     result = describe(model, model.fit(), measured)
     print(tables(result))
     if options.figure is not None:
@@ -70,15 +65,6 @@ def explain(options: Options) -> None:
     if options.output is not None:
         given = {key: str(value) for key, value in vars(options).items()}
         write_json(options.output, {**result, "options": given, "origin": describe_origin()})
-
-
-def check_settings(folder: Path, results: list[dict[str, object]]) -> None:
-    """Raise InputError unless all points have the same settings."""
-    for result in results:
-        if result["settings"] != results[0]["settings"]:
-            raise InputError(
-                f"{folder}: points have different settings; fit them in separate folders"
-            )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+# A script finds only the modules beside it.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.scaling import explanation, puri
+from experiments.scaling.explanation import Constants
+from experiments.scaling.figure import draw
+from experiments.scaling.rivals import rivals
+from experiments.scaling.tables import tables
+from model.files.storage import write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,19 +32,12 @@ class Options:
 
 
 def main() -> None:
-    from configs import command
-
     options = command.parse(Options, __doc__)
     figure = options.figure or (options.output.with_suffix(".png") if options.output else None)
     command.prepare_output(options.output, figure)
 
-    from experiments.scaling.explanation import Constants, fit_model, predict
-    from experiments.scaling.figure import draw
-    from experiments.scaling.tables import tables
-    from model.files.storage import write_json
-
-    fitted = fit_model()
-    curves = predict(fitted.values, Constants())
+    fitted = explanation.fit_model()
+    curves = explanation.predict(fitted.values, Constants())
     result = describe(fitted, curves)
     print(tables(result))
     if figure is not None:
@@ -45,11 +48,8 @@ def main() -> None:
 
 
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
-    """Return the whole result of a fit."""
-    from data_utils.provenance import describe_origin
-    from experiments.scaling import explanation, puri
-    from experiments.scaling.rivals import rivals
-
+    """Return the whole result of a fit; `declared` are its constants, the same for all curves."""
+    constants = Constants()
     return {
         "gpus": list(puri.GPUS),
         "published": puri.SCALING,
@@ -61,7 +61,15 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
         "parameters": fitted.values,
         "deviations": fitted.deviations(),
         "deviations_by_reading": fitted.deviations(explanation.reading_deviations()),
-        "declared": declared(),
+        "declared": {
+            "computing_seconds_4096": constants.computing_seconds,
+            "computing_8192_over_4096": constants.large_over_small,
+            "link_bytes_per_second": constants.link_bytes_per_second,
+            "ring": constants.ring,
+            **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
+            "parameters": {str(size): puri.workload(size).parameters for size in (4096, 8192)},
+            "tokens_per_gpu": puri.TOKENS_PER_GPU,
+        },
         "extrapolation": explanation.extrapolation(),
         "sensitivity": explanation.sensitivity(),
         "rivals": rivals(),
@@ -70,27 +78,5 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
     }
 
 
-def declared() -> dict[str, Any]:
-    """Return the constants that are not fitted, which are the same for all curves."""
-    from experiments.scaling import puri
-    from experiments.scaling.explanation import Constants
-
-    constants = Constants()
-    return {
-        "computing_seconds_4096": constants.computing_seconds,
-        "computing_8192_over_4096": constants.large_over_small,
-        "link_bytes_per_second": constants.link_bytes_per_second,
-        "ring": constants.ring,
-        **{f"exchange_{key}": value for key, value in vars(constants.how).items()},
-        "parameters": {
-            str(size): puri.workload(size).parameters for size in sorted(set(puri.SIZES.values()))
-        },
-        "tokens_per_gpu": puri.TOKENS_PER_GPU,
-    }
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))  # a script finds only the modules beside it
-    from configs.command import run
-
-    run(main)
+    command.run(main)

@@ -49,3 +49,7 @@ NVLINK = 60e9  # bytes per second of an all-reduce within a DGX-1V
 def workload(size: int) -> Workload:
     """Return the costs of a published model; its parameters agree with theirs to 0.03 %."""
     return Workload.of(ModelConfig(hidden_size=size))
+
+
+# Of the operations, and so of computing at the same lanes and operations per second.
+LARGE_OVER_SMALL = workload(8192).operations_per_token / workload(4096).operations_per_token

@@ -23,8 +23,6 @@ OPERATIONS_PER_SECOND = 300e9  # of two cores in fp32, measured on large matrix 
 class Options:
     """Fit the regressions to the training recurrences in fp32, one for each measured size."""
 
-    measured: Path = MEASURED
-    """The folder of results that experiments/recurrence/run.py wrote."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -32,7 +30,7 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    runs = runs_of(options.measured)
+    runs = runs_of(MEASURED)
     kinds = [
         {
             "kind": fitted.kind,
@@ -51,13 +49,8 @@ def main() -> None:
 def runs_of(folder: Path) -> list[MeasuredRun]:
     """Return the measured forward and backward passes in fp32 as runs of a single rank."""
     results = [read_json(path) for path in sorted(folder.glob("*.json"))]
-    return [run_of(result) for result in results if is_training_in_fp32(result)]
-
-
-def is_training_in_fp32(result: dict[str, Any]) -> bool:
-    """Say whether a result measured the recurrence, forward and backward, in fp32."""
-    options = result.get("options", {})  # a result of a whole step has no `inference`
-    return options.get("inference") is False and options["dtype"] == "fp32"
+    wanted = {"inference": False, "dtype": "fp32"}  # a result of a whole step has no `inference`
+    return [run_of(r) for r in results if wanted.items() <= r.get("options", {}).items()]
 
 
 def run_of(result: dict[str, Any]) -> MeasuredRun:

@@ -10,12 +10,11 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.tables import markdown
-from model.files.storage import read_json, write_json
+from experiments.tables import markdown, read_result
+from model.files.storage import write_json
 from scaling.planner import FLAT, OVERLAPPED
 from scaling.step_time import exposed_seconds, ring_seconds
 
-MEASURED = Path(__file__).resolve().parent.parent / "exchange" / "results" / "replay.json"
 GOODPUT = 0.95  # part of a link's rate that carries TCP's payload; declared, not fitted
 KEYS = ("exposed_measured", "exposed_predicted")
 PROFILES = ("one by one", "together")  # "per byte" would be predicted as "together" is
@@ -25,8 +24,6 @@ PROFILES = ("one by one", "together")  # "per byte" would be predicted as "toget
 class Options:
     """Predict the exposed seconds that experiments/exchange measured."""
 
-    measured: Path = MEASURED
-    """The file that experiments.exchange.replay wrote."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -35,7 +32,7 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
     result = {
-        "rows": compare(read_json(options.measured)),
+        "rows": compare(read_result("exchange", "replay")),
         "goodput": GOODPUT,
         "origin": describe_origin(),
     }
@@ -61,7 +58,8 @@ def compare(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """
     settings = measured["settings"]
     ranks, computing = int(settings["ranks"]), float(settings["seconds"])
-    rate = bytes_per_second(settings["rate"]) * GOODPUT
+    bits_per_second = float(settings["rate"].removesuffix("mbit")) * 1e6  # as tc writes a rate
+    rate = bits_per_second / 8 * GOODPUT
     rows = []
     for row in measured["rows"]:
         if row["profile"] not in PROFILES or "PowerSGD" in row["way"]:
@@ -80,11 +78,6 @@ def compare(measured: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def bytes_per_second(rate: str) -> float:
-    """Convert a rate as tc writes it, such as `100mbit`, to bytes per second."""
-    return float(rate.removesuffix("mbit")) * 1e6 / 8
 
 
 if __name__ == "__main__":

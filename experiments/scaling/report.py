@@ -15,8 +15,8 @@ from typing import Any
 from markdown import markdown
 
 from configs import command
-from experiments.tables import origins
-from model.files.storage import read_json, write_atomically
+from experiments.tables import origins, read_result
+from model.files.storage import write_atomically
 from model.pages.page import SCROLLING, page_style
 
 from . import closed, emulated, regressed, replayed
@@ -76,7 +76,7 @@ def write(options: Options) -> None:
 
 def shown(name: str) -> str:
     """Return the figures and tables of a result, in Markdown."""
-    study, result = STUDIES[name], read_json(HERE / "results" / f"{name}.json")
+    study, result = STUDIES[name], read_result("scaling", name)
     figures = [f"![{study.title}]({file})" for file in study.figures]
     return "\n\n".join([*figures, study.tables(result), origins({f"{name}.json": result})])
 

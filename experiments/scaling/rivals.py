@@ -40,14 +40,7 @@ def rivals() -> list[dict[str, Any]]:
         *(latency_of_the_large(ports) for ports in (1, 2)),
         described("one InfiniBand for both sizes", fit_curves(one_fabric, ONE_FABRIC)),
         one_fabric_slow_large(),
-        described(
-            "a latency for all curves",
-            fit_curves(
-                lambda values: predict(values, BASE, latency=values["latency"]),
-                {**STARTS, "latency": 0.001},
-            ),
-            "it comes out at zero",
-        ),
+        described("a latency for all curves", fit_with("latency", 0.001), "it comes out at zero"),
         with_stragglers(),
     ]
 
@@ -117,11 +110,15 @@ def one_fabric_slow_large() -> dict[str, Any]:
     return described(name, fitted, note, sustained_operations_per_second=rate)
 
 
+def fit_with(cost: str, start: float) -> Fit:
+    """Fit a further cost, which is the same for all curves: a latency or a jitter."""
+    starts = {**STARTS, cost: start}
+    return fit_curves(lambda values: predict(values, BASE, **{cost: values[cost]}), starts)
+
+
 def with_stragglers() -> dict[str, Any]:
     """Add a fifth parameter, the jitter of a GPU, which the points do not determine."""
-    fitted = fit_curves(
-        lambda values: predict(values, BASE, jitter=values["jitter"]), {**STARTS, "jitter": 0.005}
-    )
+    fitted = fit_with("jitter", 0.005)
     deviation = fitted.deviations()
     return described(
         "with stragglers",

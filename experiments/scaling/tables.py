@@ -1,13 +1,11 @@
 """Make the tables of published.json and of the planner."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from experiments.tables import markdown
-from model.files.storage import read_json
+from experiments.tables import markdown, read_result, table_of
 
 CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "mixed_lab")
-RESULTS = Path(__file__).resolve().parent / "results"
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
     "operations_per_second": (1e12, "TFLOP/s"),
@@ -17,14 +15,12 @@ UNITS = {
 
 def of_published(part: str) -> str:
     """Return a table of published.json, by the name of the function that makes it."""
-    parts = {f.__name__: f for f in (points, quality, parameters, beyond, constants, rivals, size)}
-    return parts[part](read_json(RESULTS / "published.json"))
+    return PARTS[part](read_result("scaling", "published"))
 
 
 def tables(result: dict[str, Any]) -> str:
     """Return all tables of published.json."""
-    parts = (points, quality, parameters, beyond, constants, rivals, size)
-    return "\n\n".join(part(result) for part in parts)
+    return "\n\n".join(part(result) for part in PARTS.values())
 
 
 def quality(result: dict[str, Any]) -> str:
@@ -83,16 +79,16 @@ def constants(result: dict[str, Any]) -> str:
 def rivals(result: dict[str, Any]) -> str:
     """Return the other models."""
     rows = [
-        [
-            row["name"],
-            str(row["fitted"]),
-            str(row["chosen_for_a_curve"]),
-            f"{row['worst']:.1%}",
-            row["note"],
-        ]
+        {
+            "model": row["name"],
+            "fitted": str(row["fitted"]),
+            "chosen for a curve": str(row["chosen_for_a_curve"]),
+            "worst error": f"{row['worst']:.1%}",
+            "": row["note"],
+        }
         for row in result["rivals"]
     ]
-    return markdown(["model", "fitted", "chosen for a curve", "worst error", ""], rows)
+    return table_of(rows)
 
 
 def size(result: dict[str, Any]) -> str:
@@ -106,15 +102,18 @@ def size(result: dict[str, Any]) -> str:
     )
 
 
+PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    part.__name__: part for part in (points, quality, parameters, beyond, constants, rivals, size)
+}
+
+
 def plans() -> str:
     """Return the planner's answer for each cluster."""
-    paths = (RESULTS / f"plan_{name}.json" for name in CLUSTERS)
-    head = ["cluster", "GPUs", "step", "efficiency", "hours", "on demand"]
-    head += ["at spot prices, save every", "memory of a GPU", "largest batch, lanes"]
-    return markdown([*head, "tokens for 90 %"], [plan(read_json(path)) for path in paths])
+    found = (read_result("scaling", f"plan_{name}") for name in CLUSTERS)
+    return table_of([plan(result) for result in found])
 
 
-def plan(result: dict[str, Any]) -> list[str]:
+def plan(result: dict[str, Any]) -> dict[str, str]:
     """Return the row of a cluster."""
     fitting = ", ".join(
         f"{group['memory_bytes'] / 1e9:.1f} of {group['available_bytes'] / 1e9:.1f}"
@@ -122,18 +121,18 @@ def plan(result: dict[str, Any]) -> list[str]:
     )
     spot = result["spot"]
     save = f", {spot['checkpoint_interval_seconds'] / 60:.1f} min" if spot else ""
-    return [
-        result["cluster"],
-        str(result["gpus"]),
-        f"{result['step_seconds']:.3f} s",
-        f"{result['efficiency']:.1%}",
-        f"{result['hours']:.1f}",
-        dollars(result["on_demand"]),
-        f"{dollars(spot)}{save}",
-        f"{fitting} GB",
-        f"{result['largest_lanes']:,}",
-        f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
-    ]
+    return {
+        "cluster": result["cluster"],
+        "GPUs": str(result["gpus"]),
+        "step": f"{result['step_seconds']:.3f} s",
+        "efficiency": f"{result['efficiency']:.1%}",
+        "hours": f"{result['hours']:.1f}",
+        "on demand": dollars(result["on_demand"]),
+        "at spot prices, save every": f"{dollars(spot)}{save}",
+        "memory of a GPU": f"{fitting} GB",
+        "largest batch, lanes": f"{result['largest_lanes']:,}",
+        "tokens for 90 %": f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
+    }
 
 
 def dollars(offer: dict[str, Any] | None) -> str:

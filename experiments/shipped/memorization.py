@@ -24,6 +24,8 @@ from model.text.split import Split
 PROMPT = 50  # bytes of a review that the model reads
 CONTINUATION = 50  # bytes that it then generates
 EXAMPLES_KEPT = 5
+PROMPTS = 2000  # reviews from each split
+SEED = 0  # draws the reviews and the places in them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +37,6 @@ class Options:
     """The corpus of its training; the test split serves as comparison."""
     output: Path
     """The JSON file to write."""
-    prompts: int = 2000
-    """Number of reviews from each split."""
-    seed: int = 0
-    """Seed that draws the reviews and the places in them."""
 
 
 def main() -> None:
@@ -46,19 +44,16 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
     splits = open_corpus(options.corpus).splits
-    result = {
-        name: recited(loaded.model, splits[name], options.prompts, options.seed)
-        for name in ("train", "test")
-    }
+    result = {name: recited(loaded.model, splits[name]) for name in ("train", "test")}
     for name, row in result.items():
         print(f"{name:<6} {row['exact']} of {row['prompts']} whole, mean {row['mean_prefix']:.2f}")
-    facts = {"prompt_bytes": PROMPT, "continuation_bytes": CONTINUATION, "seed": options.seed}
+    facts = {"prompt_bytes": PROMPT, "continuation_bytes": CONTINUATION, "seed": SEED}
     write_json(options.output, {**result, **facts, "origin": describe_origin()})
 
 
-def recited(model: LanguageModel, split: Split, prompts: int, seed: int) -> dict[str, Any]:
+def recited(model: LanguageModel, split: Split) -> dict[str, Any]:
     """Return how closely greedy continuations of passages follow the text."""
-    passages = sample_passages(split, prompts, seed)  # uint8 [N, PROMPT + CONTINUATION]
+    passages = sample_passages(split, PROMPTS, SEED)  # uint8 [N, PROMPT + CONTINUATION]
     prompt = torch.from_numpy(passages[:, :PROMPT]).long()
     return likeness(greedy(model, prompt, CONTINUATION).numpy(), passages[:, PROMPT:])
 

@@ -103,10 +103,7 @@ def arranged(review: Review, title: str, *, marks: bool) -> str:
 
 
 def selected(
-    inputs: Sequence[Path],
-    held_out: HeldOut,
-    counts: Counter[str],
-    longest: int | None = None,
+    inputs: Sequence[Path], held_out: HeldOut, counts: Counter[str], longest: int | None = None
 ) -> Iterator[Review]:
     """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
     for path in inputs:

@@ -70,12 +70,7 @@ def write_quantized(model: str, folder: Path) -> int:
     """Write a model's weights in 8 bits; return their size in bytes, or refuse a large model."""
     full = load_model(model, compute_dtype=torch.float32)
     save_model(
-        folder,
-        full.model,
-        full.profile,
-        full.provenance,
-        tokenizer=full.tokenizer,
-        quantized=True,
+        folder, full.model, full.profile, full.provenance, tokenizer=full.tokenizer, quantized=True
     )
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:

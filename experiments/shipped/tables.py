@@ -1,25 +1,18 @@
 """Make the tables of README.md, of the models' cards and of SOURCES.md."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import accuracy, markdown, origins, percent, revision
+from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
 from training.metrics import read_rows
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-REPRODUCTION = HERE.parent / "reproduction" / "results"
-NEURON = HERE.parent / "neuron" / "results"
 MILLION = 1e6
-
-
-def found(path: Path) -> dict[str, Any] | None:
-    """Return a result, or None if there is none."""
-    return read_json(path) if path.exists() else None
 
 
 def bits(model: str) -> str:
@@ -32,27 +25,30 @@ def bits(model: str) -> str:
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
     """Return a result that does not name its model, or None if it is older than the weights."""
-    result = found(RESULTS / f"{name}.json")
+    result = kept("shipped", name)
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
 
 
 def sst(model: str, row: str) -> str:
     """Return the accuracy of a row on SST's test set, with its interval."""
-    result = found(REPRODUCTION / model / "sst.json")
-    if result is None or not is_of_the_shipped(result, model):
-        return "not measured"
-    return accuracy(result[row])
+    result = sst_of(model)
+    return accuracy(result[row]) if result else "not measured"
+
+
+def sst_of(model: str) -> dict[str, Any] | None:
+    """Return a model's result on SST, or None if there is none of the shipped weights."""
+    result = kept("reproduction", f"{model}/sst")
+    return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
 
 
 def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
     words = first["command"].split()
-    begun = [words[i + 1] for i, word in enumerate(words) if word == "--train.start-from"]
-    return f"{first['characters'] / MILLION:.0f} M" + "".join(
-        f", begun from {name}" for name in begun
-    )
+    places = (i + 1 for i, word in enumerate(words) if word == "--train.start-from")
+    begun = "".join(f", begun from {words[i]}" for i in places)
+    return f"{first['characters'] / MILLION:.0f} M{begun}"
 
 
 def history(model: str) -> Iterator[dict[str, Any]]:
@@ -66,7 +62,7 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 
 def rows_of(model: str) -> dict[str, str]:
     """Return the measurements of a model by their names in the table."""
-    neuron = found(NEURON / model / "neuron.json")
+    neuron = kept("neuron", f"{model}/neuron")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
         "has read, characters": characters(model),
@@ -84,29 +80,20 @@ def rows_of(model: str) -> dict[str, str]:
         rows["bytes alike, read and not read"] = (
             f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
         )
-    rows["8 bits, full weights: bits per character"] = in_both(model, bits_of)
-    rows["8 bits, full weights: SST test, all units"] = in_both(model, accuracy_of)
+    both = (model, f"{model}_full")
+    rows["8 bits, full weights: bits per character"] = in_both(
+        [of_these_weights(f"bits_{name}", model) for name in both],
+        lambda result: f"{result['bits_per_character']:.4f}",
+    )
+    rows["8 bits, full weights: SST test, all units"] = in_both(
+        map(sst_of, both), lambda result: percent(result["all_units"]["test_accuracy"])
+    )
     return rows
 
 
-def in_both(model: str, of: Any) -> str:
-    """Return a value with the shipped weights in 8 bits, and with the full weights."""
-    values = [of(model), of(f"{model}_full")]
-    return ", ".join(value or "not kept" for value in values)
-
-
-def bits_of(model: str) -> str:
-    """Return bits per character to four places; an empty text if not measured."""
-    result = of_these_weights(f"bits_{model}", model.removesuffix("_full"))
-    return f"{result['bits_per_character']:.4f}" if result else ""
-
-
-def accuracy_of(model: str) -> str:
-    """Return the test accuracy of all units on SST; an empty text if not measured."""
-    result = found(REPRODUCTION / model / "sst.json")
-    if result is None or not is_of_the_shipped(result, model.removesuffix("_full")):
-        return ""
-    return percent(result["all_units"]["test_accuracy"])
+def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
+    """Tell the results of the shipped weights in 8 bits and of the full weights."""
+    return ", ".join(told(result) if result else "not kept" for result in results)
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
@@ -132,14 +119,15 @@ def shipped(*models: str) -> str:
     columns = [rows_of(model) for model in models]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
-    files = {path.name: read_json(path) for model in models for path in files_of(model)}
+    files = {name: result for model in models for name, result in files_of(model)}
     return f"{markdown(['', *map(titled, models)], rows)}\n\n{origins(files)}"
 
 
-def files_of(model: str) -> Iterator[Path]:
-    """Yield the files of a model's results."""
-    names = (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
-    yield from (RESULTS / f"{name}.json" for name in names if of_these_weights(name, model))
+def files_of(model: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the files of a model's results: name and content."""
+    for name in (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}"):
+        if result := of_these_weights(name, model):
+            yield f"{name}.json", result
 
 
 def titled(model: str) -> str:
@@ -150,7 +138,7 @@ def titled(model: str) -> str:
 
 def learning() -> str:
     """Return the accuracies of a run's checkpoints on SST's validation set."""
-    curve = read_json(RESULTS / "curve.json")
+    curve = read_result("shipped", "curve")
     rows = [
         [
             f"{point['characters'] / MILLION:.1f} M",
@@ -170,15 +158,7 @@ def learning() -> str:
 def continued() -> str:
     """Return the learning curve of the run that was continued at the shipped one's held rate."""
     rows = [
-        [
-            f"{row['characters'] / MILLION:.0f} M",
-            f"{row['learning_rate']:.1e}",
-            f"{row['valid_bits_per_character']:.3f}",
-            percent(row["probe_accuracy"]) if "probe_accuracy" in row else "",
-            f"{percent(row['probe_unit_accuracy'])} (unit {row['probe_unit']})"
-            if "probe_unit" in row
-            else "",
-        ]
+        [f"{row['characters'] / MILLION:.0f} M", *stage(row)]
         for row in read_rows(RESULTS / "continued.jsonl")
     ]
     head = [
@@ -188,12 +168,23 @@ def continued() -> str:
     return markdown(head, rows)
 
 
+def stage(row: dict[str, Any]) -> list[str]:
+    """Return a row of metrics: rate, bits on valid, and the probe's accuracies where it probed."""
+    probed = "probe_accuracy" in row
+    return [
+        f"{row['learning_rate']:.1e}",
+        f"{row['valid_bits_per_character']:.3f}",
+        percent(row["probe_accuracy"]) if probed else "",
+        f"{percent(row['probe_unit_accuracy'])} (unit {row['probe_unit']})" if probed else "",
+    ]
+
+
 def continued_on_test() -> str:
     """Say what the run's weights do on test sets, each time its rate had reached zero."""
     lines = []
     for name in ("continued", "continued_again"):
-        measured = read_json(RESULTS / f"bits_{name}.json")
-        result = read_json(REPRODUCTION / f"amazon_1024_{name}" / "sst.json")
+        measured = read_result("shipped", f"bits_{name}")
+        result = read_result("reproduction", f"amazon_1024_{name}/sst")
         read = result["model"]["provenance"]["characters"] / MILLION
         lines.append(
             f"At {read:.0f} M, on test: {measured['bits_per_character']:.3f} +- "
@@ -212,17 +203,15 @@ def commands(model: str) -> str:
 
 def front_matter(model: str) -> str:
     """Return the model-index of a card in JSON, which is valid YAML."""
-    result = found(REPRODUCTION / model / "sst.json")
-    measured = of_these_weights(f"bits_{model}", model)
     results = []
-    if result is not None and is_of_the_shipped(result, model):
+    if result := sst_of(model):
         values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
         metrics = [
             {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}
             for name, key in values.items()
         ]
         results.append(task("text-classification", "SST-2", "sst2", metrics))
-    if measured is not None:
+    if measured := of_these_weights(f"bits_{model}", model):
         value = round(measured["bits_per_character"], 4)
         metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
         results.append(
@@ -239,17 +228,17 @@ def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -
 
 def selection() -> str:
     """Return the numbers of reviews that were kept, and left out for each reason."""
-    counts = read_json(RESULTS / "selection.json")["reviews"]
-    kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
+    counts = read_result("shipped", "selection")["reviews"]
+    count_kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
     rows = [["in all", f"{sum(counts.values()):,}"]]
     rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
-    rows.append(["kept", f"{kept:,}"])
+    rows.append(["kept", f"{count_kept:,}"])
     return markdown(["reviews", "number"], rows)
 
 
 def sources(kind: str) -> str:
     """Return the sources of texts: the data set, its stated terms, and the address."""
-    counts = read_json(RESULTS / "selection.json")["reviews"]
+    counts = read_result("shipped", "selection")["reviews"]
     rows = [
         [
             f"`{name}`",

@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import least_squares
 
 from configs import command
-from experiments.figures import BLUE, GREEN, GREY, RED, draw_grid, open_frame, panels
+from experiments.figures import BLUE, GREEN, GREY, RED, panels
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
 from experiments.speeds import shape
@@ -45,16 +45,13 @@ class Law:
     d0: float
     beta: float
 
-    def bits(self, parameters: float, characters: float) -> float:
-        """Return the bits per character of a model of so many parameters after so much text."""
+    def bits(self, parameters: Any, characters: Any) -> Any:
+        """Return the bits per character of a model of so many parameters after so much text.
+
+        Of several models or texts, floats [N], all at once.
+        """
         by_size = (self.n0 / parameters) ** self.alpha
-        return float(self.floor + by_size + (self.d0 / characters) ** self.beta)
-
-
-def main() -> None:
-    print(table())
-    print(law_table())
-    draw()
+        return self.floor + by_size + (self.d0 / characters) ** self.beta
 
 
 def results() -> list[dict[str, Any]]:
@@ -73,9 +70,7 @@ def fit(found: list[dict[str, Any]]) -> Law:
     N, D, bits = (np.array(values, dtype=float) for values in zip(*map(point, found), strict=True))
 
     def misses(given: np.ndarray) -> np.ndarray:
-        return np.log([Law(*decoded(given)).bits(n, d) for n, d in zip(N, D, strict=True)]) - (
-            np.log(bits)
-        )
+        return np.log(Law(*decoded(given)).bits(N, D)) - np.log(bits)
 
     begun = [[start, np.log(1e4), 0.3, np.log(1e5), 0.3] for start in STARTS]
     fits = [
@@ -92,11 +87,7 @@ def decoded(given: np.ndarray) -> tuple[float, ...]:
 
 def point(result: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return a run's parameters, characters and bits per character."""
-    return (
-        result["parameters"],
-        result["characters_read"],
-        result["valid_bits_per_character"],
-    )
+    return (result["parameters"], result["characters_read"], result["valid_bits_per_character"])
 
 
 def table() -> str:
@@ -110,25 +101,21 @@ def table() -> str:
             f"{same[0]['parameters']:,}",
             f"{characters / 1e6:.0f}",
             mean_of([r["valid_bits_per_character"] for r in same], 3),
-            *(sst_cell(same, *which) for which in COLUMNS),
+            *(sst_cell(same, *which) for which in COLUMNS.values()),
         ]
         for (H, characters), same in groups.items()
     ]
-    head = ["units", "parameters", "million characters", "valid, bits per character", *TITLES]
+    head = ["units", "parameters", "million characters", "valid, bits per character", *COLUMNS]
     made = {f"{result['name']}.json": result for result in results()}
     return f"{markdown(head, rows)}\n\n{origins(made)}"
 
 
-COLUMNS = (
-    ("last", "all_units"),
-    ("mean", "all_units"),
-    ("last", "one_unit"),
-    ("mean", "best_unit"),
-)
-TITLES = (
-    "SST, last state", "SST, mean state", "SST, unit of largest weight, last",
-    "SST, best unit on train, mean",
-)  # fmt: skip
+COLUMNS = {
+    "SST, last state": ("last", "all_units"),
+    "SST, mean state": ("mean", "all_units"),
+    "SST, unit of largest weight, last": ("last", "one_unit"),
+    "SST, best unit on train, mean": ("mean", "best_unit"),
+}
 
 
 def sst_cell(same: list[dict[str, Any]], pooling: str, name: str) -> str:
@@ -146,19 +133,16 @@ def law_table() -> str:
     rows = [
         ["largest error in the fit", f"{max(inside):.3f}", ""],
         ["largest error for a size that the fit has not seen", f"{max(left_out):.3f}", ""],
-        *(line(law, *given) for given in beyond(found)),
+        *(
+            [f"{name}, {D / 1e6:,.0f} million characters", f"{law.bits(N, D):.3f}", f"{seen:.3f}"]
+            for name, N, D, seen in beyond(found)
+        ),
     ]
     formula = (
         f"Bits per character = {law.floor:.3f} + ({law.n0:,.0f} / parameters)^{law.alpha:.3f} "
         f"+ ({law.d0:,.0f} / characters)^{law.beta:.3f}"
     )
     return f"{formula}\n\n{markdown(['', 'by the law', 'measured'], rows)}"
-
-
-def line(law: Law, name: str, parameters: float, characters: float, seen: float) -> list[str]:
-    """Return what the law says of a run beside what was measured."""
-    title = f"{name}, {characters / 1e6:,.0f} million characters"
-    return [title, f"{law.bits(parameters, characters):.3f}", f"{seen:.3f}"]
 
 
 def held_out(found: list[dict[str, Any]]) -> Iterator[float]:
@@ -200,54 +184,39 @@ def board() -> str:
     """
     rows = []
     for target in TARGETS:
-        ended = [timed(result) for result in results() if point(result)[2] <= target]
+        ended = [(*seconds_of(run), run) for run in results() if point(run)[2] <= target]
         if not ended:
             rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
             continue
-        ended.sort(key=lambda run: run.seconds)
-        level = {run.cells[0]: run for run in reversed(ended) if run.least <= ended[0].most}
-        fastest = sorted(level.values(), key=lambda run: run.seconds)
-        rows += [[f"{target:.2f}", *run.cells] for run in fastest]
+        ended.sort(key=lambda row: row[0])
+        level: dict[str, list[str]] = {}  # by the run's name: its fastest seed
+        for seconds, least, most, run in ended:
+            if least <= ended[0][2]:
+                read, bits = f"{run['characters_read'] / 1e6:.0f}", f"{point(run)[2]:.3f}"
+                cells = [read, bits, f"{seconds:.0f} ({least:.0f} to {most:.0f})"]
+                level.setdefault(run["name"].partition("_seed_")[0], cells)
+        rows += [[f"{target:.2f}", f"`{name}`", *cells] for name, cells in level.items()]
     head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
     return f"{markdown(head, rows)}\n\n{origins({'speed.json': read_json(SPEED)})}"
 
 
-@dataclass(frozen=True)
-class TimedRun:
-    """A run, and its seconds at the median speed of its shape, at the most and at the least."""
-
-    result: Mapping[str, Any]
-    seconds: float
-    least: float
-    most: float
-
-    @property
-    def cells(self) -> list[str]:
-        """Its part of a line of the board."""
-        name = self.result["name"].partition("_seed_")[0]
-        read = f"{self.result['characters_read'] / 1e6:.0f}"
-        seconds = f"{self.seconds:.0f} ({self.least:.0f} to {self.most:.0f})"
-        return [f"`{name}`", read, f"{point(self.result)[2]:.3f}", seconds]
+def seconds_of(run: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return a run's seconds at the median speed of its shape, at the most and at the least."""
+    speed, read = read_json(SPEED)["cells"][shape(run["keys"])], run["characters_read"]
+    return read / speed["median"], read / speed["most"], read / speed["least"]
 
 
-def timed(result: Mapping[str, Any]) -> TimedRun:
-    """Return a run with its seconds."""
-    speed = read_json(SPEED)["cells"][shape(result["keys"])]
-    seconds = (result["characters_read"] / speed[key] for key in ("median", "most", "least"))
-    return TimedRun(result, *seconds)
-
-
-def draw() -> None:
+def main() -> None:
     """Draw bits by characters for every size, with the law, and SST by bits."""
     found = results()
     law = fit(found)
     by_units = {H: [r for r in found if units(r) == H] for H in map(units, found)}
-    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
+    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2), grid=True) as (_, (left, right)):
         for (H, same), color in zip(by_units.items(), COLORS, strict=True):
             bits = [point(r)[2] for r in same]
             left.plot([point(r)[1] for r in same], bits, "o", color=color, label=f"{H:,} units")
             parameters = point(same[0])[0]
-            left.plot(DRAWN, [law.bits(parameters, D) for D in DRAWN], color=color, lw=1)
+            left.plot(DRAWN, law.bits(parameters, DRAWN), color=color, lw=1)
             accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
             right.plot(bits, accuracies, "o", color=color)
         shipped = read_json(LONG_RUN)["bits_per_character"]
@@ -256,8 +225,6 @@ def draw() -> None:
         right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
         right.invert_xaxis()
         left.legend(frameon=False)
-        draw_grid(left, right)
-        open_frame(left, right)
 
 
 if __name__ == "__main__":

@@ -4,16 +4,12 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from experiments.studies import HERE
-from experiments.tables import markdown, origins
-from model.files.storage import read_json
-
-RESULT = HERE / "unequal" / "results" / "throttled.json"
+from experiments.tables import markdown, origins, read_result
 
 
 def speeds() -> str:
     """Return speeds, one rank alone being 1: even shares, measured ones, the most possible."""
-    found = read_json(RESULT)
+    found = read_result("unequal", "throttled")
     alone = median(r["characters_per_second"] for r in found["runs"] if r.get("ranks") == 1)
     rows = []
     for part in found["settings"]["parts"]:

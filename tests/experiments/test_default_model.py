@@ -19,20 +19,19 @@ from experiments.default_model.everyday import (
 from experiments.default_model.examples import Example, normalized
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.grammar import (
+    DOMAINS,
+    GRAMMAR,
     SLOT,
+    WORDS,
     Sentence,
-    domains,
     draw,
     drawn_freely,
     filled,
-    grammar,
-    kinds,
-    words,
 )
 from experiments.default_model.methods import Told
 from experiments.default_model.noise import mistyped, noisy
 from experiments.default_model.rare import contradicts, cue_of, noisy_copies, rare_texts
-from experiments.default_model.ship import calibrated, doubt, familiar, slopes
+from experiments.default_model.ship import doubt, familiar, slopes
 from experiments.default_model.study import calibration_error, everyday, reliability
 from experiments.default_model.texts import (
     first_sentences,
@@ -49,7 +48,6 @@ from experiments.default_model.train import (
     begun_with,
     check_same,
     head_of,
-    positive_share,
     read,
     side_by_side,
     stars_loss,
@@ -105,12 +103,12 @@ def test_the_grammar_makes_no_everyday_sentence(dressed):
 
 
 def test_every_slot_has_words_in_every_domain_and_every_word_a_slot():
-    tables = [table for by_label in grammar().values() for table in by_label.values()]
-    of_words = [table for part in (words(), *domains().values()) for table in part.values()]
+    tables = [table for by_label in GRAMMAR.values() for table in by_label.values()]
+    of_words = [table for part in (WORDS, *DOMAINS.values()) for table in part.values()]
     used = {slot for table in tables + of_words for text in table for slot in SLOT.findall(text)}
-    assert used == set(words()).union(*domains().values())
-    for domain in domains().values():
-        assert used == {*words(), *domain}
+    assert used == set(WORDS).union(*DOMAINS.values())
+    for domain in DOMAINS.values():
+        assert used == {*WORDS, *domain}
 
 
 @pytest.mark.parametrize("word", ["useful", "unique", "unhelpful", "awful", "bad", "European"])
@@ -123,7 +121,7 @@ def test_the_grammar_draws_every_kind_and_label_and_the_same_ones_again():
     first, again = (random.Random(3), random.Random(3))
     sentences = [draw(first) for _ in range(2000)]
     assert sentences == [draw(again) for _ in range(2000)]
-    assert {sentence.kind for sentence in sentences} == set(kinds())
+    assert {sentence.kind for sentence in sentences} == set(GRAMMAR)
     assert {sentence.label for sentence in sentences} == LABELS
     assert not any("{" in sentence.text or not sentence.text.strip() for sentence in sentences)
 
@@ -225,7 +223,7 @@ def test_a_part_of_one_long_sentence_is_cut_between_words():
 @pytest.mark.parametrize(
     ("changes", "line", "told"),
     [
-        ({"resume": True, "save_minutes": 1.0}, "a", None),
+        ({"resume": True}, "a", None),
         ({"head_lr": 0.5}, "a", r"began with head_lr 0.001 \(now 0.5\); resume with the same"),
         ({}, "b", "began with other training texts"),
     ],
@@ -248,7 +246,6 @@ def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability
     logits = torch.log(torch.tensor([[[0.1, 0.2, 0.3, 0.25, 0.15]]]))
     positive = admitted_of("positive").unsqueeze(0)
     assert stars_loss(logits, positive).item() == pytest.approx(-math.log(0.4), abs=1e-6)
-    assert positive_share(logits.softmax(-1)[:, 0]).item() == pytest.approx(0.55, abs=1e-6)
 
 
 def test_the_head_of_a_training_or_of_a_shipped_model_is_found(tmp_path):
@@ -268,7 +265,7 @@ def test_texts_read_side_by_side_have_the_features_of_each_alone(
     sequences = [tokenizer.encode(text_profile("openai").encode(text)) for text in texts]
     batch = side_by_side(sequences, torch.empty(0), tokenizer)
     with torch.no_grad():
-        read_together, nats = read(model, batch, predicts=True)
+        read_together, nats = read(model, batch)
     alone = features_in_order(model, sequences, kind=KIND)
     (costs,) = [costs for _, costs in token_costs(model, sequences, batch_size=3)]
     characters = sum(tokenizer.count_bytes(sequence[1:]) for sequence in sequences)
@@ -284,7 +281,7 @@ def test_the_slope_undoes_what_overstates_the_log_odds():
     labels = (chooser.random(20_000) < 1 / (1 + np.exp(-odds))).astype(int)
     sources = np.where(np.arange(20_000) < 1000, "sst", "imdb")
     # Of 20,000 draws the slope's standard error is about 0.01.
-    assert calibrated(3 * odds, labels, sources).slope == pytest.approx(1 / 3, abs=0.03)
+    assert slopes(3 * odds[:, None], labels, sources) == pytest.approx([1 / 3], abs=0.03)
 
 
 def test_the_slopes_of_two_log_odds_weigh_the_one_that_knows_more():

@@ -46,17 +46,17 @@ def test_every_run_of_a_study_has_its_own_name_and_a_config_that_trains(study):
     runs = list(read_runs(study))
     assert len({run.name for run in runs}) == len(runs)
     for run in runs:
-        keys = run.recipe.keys
+        keys = run.keys
         model = {k.removeprefix("model."): v for k, v in keys.items() if k.startswith("model.")}
         ModelConfig(**model)
-        assert run.recipe.steps > 0
+        assert run.steps > 0
         assert keys["data.lanes"] % run.ranks == 0
 
 
 def test_peers_have_as_many_parameters_within_3_per_cent():
     sizes = {}
     for run in read_runs("peers"):
-        model = {k: v for k, v in run.recipe.keys.items() if k.startswith("model.")}
+        model = {k: v for k, v in run.keys.items() if k.startswith("model.")}
         sizes[run.name] = parameters_of(model["model.hidden_size"], model)
     assert max(sizes.values()) / min(sizes.values()) < 1.03
 

@@ -71,6 +71,15 @@ def shout(*words):
     return " ".join(words).upper()
 
 
+def test_a_table_whose_result_is_absent_says_so():
+    page = "<!-- made: tests.experiments.test_tables.unmeasured -->\nold\n<!-- /made -->"
+    assert tables.filled(page) == page.replace("old", "Not measured yet.")
+
+
+def unmeasured():
+    return tables.read_result("tour", "absent")["rows"]
+
+
 @pytest.mark.parametrize("name", ["nothing", "experiments.tables.nothing", "experiments.no.such"])
 def test_an_unknown_function_is_named(name):
     with pytest.raises(InputError, match=rf"made: {name} "):

@@ -90,12 +90,10 @@ class SweepModel:
         *,
         link: Bandwidth | None = None,
         network: Bandwidth | None = None,
-        overlap: float | None = None,
     ):
-        """link, network, overlap: known values; None, the fit finds them."""
+        """link, network: known values; None, the fit finds them."""
         self.observations = observations
         self.known = {LINK: link, NETWORK: network}
-        self.overlap = overlap
         self.alone = [o for o in observations if o.point.world == 1]
         sizes = {o.point.hidden_size for o in observations}
         if missing := sizes - {o.point.hidden_size for o in self.alone}:
@@ -117,7 +115,7 @@ class SweepModel:
                 starts[name] = 1 / max(float(np.median(waits)), 1e-15)
         if several:
             starts[OVERHEAD] = 0.01 * min(o.seconds for o in several)
-        if self.overlap is None and any(o.pieces > 1 for o in several):
+        if any(o.pieces > 1 for o in several):
             starts[OVERLAP] = 0.3
         return starts
 
@@ -162,8 +160,8 @@ class SweepModel:
 
     def ready_fraction(self, values: Values) -> float:
         """Return f. The fitted parameter is f / (1 - f), which may be any number above zero."""
-        odds = values.get(OVERLAP)
-        return (self.overlap or 0.0) if odds is None else odds / (1 + odds)
+        odds = values.get(OVERLAP, 0.0)
+        return odds / (1 + odds)
 
     def parameters(self, fitted: Fit) -> dict[str, float]:
         """Return the fitted values, with the overlap as f."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from experiments.figures import GREY, draw_grid, open_frame, panels
+from experiments.figures import GREY, panels
 
 COLORS = ("#2166ac", "#1b7837", "#b2182b", "#762a83", "#e08214", "#01665e")
 
@@ -16,13 +16,11 @@ def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
     height = max(4.0, 0.24 * len(points) + 1)
     worlds = sorted({point["ranks"] for point in points})
     colors = {world: COLORS[number % len(COLORS)] for number, world in enumerate(worlds)}
-    with panels(path, 1, 2, size=(11, height)) as (_, (left, right)):
+    with panels(path, 1, 2, size=(11, height), grid=True) as (_, (left, right)):
         draw_seconds(left, points, colors)
         draw_errors(right, points, colors)
         for axes in (left, right):
             axes.set_axisbelow(True)
-        draw_grid(left, right)
-        open_frame(left, right)
 
 
 def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, str]) -> None:
@@ -30,7 +28,8 @@ def draw_seconds(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, 
     ends = [number for point in points for number in (point["seconds"], point["predicted"])]
     axes.plot(*[(min(ends) / 1.3, max(ends) * 1.3)] * 2, color=GREY, linewidth=1, linestyle=":")
     for world, color in colors.items():
-        axes.plot([], [], marker="o", linestyle="none", color=color, label=ranks(world))
+        name = f"{world} rank{'s' * (world > 1)}"
+        axes.plot([], [], marker="o", linestyle="none", color=color, label=name)
     for point in points:
         spread = [[point["seconds"] - point["low"]], [point["high"] - point["seconds"]]]
         axes.errorbar(
@@ -60,8 +59,3 @@ def draw_errors(axes: Any, points: Sequence[dict[str, Any]], colors: dict[int, s
     axes.invert_yaxis()
     axes.set(xlabel="model / measured - 1, %")
     axes.set_title("lines: the measurement's quartiles; open bars: not fitted", fontsize=9)
-
-
-def ranks(world: int) -> str:
-    """Return a number of ranks in words."""
-    return "1 rank" if world == 1 else f"{world} ranks"

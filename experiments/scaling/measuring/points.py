@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from experiments.training_runs import Recipe
-from model.bounds import Bound, PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training.parallel.distributed import Device
@@ -51,9 +51,6 @@ class Settings:
     """Number of measurements in a launch."""
     steps: PositiveInt = 10
     """Steps of a block."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
 
     @property
     def settings(self) -> dict[str, Any]:

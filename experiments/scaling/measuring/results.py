@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from data_utils.provenance import describe_origin
 from model.errors import InputError
@@ -82,8 +82,5 @@ def summary(repeats: Sequence[Repeat]) -> dict[str, dict[str, dict[str, float]]]
 
 def quartiles(rows: list[Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Return the median, the lower and the upper quartile of each column."""
-    result = {}
-    for name in rows[0]:
-        low, median, high = np.percentile([row[name] for row in rows], [25, 50, 75]).tolist()
-        result[name] = {"median": median, "low": low, "high": high}
-    return result
+    found = pd.DataFrame(rows).quantile([0.5, 0.25, 0.75])
+    return found.set_axis(["median", "low", "high"]).to_dict()

@@ -106,9 +106,9 @@ def test_deviations_are_what_a_points_error_does_to_the_parameters():
 def test_known_bandwidths_are_taken_not_fitted():
     table = BandwidthTable((1e4, 1e6, 1e9), (1e8, 2e9, 2e10))
     make = partial(made, link=table)
-    model = modelled(POINTS, make, link=table, overlap=OVERLAP)
+    model = modelled(POINTS, make, link=table)
     fitted = model.fit()
-    expected = {n: v for n, v in TRUTH.items() if n not in ("link_bytes_per_second", "overlap")}
+    expected = {n: v for n, v in TRUTH.items() if n != "link_bytes_per_second"}
     assert model.parameters(fitted) == pytest.approx(expected, rel=1e-4)
     assert fitted.worst < 1e-5
     by_number = modelled(POINTS, make).fit()
@@ -194,8 +194,6 @@ def test_unlike_or_failed_sweeps_are_refused(folder):
         write_json(path, {**read_json(path), "summary": None})
     with pytest.raises(InputError, match="all points failed"):
         measured.explain(measured.Options(sweep=folder))
-    with pytest.raises(InputError, match="--overlap is 2; it must be at least zero and at most 1"):
-        measured.Options(sweep=folder, overlap=2)
 
 
 def test_refused_in_one_line(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.scaling import explanation, puri, replayed, rivals
+from experiments.tables import read_result
 from model.files.storage import read_json
 from scaling.fitting.least_squares import fit
 from tests.runs import ROOT, assert_refused, run
@@ -140,7 +141,7 @@ def test_two_values_that_do_the_same_are_correlated():
 
 
 def test_the_replayed_exchange_is_foretold_with_nothing_fitted():
-    rows = replayed.compare(read_json(replayed.MEASURED))
+    rows = replayed.compare(read_result("exchange", "replay"))
     assert len(rows) == 10
     assert max(abs(row["error"]) for row in rows) < 0.06
     by_name = {(row["profile"], row["way"]): row["exposed_predicted"] for row in rows}
