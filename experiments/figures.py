@@ -31,20 +31,9 @@ def panels(
     """
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
     yield figure, axes
-    open_frame(*figure.axes)
-    if grid:
-        draw_grid(*figure.axes)
+    for each in figure.axes:
+        each.spines[["top", "right"]].set_visible(False)
+        if grid:
+            each.grid(color="#dddddd", linewidth=0.5)
     figure.savefig(path, dpi=150)
     plt.close(figure)
-
-
-def draw_grid(*panels: Any) -> None:
-    """Draw a light grid."""
-    for axes in panels:
-        axes.grid(color="#dddddd", linewidth=0.5)
-
-
-def open_frame(*panels: Any) -> None:
-    """Remove the upper and the right edge."""
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)

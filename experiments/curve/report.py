@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from configs import command
-from experiments.figures import draw_grid, open_frame, panels
+from experiments.figures import panels
 from experiments.studies import HERE
 from experiments.tables import NOT_YET, markdown, origins, percent
 from model.files.storage import read_json
@@ -118,7 +118,7 @@ def draw(name: str) -> None:
     """Draw accuracies by characters, and the followed unit's correlation with its end."""
     found = points(name)
     million = [point["characters"] / 1e6 for point in found]
-    with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2)) as (_, (left, right)):
+    with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2), grid=True) as (_, (left, right)):
         for label, values in curves(found):
             left.plot(million, values, label=label, linewidth=1.2)
         left.set(ylabel="test accuracy, per cent")
@@ -131,8 +131,6 @@ def draw(name: str) -> None:
             axes.set_xscale("symlog", linthresh=LINEAR_BELOW)
             axes.xaxis.set_major_formatter("{x:g}")
             axes.set(xlabel="million characters read")
-        draw_grid(left, right)
-        open_frame(left, right)
 
 
 def curves(found: list[dict[str, Any]]) -> Iterator[tuple[str, list[float]]]:
