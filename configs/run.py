@@ -10,7 +10,7 @@ import torch
 from data_utils.corpus import Corpus
 from data_utils.passes import settle_shuffle
 from model.errors import InputError
-from model.files.shipped import CONFIG_FILE
+from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
@@ -251,12 +251,9 @@ def _absolute(model: str | None) -> str | None:
 
     Other names stay: those of shipped models and of the hub.
     """
-    if model is None:
-        return None
-    path = Path(model)
-    folders = (path, path / "model")
-    holds_model = any((folder / CONFIG_FILE).is_file() for folder in folders)
-    return str(path.resolve()) if holds_model else model
+    if model is None or model_in(Path(model)) is None:
+        return model
+    return str(Path(model).resolve())
 
 
 def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:

@@ -10,7 +10,7 @@ file in the study's results/.
 import json
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -76,7 +76,8 @@ def main() -> None:
         raise InputError(
             f"no such run: {', '.join(unknown)}; known: {', '.join(run.name for run in runs)}"
         )
-    chosen = [run for run in runs if is_wanted(run, options)]
+    whole = whole_results(options.study)
+    chosen = [run for run in runs if is_wanted(run, options, whole)]
     if not chosen:
         print(f"all {len(runs)} runs have a result; --again trains them again")
         return
@@ -89,11 +90,11 @@ def main() -> None:
         print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
 
 
-def is_wanted(run: Run, options: Options) -> bool:
-    """Whether the user named a run, or named none and it has no result."""
+def is_wanted(run: Run, options: Options, whole: Mapping[str, Any]) -> bool:
+    """Whether the user named a run, or named none and it has no whole result."""
     if options.names:
         return any(name in options.names for name in run.names)
-    return options.again or run.name not in whole_results(options.study)
+    return options.again or run.name not in whole
 
 
 def whole_results(study: str, names: str = "*") -> dict[str, dict[str, Any]]:

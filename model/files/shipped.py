@@ -19,6 +19,12 @@ def shipped_models() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED_MODELS.glob(f"*/{CONFIG_FILE}"))
 
 
+def model_in(folder: Path) -> Path | None:
+    """Return the folder, or its model/ as a run has one, if it holds a model; else None."""
+    places = (folder, folder / "model")
+    return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
+
+
 def find_model(name_or_folder: str | Path) -> Path:
     """Resolve what `--model` was given to the folder that holds its two files.
 
@@ -30,12 +36,12 @@ def find_model(name_or_folder: str | Path) -> Path:
 
         return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
     given = Path(name_or_folder)
-    places = [given, given / "model"]
+    places = [given]
     if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
         places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
     for folder in places:
-        if (folder / CONFIG_FILE).is_file():
-            return folder
+        if (found := model_in(folder)) is not None:
+            return found
     folders = step_folders(given / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
