@@ -8,7 +8,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -69,7 +69,7 @@ class Reviews:
     rows: list[int]  # place of each in its block
     report: ReadingReport
     keys: list[str] | None = None  # of the first record without text, for a message
-    found_key: bool = False
+    found_keys: dict[str, int] = field(default_factory=dict)  # records read from each key
 
 
 def cut(source: int, given: Input, request: Request) -> Iterator[Block]:
@@ -210,6 +210,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     wanted = TEXT_KEYS if request.text_key is None else (request.text_key,)
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
     report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
+    found = reviews.found_keys
     for row, raw in rows:
         try:
             record = loads(raw)
@@ -227,7 +228,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1
             continue
-        reviews.found_key = True
+        found[key] = found.get(key, 0) + 1
         text = record[key]
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it

@@ -10,7 +10,7 @@ corpus of a vocabulary's symbols, this text is then encoded.
 import logging
 import math
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -195,7 +195,7 @@ def _sort(
         preparation.seed if preparation.shuffle else None,
         workers,
     )
-    _refuse_inputs_without_text(found, runs, preparation.text_key)
+    _check_keys(found, runs, preparation.text_key)
     report = total_report(runs)
     log.info(report.summary())
     kept = sum(run.report()["reviews"] for run in runs)
@@ -250,23 +250,35 @@ def _is_ours(folder: Path) -> bool:
     return bool(names & {REQUEST_FILE, META_FILE}) or all(leftovers)
 
 
-def _refuse_inputs_without_text(
-    inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None
-) -> None:
+def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None) -> None:
+    """Log which keys the texts are from; InputError for an input without records or a key."""
     of_source = defaultdict[int, list[dict[str, Any]]](list)
     for run in runs:
         of_source[run.source].append(run.report())
+    total: Counter[str] = Counter()
     for number, given in enumerate(inputs):
         reports = of_source[number]
+        found = sum((Counter(report["found_keys"]) for report in reports), Counter())
         if not any(report["reading"]["records"] for report in reports):
             raise InputError(f"{given.location}: no records in it")
-        if not any(report["found_key"] for report in reports):
+        if not found:
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
             wanted = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
             raise InputError(
                 f"{given.location}: {wanted} among its keys ({present or 'none'}); name one with "
                 "--text-key"
             )
+        if len(found) > 1:
+            log.warning("%s: %s; for one alone give --text-key", given.location, _told(found))
+        if given.kind != ".txt":
+            total += found
+    if total and text_key is None:
+        log.info(_told(total))
+
+
+def _told(found: Counter[str]) -> str:
+    counts = (f"{key!r} {number:,}" for key, number in found.most_common())
+    return f"records by the key of their text: {', '.join(counts)}"
 
 
 def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:

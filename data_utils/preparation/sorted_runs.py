@@ -39,6 +39,8 @@ class SortedRun:
         if not self.path(REPORT).is_file():
             return False
         report = self.report()
+        if "found_keys" not in report:  # an earlier version wrote it
+            return False
         sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
         if digests:
             sizes[DIGEST] = report["reviews"] * DIGESTS.itemsize
@@ -91,7 +93,7 @@ def write_run(
         flush_to_disk(run.path(suffix))  # before the report that says that it is there
     report = {
         "reading": vars(reviews.report),
-        "found_key": reviews.found_key,
+        "found_keys": reviews.found_keys,
         "keys": reviews.keys,
         "reviews": len(encoded),
         "bytes": int(index["length"].sum(dtype=np.int64)),

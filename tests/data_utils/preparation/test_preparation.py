@@ -384,6 +384,28 @@ def test_a_folder_without_a_name_is_refused(source, output):
         prepare_corpus([source], Path(output))
 
 
+def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
+    other = tmp_path / "other.csv"
+    other.write_text("sentence,review\none,1\n")
+    plain = tmp_path / "plain.txt"
+    plain.write_text("a line\n")
+    with caplog.at_level("INFO"):
+        prepare_corpus([source, other, plain], tmp_path / "out", pieces=MANY_BLOCKS)
+    assert "records by the key of their text: 'text' 200, 'sentence' 1" in caplog.messages
+    assert not any(record.levelname == "WARNING" for record in caplog.records)
+
+
+def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, source, caplog):
+    with source.open("a") as file:
+        file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
+    prepare_corpus([source], tmp_path / "out")
+    told = "records by the key of their text: 'text' 200, 'reviewText' 1"
+    assert [f"{source}: {told}; for one alone give --text-key"] == caplog.messages
+    caplog.clear()
+    prepare_corpus([source], tmp_path / "one", text_key="text")
+    assert caplog.messages == []
+
+
 def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
     """Else a hundred thousand files of one review would take hours."""
     for number in range(30):

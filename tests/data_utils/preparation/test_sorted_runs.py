@@ -19,7 +19,9 @@ KEYS = np.array([7, 3, 5], np.uint64)
 @pytest.fixture
 def run(tmp_path):
     """Three reviews in the order of their keys: two, three, one."""
-    reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], True)
+    reviews = Reviews(
+        [b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], {"text": 3}
+    )
     run = SortedRun(tmp_path / "block", 2)
     assert not run.is_finished(digests=True)
     write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, digests=True)
@@ -33,7 +35,7 @@ def test_reviews_lie_in_the_order_of_their_keys(run):
     assert run.digests().tolist() == digests_of([b"two", b"three", b"one"]).tolist()
     report = run.report()
     assert (report["reviews"], report["bytes"]) == (3, 11)
-    assert (report["found_key"], report["keys"]) == (True, ["a"])
+    assert (report["found_keys"], report["keys"]) == ({"text": 3}, ["a"])
     assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
 
 
