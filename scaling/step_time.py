@@ -37,14 +37,15 @@ class Fabric:
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
         """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.
 
-        pieces: equal parts that it travels in; a table of bandwidths is read at their size.
+        pieces: equal parts that it travels in. Each adds the latency, and a table of bandwidths is
+        read at their size.
         """
         link = bandwidth_at(self.link_bytes_per_second, size / pieces)
         network = bandwidth_at(self.network_bytes_per_second, size / pieces)
         nodes = self.nodes(gpus)
         if nodes == 1:
             return ring_seconds(size, gpus, link)
-        latency = self.latency_seconds * math.log2(nodes)
+        latency = pieces * self.latency_seconds * math.log2(nodes)
         if self.ring == "nodes":
             within = ring_seconds(size, self.gpus_per_node, link)
             return within + ring_seconds(size, nodes, network) + latency

@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from math import ceil, inf
 from pathlib import Path
 from typing import NamedTuple
@@ -99,14 +100,15 @@ def _quota_of(folder: Path) -> float:
     return inf
 
 
-def follow_quota(allowed: Allowance | None = None) -> None:
-    """Let torch take as many threads as there are usable cores, unless somebody chose a number.
+@cache
+def follow_quota() -> None:
+    """Let torch take no more threads than there are usable cores, unless somebody chose a number.
 
-    allowed: what this process may use; None: what the system says.
+    Only the first call does this: a program may set another number later. Torch itself takes a
+    thread for each physical core, whatever the quota is.
     """
     import torch
 
-    allowed = allowed or allowance()
     chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
-    if not chosen and torch.get_num_threads() == allowed.affine > allowed.cores:
-        torch.set_num_threads(allowed.cores)
+    if not chosen and torch.get_num_threads() > usable_cores():
+        torch.set_num_threads(usable_cores())

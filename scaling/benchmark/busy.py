@@ -68,6 +68,10 @@ class BusyOptions:
         check_bounds(self, "--")
         for name in set(self.work) - PIECES.keys():
             raise InputError(f"--work {name}: unknown; known: {', '.join(PIECES)}")
+        if len(set(self.work)) < max(1, len(self.work)):
+            raise InputError(
+                f"--work: each kind at most once, and at least one; known: {', '.join(PIECES)}"
+            )
 
 
 def measure_busy(options: BusyOptions) -> dict[str, Any]:

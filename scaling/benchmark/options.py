@@ -2,12 +2,12 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 
 from data_utils.provenance import describe_origin
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt, check_bounds
 from model.state import DTYPES
 from training.parallel.distributed import Device, choose_device
 
@@ -29,7 +29,7 @@ class MeasureOptions:
     matrix units" for bf16 on a CPU that has them (AMX)."""
     rounds: PositiveInt = 5
     """Rounds that count; in each, everything runs once."""
-    threads: PositiveInt | None = None
+    threads: Annotated[int, Bound(min=1, max=1024)] | None = None
     """CPU threads. Default: torch's."""
     device: Device = "auto"
     """auto takes a GPU if there is one."""

@@ -111,6 +111,12 @@ def test_latency_comes_with_every_doubling_of_the_nodes():
     assert added == pytest.approx([0.0, 0.5, 1.5])
 
 
+def test_every_piece_has_its_latency():
+    late = replace(DGX, latency_seconds=0.5)
+    piece = late.all_reduce_seconds(PARAMETERS / 5, 64)
+    assert late.all_reduce_seconds(PARAMETERS, 64, pieces=5) == pytest.approx(5 * piece)
+
+
 def simulated(communication, computing, how):
     """Send m chunks one after the other as they become ready; return what is left at the end."""
     done = start = computing * (1 - how.overlap)

@@ -274,12 +274,13 @@ def choose_device(device: Device, local_rank: int = 0) -> torch.device:
 
 
 def _share_cores() -> None:
-    """Give each of the machine's processes its part of the cores.
+    """Give each of the machine's processes its part of the cores, unless somebody chose a number.
 
-    torch.distributed.run sets OMP_NUM_THREADS=1, which leaves cores idle. torch's own default takes
-    all cores in every process, which is worse.
+    torch.distributed.run sets OMP_NUM_THREADS=1 where it is not set, which leaves cores idle.
+    torch's own default takes all cores in every process, which is worse.
     """
-    torch.set_num_threads(max(1, usable_cores() // _processes_here()))
+    if os.environ.get("OMP_NUM_THREADS", "1") == "1":
+        torch.set_num_threads(max(1, usable_cores() // _processes_here()))
 
 
 def _processes_here() -> int:

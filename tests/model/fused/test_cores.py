@@ -125,17 +125,32 @@ def test_a_process_that_openmp_binds_still_has_all_its_cores():
     assert (run.returncode, run.stdout) == (0, f"{cores.affine_cores()}\n"), run.stderr
 
 
+@pytest.fixture
+def threads():
+    """Return the function that sets the number of torch's threads; it is as before afterwards."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+# Of eight logical cores torch takes the four physical ones or all; one thread is fewer than may run
 @pytest.mark.parametrize(
-    ("said", "before", "after"), [({}, 4, 2), ({"OMP_NUM_THREADS": "4"}, 4, 4), ({}, 3, 3)]
+    ("said", "before", "after"),
+    [({}, 8, 2), ({}, 4, 2), ({}, 1, 1), ({"OMP_NUM_THREADS": "4"}, 4, 4)],
 )
-def test_torch_follows_the_quota_unless_somebody_chose(monkeypatch, said, before, after):
+def test_torch_follows_the_quota_unless_somebody_chose(monkeypatch, threads, said, before, after):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    torch.set_num_threads(before)
-    cores.follow_quota(cores.Allowance(4, 2.0))
+    monkeypatch.setattr(cores, "allowance", lambda: cores.Allowance(8, 2.0))
+    cores.follow_quota.cache_clear()
+    threads(before)
+    cores.follow_quota()
     assert torch.get_num_threads() == after
+    threads(4)  # a program's own choice stays
+    cores.follow_quota()
+    assert torch.get_num_threads() == 4
 
 
 # Builds a model under one quota after the other, in microseconds of a tenth of a second.
@@ -149,6 +164,7 @@ for quota in quotas:
     with open(limit, "w") as file:
         file.write(quota)
     torch.set_num_threads(cores.affine_cores())
+    cores.follow_quota.cache_clear()
     build_model(ModelConfig(hidden_size=8), seed=0)
     print(cores.quota(), torch.get_num_threads())
 """

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from model.errors import InputError
 from scaling.benchmark.busy import BusyOptions, describe_turns, take_turns
 from tests.runs import assert_refused, run
 
@@ -40,6 +41,9 @@ def test_a_share_is_of_what_a_fair_scheduler_would_give():
 
 
 def test_what_cannot_be_measured_is_refused():
+    for words in ((), ("train", "train")):
+        with pytest.raises(InputError, match="--work: each kind at most once, and at least one"):
+            BusyOptions(work=words)
     assert_refused(run("scripts/benchmark.py", "busy", "--work", "nothing"), "--work nothing")
     assert_refused(run("scripts/benchmark.py", "busy", "--others", 0), "--others is 0")
 

@@ -103,6 +103,21 @@ def in_two_groups(world):
 
 
 @pytest.mark.parametrize(
+    ("said", "taken"), [({}, 3), ({"OMP_NUM_THREADS": "1"}, 3), ({"OMP_NUM_THREADS": "2"}, None)]
+)
+def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said, taken):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    for name, value in ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"} | said).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(distributed, "usable_cores", lambda: 6)
+    monkeypatch.setattr(distributed, "_join", lambda *args: None)
+    counts = []
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
+    with launched("cpu"):
+        assert counts == ([] if taken is None else [taken])
+
+
+@pytest.mark.parametrize(
     "exchange",
     [
         lambda world: world.sum(torch.zeros(2)),
