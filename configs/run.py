@@ -14,6 +14,7 @@ from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
+from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
@@ -193,6 +194,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     if resumed:
         await_visible(directory.config)
         saved = load_config(directory.config)
+        if options.resume is not None and options.from_checkpoint is None:
+            _check_checkpoints(saved, directory, world)
         config = config if options.resume is not None else settled(config, saved)
         config = _starting_as(_shuffling_as(config, saved), saved)
         saved = without_cooldown(saved) if options.from_checkpoint is not None else saved
@@ -319,6 +322,27 @@ def _check_resume(changed: Set[str], allowed: Set[str]) -> None:
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
             f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
         )
+
+
+def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
+    """Raise InputError, on every rank, where a run must have saved checkpoints and has none.
+
+    It would begin again at step 0, and overwrite its rows and its model.
+    """
+
+    def check() -> None:
+        folder = directory.checkpoints
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"{folder}: is a link to nothing; is its disk mounted?")
+        if find_checkpoint(folder, None) is None:
+            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
+            if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
+                raise InputError(
+                    f"{folder}: holds no checkpoint, and the run has reached step {reached:,}; "
+                    "put its checkpoints back, or begin a new run"
+                )
+
+    through_main(world, check)
 
 
 def _check_cooldown(

@@ -10,6 +10,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
+from model.text.profiles import TEXT_PROFILES
 from model.text.split import Split
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
@@ -19,6 +20,7 @@ META_FILE = "meta.json"
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
+PIECE_SIZE = 1 << 22  # symbols, and offsets, that are checked at a time
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ def is_unfinished_corpus(folder: Path) -> bool:
 def open_corpus(folder: Path) -> Corpus:
     """Map a prepared corpus into memory.
 
-    Raises InputError if a file is missing, if its size has changed since the preparation, or if the
-    vocabulary has.
+    Raises InputError if a file is missing, if its size has changed since the preparation, if the
+    vocabulary has, or if the offsets do not rise from zero to the end.
     """
     path = folder / META_FILE
     if not path.is_file():
@@ -66,14 +68,15 @@ def open_corpus(folder: Path) -> Corpus:
         )
     meta = read_json(path)
     check_format_version(meta, FORMAT_VERSION, path)
-    if not isinstance(meta.get("text_profile"), str):
-        raise InputError(f"{path}: has no text_profile; prepare the corpus again")
+    if (profile := meta.get("text_profile")) not in TEXT_PROFILES:
+        raise InputError(f"{path}: text_profile is {profile!r}; prepare the corpus again")
     tokenizer = load_tokenizer(folder, meta, path)
     unit = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
     splits = {}
     for name in SPLITS:
         size = _described(meta, name, path, unit)
         splits[name] = map_split(folder, name, size["reviews"], size[unit], tokenizer)
+        _check_offsets(splits[name], folder / offsets_file(name))
     return Corpus(splits, meta, tokenizer)
 
 
@@ -86,6 +89,15 @@ def map_split(
         _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
         tokenizer,
     )
+
+
+def _check_offsets(split: Split, path: Path) -> None:
+    """Refuse offsets by which reviews would overlap or end outside their file."""
+    offsets, damaged = split.offsets, bool(split.offsets[0] != 0)
+    for start in range(0, split.reviews, PIECE_SIZE):
+        damaged |= bool((np.diff(offsets[start : start + PIECE_SIZE + 1]) < 0).any())
+    if damaged or offsets[-1] != len(split.tokens):
+        raise InputError(f"{path}: does not rise from zero to the end; prepare the corpus again")
 
 
 def tokens_file(split: str) -> str:

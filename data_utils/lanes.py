@@ -13,11 +13,11 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
@@ -35,7 +35,7 @@ class DataConfig:
     """The global batch: the lanes of all ranks together. Default: 64, or by lanes_per_rank."""
     lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
-    window: PositiveInt = 128
+    window: Annotated[int, Bound(min=1, max=1 << 20)] = 128
     """T, symbols per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None

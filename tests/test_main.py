@@ -280,6 +280,9 @@ def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):
         ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
         ({"train.steps": -1}, ["train.steps is -1"]),
         ({"train.device": "cuda"}, ["no GPU"]),
+        ({"data.window": 10**12}, ["data.window is 1000000000000", "at most 2^20"]),
+        ({"model.hidden_size": 1_000_000}, ["not enough memory"]),
+        ({"parallel.windows_per_step": 10**9}, ["parallel.windows_per_step", "at most 1,024"]),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
@@ -300,6 +303,23 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path
     resumed = run("main.py", "--resume", folder)
     assert resumed.returncode == 0, resumed.stderr
     assert_same_run(folder, whole[0])
+
+
+@pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
+def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    if left == "a named one":
+        for number, path in enumerate((folder / "checkpoint").glob("step-*")):
+            path.rename(folder / f"checkpoint/mine-{number}")
+    else:
+        shutil.rmtree(folder / "checkpoint")
+    if left == "a link to nothing":
+        (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    told = "is a link to nothing" if "link" in left else f"the run has reached step {STEPS}"
+    assert_refused(run("main.py", "--resume", folder), "checkpoint: ", told)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):

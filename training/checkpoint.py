@@ -13,8 +13,7 @@ Rank 0 writes; nothing is ever unpickled.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,12 @@ from .parallel.agreement import through_main
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
 from .runs.checkpoint_store import CheckpointStore, restore_weights
-from .runs.named_checkpoints import TRAINING_FILE, find_checkpoint, saved_step
+from .runs.named_checkpoints import (
+    TRAINING_FILE,
+    advice_if_damaged,
+    find_checkpoint,
+    saved_step,
+)
 from .runs.run_directory import await_visible
 from .trainer import Trainer
 
@@ -129,7 +133,7 @@ class Checkpoints(CheckpointStore):
             return False
         folder = self.folder / name if name else step_folder(self.folder, step)
         await_visible(folder)
-        with _advice_if_damaged(folder):
+        with advice_if_damaged(folder):
             content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
@@ -137,22 +141,13 @@ class Checkpoints(CheckpointStore):
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
         _check_groups(content, trainer, path)
-        with _advice_if_damaged(folder):
+        with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
             _restore_tensors(trainer, folder)
         if trainer.world.is_main and trainer.exchange.forgets is not None:
             logging.getLogger(__name__).warning(trainer.exchange.forgets)
         return True
-
-
-@contextmanager
-def _advice_if_damaged(folder: Path) -> Iterator[None]:
-    """Say in an InputError that the checkpoint before may be whole."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{error}; remove {folder} to go on from the one before") from error
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:

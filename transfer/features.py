@@ -21,6 +21,7 @@ from model.language_model import LanguageModel
 
 BATCH_SIZE = 128
 SECONDS_BETWEEN_SAVES = 10.0
+REMEDY = "remove it, it is computed anew"  # of a damaged file
 BUSY = "%s: another command is computing these features; waiting for them"
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class FeatureCache:
             with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
                 if not path.is_file():
                     self._compute(model, sequences, path, name)
-        return np.array(_map(path, "r", self._shape(model, sequences)))
+        return _finite(path, np.array(_map(path, "r", self._shape(model, sequences))))
 
     def _shape(self, model: LanguageModel, sequences: Sequence[np.ndarray]) -> tuple[int, int]:
         return len(sequences), self.kind.size(model.config)
@@ -104,13 +105,19 @@ class FeatureCache:
 
 def _map(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
     """Map features without reading them; InputError if the file holds anything else."""
-    remedy = "remove it, it is computed anew"
-    array = map_array(path, mode, remedy)
+    array = map_array(path, mode, REMEDY)
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(
-            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {remedy}"
+            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"
         )
     return array
+
+
+def _finite(path: Path, features: np.ndarray) -> np.ndarray:
+    """Return features, [N, features]; InputError if one is not a finite number."""
+    if not all(np.isfinite(row).all() for row in features):
+        raise InputError(f"{path}: holds NaN or infinity; {REMEDY}")
+    return features
 
 
 def reserve_space(path: Path) -> None:

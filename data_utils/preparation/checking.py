@@ -10,9 +10,7 @@ from model.errors import InputError
 from model.text.profiles import text_profile
 from model.text.split import Split
 
-from ..corpus import META_FILE, SPLITS, offsets_file, open_corpus, tokens_file
-
-PIECE_SIZE = 1 << 22
+from ..corpus import META_FILE, PIECE_SIZE, SPLITS, offsets_file, open_corpus, tokens_file
 
 
 def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
@@ -47,8 +45,6 @@ def _check_digest(path: Path, expected: str) -> None:
 
 def _check_offsets(split: Split, prefix: bytes, path: Path, piece_size: int) -> None:
     offsets = split.offsets
-    if not (offsets[0] == 0 and offsets[-1] == len(split.tokens)):
-        raise InputError(f"{path}: does not run from zero to the end; prepare the corpus again")
     last = max(len(split.tokens) - 1, 0)
     for start in range(0, split.reviews, piece_size):
         piece = np.asarray(offsets[start : start + piece_size + 1])

@@ -9,6 +9,7 @@ corpus of a vocabulary's symbols, this text is then encoded.
 
 import logging
 import math
+import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -122,7 +123,7 @@ def prepare_corpus(
     found = expand(inputs)
     output.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
-        if output.exists():
+        if os.path.lexists(output):  # also a link to nothing
             raise InputError(f"{output}: exists already; remove it or name another folder")
         return _prepare(found, output, preparation, workers)
 

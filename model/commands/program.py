@@ -5,7 +5,8 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -37,7 +38,8 @@ def run(
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        code = command() or 0
+        with _named():
+            code = command() or 0
         if sys.stdout is not None:
             sys.stdout.flush()  # while a full disk still becomes an error
     except (InputError, OSError) as error:
@@ -51,6 +53,22 @@ def run(
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Turn what the system refuses for the user's own reasons into InputError."""
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError(f"not enough memory ({error}); ask for smaller sizes") from error
+    except RuntimeError as error:
+        told = str(error)
+        if told.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
+            raise InputError(f"{told}; mend the link") from error
+        if "can't allocate memory" in told or "out of memory" in told:  # torch's
+            raise InputError(f"not enough memory ({told}); ask for smaller sizes") from error
+        raise
 
 
 def _reader_left() -> bool:

@@ -33,7 +33,11 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
     if path.exists() and not path.is_file():
-        write(path)
+        try:
+            write(path)
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
         return
     path = path.resolve() if path.is_symlink() else path
     if sweep:

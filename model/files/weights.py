@@ -214,6 +214,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 @contextmanager
 def _told_if_unreadable(path: Path) -> Iterator[None]:
     """Turn what safetensors raises while it reads a file into InputError."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise InputError(f"{path}: is no file; get it again")
     try:
         yield
     except FileNotFoundError as error:

@@ -108,7 +108,10 @@ def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> 
         raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
     from .subwords import SubwordTokenizer
 
-    return SubwordTokenizer(str(kind), content)
+    try:
+        return SubwordTokenizer(str(kind), content)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
 
 
 def check_same_tokenizer(

@@ -7,7 +7,9 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from configs import name_missing_package
 from configs.command import prepare_output, run
@@ -98,6 +100,26 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert len(line) < 1100
     assert line.startswith("error: config.json: unknown key")
     assert line.endswith("; take it away")
+
+
+def test_a_link_to_itself_is_one_line(capsys, tmp_path):
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with pytest.raises(SystemExit) as end:
+        run(lambda: prepare_output(loop))
+    assert end.value.code == 2
+    assert str(loop) in capsys.readouterr().err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda: np.empty(1 << 60, np.uint8), lambda: torch.empty(1 << 60, dtype=torch.uint8)]
+)
+def test_too_little_memory_is_one_line(capsys, ask):
+    with pytest.raises(SystemExit) as end:
+        run(lambda: ask() and None)
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: not enough memory (")
 
 
 def test_another_broken_pipe_is_an_error(capsys, tmp_path):

@@ -6,6 +6,7 @@ Longer: python -m pytest tests/model/test_damaged_folders.py --hypothesis-profil
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 
 import numpy as np
@@ -20,7 +21,7 @@ from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.errors import InputError
 from model.features import features_in_order
-from model.files.weights import load_model, model_digest, save_model
+from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
 from model.language_model import ModelConfig, build_model
 from model.sampling import SamplingConfig, generate
 from model.text.profiles import text_profile
@@ -135,3 +136,12 @@ def test_a_damaged_folder_is_refused_or_sound(folder, data):
     torch.set_num_threads(1)
     with contextlib.suppress(InputError):
         read_whole(copy)
+
+
+def test_a_pipe_is_not_waited_for(folder):
+    copy = folder.with_name("piped")
+    shutil.copytree(folder, copy)
+    (copy / WEIGHTS_FILE).unlink()
+    os.mkfifo(copy / WEIGHTS_FILE)
+    with pytest.raises(InputError, match=f"{WEIGHTS_FILE}: is no file"):
+        load_model(copy)

@@ -39,6 +39,7 @@ def test_second_time_nothing_is_computed(tmp_path, small_model):
         (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00\x28\x23" + b"-" * 9000), "damaged"),
         (lambda path: np.save(path, np.zeros((3, 12), np.float32)), r"float32 \[3, 12\], not"),
         (lambda path: np.save(path, np.zeros((30, 12))), r"float64 \[30, 12\], not"),
+        (lambda path: np.save(path, np.full((30, 12), np.nan, np.float32)), "holds NaN"),
     ],
 )
 def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):

@@ -31,7 +31,7 @@ class ParallelConfig:
     """Size at which a bucket of gradients is sent, while backward continues."""
     flat: bool = False
     """Send all gradients in one piece after backward, as in 2018, instead of buckets during it."""
-    windows_per_step: PositiveInt = 1
+    windows_per_step: Annotated[int, Bound(min=1, max=1 << 10)] = 1
     """Windows whose gradients are added up before they are exchanged and the weights updated."""
     lane_groups: PositiveInt = 1
     """Number of micro-batches of a rank's lanes, computed one after the other: the same gradient in

@@ -5,7 +5,8 @@ Pruning knows `step-N` alone: a checkpoint under any other name stays until some
 
 import filecmp
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
@@ -43,11 +44,21 @@ def saved_step(checkpoint: Path | None) -> int:
     if checkpoint is None:
         return 0
     path = checkpoint / TRAINING_FILE
-    progress = read_json(path).get("progress")
-    step = progress.get("step") if isinstance(progress, dict) else None
-    if type(step) is not int or step < 0:
-        raise InputError(f"{path}: does not say of which step it is; is the file damaged?")
-    return step
+    with advice_if_damaged(checkpoint):
+        progress = read_json(path).get("progress")
+        step = progress.get("step") if isinstance(progress, dict) else None
+        if type(step) is not int or step < 0:
+            raise InputError(f"{path}: does not say of which step it is; is the file damaged?")
+        return step
+
+
+@contextmanager
+def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
+    """Say in an InputError that the checkpoint before may be whole."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; remove {checkpoint} to go on from the one before") from error
 
 
 def keep_newest(folder: Path, word: str) -> None:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from data_utils.corpus import open_corpus
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
@@ -29,7 +30,7 @@ def test_a_changed_bit_is_named(folder, name, place):
     content = bytearray((folder / name).read_bytes())
     content[place] ^= 4
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name}: has changed since it was prepared"):
+    with pytest.raises(InputError, match=f"{name}: (has changed since|does not rise)"):
         check_corpus(folder)
 
 
@@ -45,21 +46,37 @@ def rewrite_offsets(folder, change):
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("place", "beyond", "message"),
     [
-        (0, 1, "does not run from zero"),
-        (-1, 5, "does not run from zero"),
-        (3, 1, "does not rise"),
-        (3, None, "a review does not begin where it says"),
+        (3, 0, "does not rise by whole reviews"),
+        (3, 1, "a review does not begin where it says"),
     ],
 )
-def test_offsets_that_cannot_be_are_named(folder, place, value, message):
+def test_offsets_that_cannot_be_are_named(folder, place, beyond, message):
+    """A review that begins so many bytes beyond the one before."""
+
     def change(offsets):
-        offsets[place] = offsets[place] + 1 if value is None else value
+        offsets[place] = offsets[place - 1] + beyond
 
     rewrite_offsets(folder, change)
     with pytest.raises(InputError, match=message):
         check_corpus(folder)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(0, 1), (-1, 5), (3, -5), (3, 1 << 62), (slice(2, 9), 0)]
+)
+def test_a_corpus_with_offsets_that_do_not_rise_is_not_opened(folder, place, value):
+    rewrite_offsets(folder, lambda offsets: offsets.__setitem__(place, value))
+    with pytest.raises(InputError, match=r"train.offsets: does not rise from zero to the end; "):
+        open_corpus(folder)
+
+
+def test_a_corpus_of_an_unknown_text_profile_is_named(folder):
+    path = folder / "meta.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"text_profile": "zz"}))
+    with pytest.raises(InputError, match=r"meta\.json: text_profile is 'zz'"):
+        open_corpus(folder)
 
 
 def test_a_corpus_of_the_first_release_passes(folder):

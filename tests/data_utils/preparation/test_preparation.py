@@ -374,6 +374,9 @@ def test_equal_files_are_shuffled_apart(tmp_path):
 
 def test_an_existing_folder_is_refused(tmp_path, source):
     prepare_corpus([source], tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(InputError, match="link: exists already"):
+        prepare_corpus([source], tmp_path / "link")
     with pytest.raises(InputError, match="exists already"):
         prepare_corpus([source], tmp_path / "out")
 
@@ -446,7 +449,7 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
         ({"format_version": 3}, "format_version 3 is newer"),
         ({"format_version": None}, "has no format_version"),
         ({"splits": {}}, "does not describe"),
-        ({"text_profile": None}, "has no text_profile"),
+        ({"text_profile": None}, "text_profile is None"),
     ],
 )
 def test_meta_of_another_kind_is_refused(tmp_path, source, change, message):

@@ -203,6 +203,12 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_device_that_is_full_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_json(Path("/dev/full"), {"a": 1})
+
+
 def test_a_look_for_abandoned_files_can_be_left_out(tmp_path, monkeypatch):
     """It takes long in a folder of a hundred thousand files, each written once."""
     monkeypatch.setattr(Path, "glob", lambda *arguments: pytest.fail("looked"))

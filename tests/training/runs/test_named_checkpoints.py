@@ -4,8 +4,9 @@ import shutil
 
 import pytest
 
+from model.errors import InputError
 from model.files.storage import write_json
-from training.runs.named_checkpoints import TRAINING_FILE, go_back
+from training.runs.named_checkpoints import TRAINING_FILE, find_checkpoint, go_back, saved_step
 from training.runs.run_directory import PretrainingDirectory
 
 
@@ -31,6 +32,16 @@ def add_checkpoint(made, step, name="step", weights=""):
 
 def names_in(folder):
     return sorted(path.name for path in folder.glob("*"))
+
+
+@pytest.mark.parametrize("content", ["torn", '{"progress": {"step": "four"}}', None])
+def test_a_description_that_says_no_step_comes_with_the_advice_to_go_back(a_run, content):
+    newest = find_checkpoint(a_run.checkpoints, None)
+    (newest / TRAINING_FILE).unlink()
+    if content is not None:
+        (newest / TRAINING_FILE).write_text(content)
+    with pytest.raises(InputError, match=f"; remove {newest} to go on from the one before"):
+        saved_step(newest)
 
 
 @pytest.mark.parametrize(("name", "moved"), [("step-00000002", True), ("step-00000004", False)])
