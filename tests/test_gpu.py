@@ -213,7 +213,7 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monke
             loaded, task, config, torch.device(device), FeatureCache(tmp_path / "features")
         )
         tuner.standardize()
-        cells = tuner.encoder.encode(task.train, np.arange(8)).cells
+        cells = tuner.encoder.encode(task.train, np.arange(8)).features
         tuner.step(np.arange(8))
         known[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
         tuned, _ = tuner.evaluate()

@@ -43,4 +43,5 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
 
 def read_examples(path: Path) -> list[Example]:
     """Read what `write_examples` wrote."""
-    return [Example(**json.loads(line)) for line in path.open(encoding="utf-8")]
+    with path.open(encoding="utf-8") as file:
+        return [Example(**json.loads(line)) for line in file]

@@ -16,7 +16,7 @@ from experiments.default_model.everyday import (
     everyday_sentences,
     everyday_wordings,
 )
-from experiments.default_model.examples import Example, normalized
+from experiments.default_model.examples import Example, normalized, write_examples
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.grammar import (
     DOMAINS,
@@ -41,23 +41,20 @@ from experiments.default_model.texts import (
 )
 from experiments.default_model.train import (
     HEADS_FILE,
-    KIND,
-    TRAIN_FILE,
     Options,
     admitted_of,
-    begun_with,
-    check_same,
     head_of,
-    read,
-    side_by_side,
     stars_loss,
+    train,
 )
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.shipped import find_model
-from model.scoring import token_costs
+from model.files.weights import save_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES
+from tests.transfer.finetuning.tasks import StopAfter
+from training.metrics import read_rows
+from training.runs.folder_lock import hold_folder
+from training.runs.signals import StopRequest
 
 LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
 
@@ -220,26 +217,64 @@ def test_a_part_of_one_long_sentence_is_cut_between_words():
     assert set(first_sentences(words.strip(), 42).split()) == {"word"}
 
 
+@pytest.fixture
+def training(small_model, tmp_path):
+    """The options of a training of 10 steps."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    labels = {"positive": "good", "2": "bad", "neutral": "blue"}
+    texts = [Example(f"{labels[of]} {n}", of, "sst") for n in range(223) for of in labels]
+    write_examples(tmp_path / "val.jsonl", texts[:30])
+    write_examples(tmp_path / "train.jsonl", texts[30:])
+    return Options(model=str(tmp_path / "model"), texts=tmp_path, output=tmp_path / "whole")
+
+
+def outcome(options):
+    """What two trainings have to agree on: all but the clock."""
+    rows = read_rows(options.output / "metrics.jsonl")
+    last = options.output / "step-00000010"
+    weights = [(last / name).read_bytes() for name in ("model.safetensors", HEADS_FILE)]
+    return [{**row, "characters_per_second": None} for row in rows], weights
+
+
+def test_a_training_that_was_killed_goes_on_and_ends_the_same(training, tmp_path):
+    train(training, StopRequest())
+    rows, _ = outcome(training)
+    assert [row["step"] for row in rows] == [3, 6, 9, 10, 10]
+    cut = replace(training, output=tmp_path / "cut")
+    train(cut, StopAfter(5))
+    with (cut.output / "metrics.jsonl").open("a") as file:  # rows of steps that are not saved
+        file.write('{"step": 6, "sst": {"accuracy": 0.0}}\n{"step": 9, "ss')
+    train(replace(cut, resume=True), StopRequest())
+    assert outcome(cut) == outcome(training)
+
+
 @pytest.mark.parametrize(
-    ("changes", "line", "told"),
+    ("changes", "told"),
     [
-        ({"resume": True}, "a", None),
-        ({"head_lr": 0.5}, "a", r"began with head_lr 0.001 \(now 0.5\); resume with the same"),
-        ({}, "b", "began with other training texts"),
+        ({"head_lr": 0.5}, "was begun with head_lr 0.001"),
+        ({"texts": "other"}, "was begun with other texts or labels"),
+        ({"resume": False}, "exists already"),
     ],
 )
-def test_a_training_is_resumed_with_what_it_began_with(changes, line, told, tmp_path):
-    texts = tmp_path / TRAIN_FILE
-    texts.write_text("a")
-    options = Options(model="amazon_1024", texts=tmp_path, output=tmp_path)
-    before = begun_with(options)
-    texts.write_text(line)
-    now = begun_with(replace(options, **changes))
-    if told is None:
-        check_same(tmp_path / "step.json", before, now)
-    else:
-        with pytest.raises(InputError, match=told):
-            check_same(tmp_path / "step.json", before, now)
+def test_a_training_is_resumed_with_what_it_began_with(training, tmp_path, changes, told):
+    train(training, StopAfter(1))
+    (tmp_path / "other").mkdir()
+    for part in ("val", "train"):
+        write_examples(tmp_path / f"other/{part}.jsonl", [Example("good", "5", "sst")])
+    if "texts" in changes:
+        changes = {"texts": tmp_path / "other"}
+    with pytest.raises(InputError, match=told):
+        train(replace(training, **{"resume": True, **changes}), StopRequest())
+
+
+def test_a_folder_has_one_training_at_a_time(training):
+    with hold_folder(training.output), pytest.raises(InputError, match=r"process .* has held it"):
+        train(training, StopRequest())
+
+
+def test_a_training_that_diverges_says_so(training):
+    with pytest.raises(InputError, match=r"step \d+: .* not finite; try a lower --head-lr"):
+        train(replace(training, head_lr=1e38), StopRequest())
 
 
 def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability():
@@ -254,25 +289,6 @@ def test_the_head_of_a_training_or_of_a_shipped_model_is_found(tmp_path):
     assert head_of(shipped) == shipped / "classifier" / "classifier.safetensors"
     (tmp_path / HEADS_FILE).touch()
     assert head_of(tmp_path) == tmp_path / HEADS_FILE
-
-
-@pytest.mark.parametrize("of", ["bytes", "subwords"])
-def test_texts_read_side_by_side_have_the_features_of_each_alone(
-    small_model, subword_model, subwords, of
-):
-    model, tokenizer = (small_model, BYTES) if of == "bytes" else (subword_model, subwords)
-    texts = ["Good.", "A much longer text than the other one.", ""]
-    sequences = [tokenizer.encode(text_profile("openai").encode(text)) for text in texts]
-    batch = side_by_side(sequences, torch.empty(0), tokenizer)
-    with torch.no_grad():
-        read_together, nats = read(model, batch)
-    alone = features_in_order(model, sequences, kind=KIND)
-    (costs,) = [costs for _, costs in token_costs(model, sequences, batch_size=3)]
-    characters = sum(tokenizer.count_bytes(sequence[1:]) for sequence in sequences)
-    bits = sum(cost[1:].sum() for cost in costs) / characters
-    # Sums of some 40 numbers of at most one, in fp32.
-    assert read_together.numpy() == pytest.approx(alone, abs=1e-5)
-    assert nats.item() / math.log(2) == pytest.approx(bits, rel=1e-5)
 
 
 def test_the_slope_undoes_what_overstates_the_log_odds():

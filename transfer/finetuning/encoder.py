@@ -1,4 +1,4 @@
-"""Texts to final cell states, with a gradient: each read whole, none padded.
+"""Texts to features, with a gradient: each read whole, none padded.
 
 Where a text is longer than the window, what comes before its last `window` symbols is read without
 a gradient (truncated back-propagation), so that features are those of `model.features` whatever the
@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.features import features_in_order
+from model.errors import InputError
+from model.features import FINAL_CELL, FeatureKind, features_in_order
 from model.fused.cuda.graphs import without_graphs
 from model.language_model import LanguageModel, Weights
 from model.state import State
@@ -26,25 +27,43 @@ BLOCK = 128  # symbols that are read at once where there is no gradient
 class Encoded(NamedTuple):
     """What a batch of texts has become."""
 
-    cells: Tensor  # [B, H], the last layer's cell state after each text, in the order given
+    features: Tensor  # [B, F], in the order given
     nats: Tensor  # of every symbol that was predicted, summed; zero unless asked for
-    symbols: int  # how many those were
+    symbols: int  # how many those were, as the encoder counts them
 
 
 class LearningEncoder:
-    """A model that learns while it reads."""
+    """A model that learns while it reads.
 
-    def __init__(self, model: LanguageModel, window: int, *, predicts: bool):
+    kind: what becomes a feature: the last state, the mean of the last layer's hidden ones, or both;
+    InputError for others. count: of predicted symbols, by which the language model's loss is
+    divided; a tokenizer's `count_bytes` makes it nats per byte.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        window: int,
+        *,
+        predicts: bool,
+        kind: FeatureKind = FINAL_CELL,
+        count: Callable[[np.ndarray], int] = len,
+    ):
+        of_window = kind.is_of_window(model.config, model.initial_state(1))
+        if not set(kind.poolings) <= ({"last", "mean"} if of_window else {"last"}):
+            raise InputError(f"{kind}: fine-tuning learns no such features")
         self.model, self.window, self.predicts = model, window, predicts
+        self.kind, self.count = kind, count
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
         """Read sequences[rows], symbols [n] each."""
+        texts = [sequences[row] for row in rows]
         with without_graphs():  # captured graphs are for a few sizes that come again
-            return encode([sequences[row] for row in rows], self.model, self.window, self.predicts)
+            return encode(texts, self.model, self.window, self.predicts, self.kind, self.count)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return float32 [N, H], without a gradient."""
-        return features_in_order(self.model, sequences)
+        """Return float32 [N, F], without a gradient."""
+        return features_in_order(self.model, sequences, kind=self.kind)
 
 
 class FrozenEncoder:
@@ -58,18 +77,23 @@ class FrozenEncoder:
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
         """Look up what training texts gave."""
-        cells = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
-        return Encoded(cells, cells.new_zeros(()), 0)
+        features = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
+        return Encoded(features, features.new_zeros(()), 0)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return float32 [N, H] of the part of this name."""
+        """Return float32 [N, F] of the part of this name."""
         if name not in self._known:
             self._known[name] = self._compute(name, sequences)
         return self._known[name]
 
 
 def encode(
-    sequences: Sequence[np.ndarray], model: LanguageModel, window: int, predicts: bool
+    sequences: Sequence[np.ndarray],
+    model: LanguageModel,
+    window: int,
+    predicts: bool,
+    kind: FeatureKind = FINAL_CELL,
+    count: Callable[[np.ndarray], int] = len,
 ) -> Encoded:
     """Read sequences, symbols [n] each, from the zero state; gradients flow back `window` symbols.
 
@@ -78,13 +102,18 @@ def encode(
     weights = model.fold()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
     state = model.initial_state(len(sequences))
+    total = weights.b_out.new_zeros(len(sequences), kind.width(model.config))
     if any(starts):
         heads = [sequence[:start] for sequence, start in zip(sequences, starts, strict=True)]
         with torch.no_grad():
-            state, _, _ = _read(heads, model, weights, state, BLOCK)
+            state, total, _ = _read(heads, model, weights, state, total, BLOCK, kind)
     tails = [sequence[start:] for sequence, start in zip(sequences, starts, strict=True)]
-    state, nats, symbols = _read(tails, model, weights, state, window, predicts)
-    return Encoded(state.features("cell")[-1], nats, symbols)
+    state, total, nats = _read(tails, model, weights, state, total, window, kind, predicts)
+    lengths = torch.tensor([[max(len(sequence), 1)] for sequence in sequences])  # [B, 1]
+    layers, units = kind.layers_of(model.config), kind.units_of(model.config)
+    pooled = {"last": kind.read(state, layers, units), "mean": total / lengths.to(total.device)}
+    features = torch.cat([pooled[pooling] for pooling in kind.poolings], dim=1)
+    return Encoded(features, nats, sum(count(tail[1:]) for tail in tails if predicts))
 
 
 def _read(
@@ -92,14 +121,19 @@ def _read(
     model: LanguageModel,
     weights: Weights,
     state: State,
+    total: Tensor,
     block: int,
+    kind: FeatureKind,
     predicts: bool = False,
-) -> tuple[State, Tensor, int]:
-    """Return every row's state after its own last symbol, and what predicting cost."""
+) -> tuple[State, Tensor, Tensor]:
+    """Return every row's state after its own last symbol, `total`, and what predicting cost.
+
+    total: [B, F'], to which the features of every state that `kind` takes the mean of are added.
+    """
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)
-    state = state.select(order)
-    nats, symbols = weights.b_out.new_zeros(()), 0
+    state, total = state.select(order), total[order]
+    nats = weights.b_out.new_zeros(())
     ended: list[State] = []  # the shortest rows first
     for start, stop, active in batch.spans:
         if active < state.lanes:
@@ -107,13 +141,14 @@ def _read(
         rows = [sequences[row] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
         h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
+        if "mean" in kind.poolings:
+            summed = kind.read_window(h, kind.units_of(model.config)).sum(0)
+            total = torch.cat([total[:active] + summed, total[active:]])
         if predicts:
-            targets = _targets(rows, start, stop)  # [active, T]
-            symbols += int((targets != IGNORED).sum())
-            flat = targets.t().flatten().to(order.device)
+            flat = _targets(rows, start, stop).t().flatten().to(order.device)
             nats = nats + linear_cross_entropy(h.flatten(0, 1), weights.w_out, weights.b_out, flat)
-    state = State.join([state, *reversed(ended)])
-    return state.select(torch.argsort(order)), nats, symbols
+    state, back = State.join([state, *reversed(ended)]), torch.argsort(order)
+    return state.select(back), total[back], nats
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
 from model.classifiers.heads import Heads
@@ -39,6 +40,15 @@ class FinetuningProgress(Progress):
     symbols: int = 0  # that those are of
     seconds: float = 0.0  # of steps and evaluations, of every process that took part
     history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
+
+
+class Step(NamedTuple):
+    """What a step of learning says of its texts."""
+
+    loss: float  # of the heads
+    nats: float  # of the language model's loss, summed
+    symbols: int  # that those are of
+    gradient_norm: float  # before clipping
 
 
 class Finetuner:
@@ -115,26 +125,32 @@ class Finetuner:
         yield
         self.progress.seconds += time.perf_counter() - begin
 
-    def step(self, rows: np.ndarray) -> None:
+    def step(self, rows: np.ndarray) -> Step:
         """Learn from the training texts of these indices."""
         set_learning_rate([self.optimizer], self.schedule.rate(self.progress.step))
         self.optimizer.zero_grad(set_to_none=True)
         encoded = self.encoder.encode(self.task.train, rows)
         with dropout_of(self.config.seed, self.progress.step):
-            logits = self.heads.train()(encoded.cells)  # [B, K, C]
-        loss = head_loss(logits, self.labels[torch.from_numpy(rows)], self.weights)
+            logits = self.heads.train()(encoded.features)  # [B, K, C]
+        loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
         total = loss
         if encoded.symbols:
             total = loss + self.config.lm_weight * encoded.nats / encoded.symbols
         total.backward()
-        self._update()
+        norm = self._update()
+        taken = Step(loss.item(), encoded.nats.item(), encoded.symbols, norm)
         progress = self.progress
-        progress.head_loss += loss.item()
-        progress.nats += encoded.nats.item()
-        progress.symbols += encoded.symbols
+        progress.head_loss += taken.loss
+        progress.nats += taken.nats
+        progress.symbols += taken.symbols
         progress.step += 1
+        return taken
 
-    def _update(self) -> None:
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss of the heads on training texts, for logits [B, K, C]."""
+        return head_loss(logits, labels, self.weights)
+
+    def _update(self) -> float:
         learning = [p for g in self.groups for p in g.parameters if p.grad is not None]
         norm = torch.nn.utils.clip_grad_norm_(learning, self.config.clip_norm)
         if not torch.isfinite(norm):
@@ -143,6 +159,7 @@ class Finetuner:
                 f"lower --head-lr than {self.config.head_lr:g}"
             )
         self.optimizer.step()
+        return norm.item()
 
     def conclude_epoch(self) -> FineTuned | None:
         """Evaluate, add a row to the history; return the heads if no epoch before was as good."""

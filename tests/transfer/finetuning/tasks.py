@@ -1,8 +1,12 @@
-"""Tasks that a tiny model can learn: the last characters of a text give its labels away."""
+"""Tasks that a tiny model can learn: the last characters of a text give its labels away.
+
+And a signal that ends the learning early.
+"""
 
 import numpy as np
 
 from data_utils.labelled import LabelledSet
+from training.runs.signals import StopRequest
 
 CLASSES = ("loud", "asking")
 
@@ -26,3 +30,16 @@ def text_of(row, seed):
     words = ["so", "it", "was", "a", "very", "fine", "day"]
     opening = " ".join(np.random.default_rng(seed).choice(words, size=1 + seed % 5))
     return opening + "!!" * int(row[0]) + "??" * int(row[1])
+
+
+class StopAfter(StopRequest):
+    """A signal that comes when it has been asked for so many times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.left = times
+
+    @property
+    def requested(self):
+        self.left -= 1
+        return self.left < 0

@@ -1,16 +1,19 @@
-"""Texts to cell states with a gradient: a text's result does not depend on its batch."""
+"""Texts to features with a gradient: a text's result does not depend on its batch."""
 
 import numpy as np
 import pytest
 import torch
 
-from model.features import features_in_order
+from model.errors import InputError
+from model.features import FINAL_CELL, FeatureKind, features_in_order
 from model.language_model import ModelConfig, build_model
 from model.scoring import token_costs
 from tests.conftest import emphatic
-from transfer.finetuning.encoder import encode
+from transfer.finetuning.encoder import LearningEncoder, encode
 
 LENGTHS = (9, 0, 31, 1, 9, 17, 2)
+BOTH = FeatureKind(state="hidden", pooling=("mean", "last"))
+KINDS = [FINAL_CELL, BOTH]
 
 
 @pytest.fixture
@@ -27,18 +30,20 @@ def wide_model(request):
     return emphatic(build_model(config, seed=3)).double()
 
 
-def alone(model, sequence, window):
-    """Read one text symbol by symbol; return its last c and the nats of its window's symbols."""
-    state = model.initial_state(1)
+def alone(model, sequence, window, kind):
+    """Read one text symbol by symbol; return its features and the nats of its window's symbols."""
+    states = [model.initial_state(1)]
     nats = torch.zeros((), dtype=torch.float64)
     start = max(len(sequence) - window, 0)
     for place, symbol in enumerate(sequence.astype(np.int64)):
-        if place == start:
-            state = state.detach()
-        logits, state = model.step(torch.tensor([symbol]), state)
+        before = states[-1].detach() if place == start else states[-1]
+        logits, after = model.step(torch.tensor([symbol]), before)
+        states.append(after.detach() if place < start else after)
         if start <= place < len(sequence) - 1:
             nats = nats - logits.log_softmax(-1)[0, int(sequence[place + 1])]
-    return state.features("cell")[-1, 0], nats
+    read = [state.features(kind.state)[-1, 0] for state in states]
+    pooled = {"last": read[-1], "mean": torch.stack(read[1:] or read).mean(0)}
+    return torch.cat([pooled[pooling] for pooling in kind.poolings]), nats
 
 
 def gradients(model, loss):
@@ -47,28 +52,40 @@ def gradients(model, loss):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", [100, 8])
-def test_cells_nats_and_gradients_are_those_of_each_text_alone(wide_model, sequences, window):
-    encoded = encode(sequences, wide_model, window, predicts=True)
-    each = [alone(wide_model, sequence, window) for sequence in sequences]
-    cells = torch.stack([cell for cell, _ in each])
+def test_features_nats_and_gradients_are_those_of_each_text_alone(
+    wide_model, sequences, window, kind
+):
+    encoded = encode(sequences, wide_model, window, True, kind)
+    each = [alone(wide_model, sequence, window, kind) for sequence in sequences]
+    features = torch.stack([feature for feature, _ in each])
     nats = torch.stack([n for _, n in each]).sum()
-    torch.testing.assert_close(encoded.cells, cells, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(encoded.features, features, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(encoded.nats, nats, rtol=1e-12, atol=1e-12)
     assert encoded.symbols == sum(max(min(n, window) - 1, 0) for n in LENGTHS)
-    weights = torch.randn(cells.shape, generator=torch.Generator().manual_seed(0)).double()
-    found = gradients(wide_model, (encoded.cells * weights).sum() + encoded.nats)
-    expected = gradients(wide_model, (cells * weights).sum() + nats)
+    weights = torch.randn(features.shape, generator=torch.Generator().manual_seed(0)).double()
+    found = gradients(wide_model, (encoded.features * weights).sum() + encoded.nats)
+    expected = gradients(wide_model, (features * weights).sum() + nats)
     assert set(found) == set(expected) == {name for name, _ in wide_model.named_parameters()}
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-11, msg=name)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", [100, 8])
-def test_features_are_those_that_classify_reads(small_model, sequences, window):
-    cells = encode(sequences, small_model, window, predicts=False).cells.detach().numpy()
-    features = features_in_order(small_model, sequences)
-    np.testing.assert_allclose(cells, features, rtol=0, atol=1e-5 * np.abs(features).max())
+def test_features_are_those_that_classify_reads(small_model, sequences, window, kind):
+    found = encode(sequences, small_model, window, False, kind).features.detach().numpy()
+    features = features_in_order(small_model, sequences, kind=kind)
+    np.testing.assert_allclose(found, features, rtol=0, atol=1e-5 * np.abs(features).max())
+
+
+@pytest.mark.parametrize(
+    "kind", [FeatureKind(pooling="mean"), FeatureKind(state="hidden", pooling="max")]
+)
+def test_features_that_cannot_be_learned_are_refused(small_model, kind):
+    with pytest.raises(InputError, match="no such features"):
+        LearningEncoder(small_model, 8, predicts=False, kind=kind)
 
 
 def test_the_language_models_loss_is_that_of_scoring(small_model, sequences):
@@ -79,8 +96,15 @@ def test_the_language_models_loss_is_that_of_scoring(small_model, sequences):
     assert float(encoded.nats.detach()) / np.log(2) == pytest.approx(bits, rel=1e-5)
 
 
+def test_the_language_models_loss_may_be_counted_by_bytes(subword_model, subwords):
+    texts = [subwords.encode(text) for text in (b"Good.", b"A much longer text than this.", b"")]
+    encoder = LearningEncoder(subword_model, 99, predicts=True, count=subwords.count_bytes)
+    counted = encoder.encode(texts, np.arange(3)).symbols
+    assert counted == sum(len(subwords.decode(text[1:])) for text in texts)
+
+
 def test_the_order_of_a_batch_changes_nothing(small_model, sequences):
     order = np.random.default_rng(1).permutation(len(sequences))
-    there = encode([sequences[row] for row in order], small_model, 8, predicts=False).cells
-    here = encode(sequences, small_model, 8, predicts=False).cells
+    there = encode([sequences[row] for row in order], small_model, 8, predicts=False).features
+    here = encode(sequences, small_model, 8, predicts=False).features
     torch.testing.assert_close(there, here[torch.from_numpy(order)], rtol=1e-5, atol=1e-6)

@@ -16,9 +16,8 @@ from model.errors import InputError
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
-from tests.transfer.finetuning.tasks import CLASSES, several, single
+from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from training.runs.folder_lock import hold_folder
-from training.runs.signals import StopRequest
 from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
@@ -38,19 +37,6 @@ def folder(small_model, tmp_path):
 def run(folder, output, sets=SEVERAL, resume=False, stop=None, **settings):
     config = FinetuningConfig(**{**SETTINGS, **settings})
     return run_finetuning(load_model(folder), sets, output, config, resume=resume, stop=stop)
-
-
-class StopAfter(StopRequest):
-    """A signal that comes when it has been asked for so many times."""
-
-    def __init__(self, times):
-        super().__init__()
-        self.left = times
-
-    @property
-    def requested(self):
-        self.left -= 1
-        return self.left < 0
 
 
 def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):

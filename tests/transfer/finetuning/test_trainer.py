@@ -112,7 +112,7 @@ def test_frozen_and_learning_read_the_same(small_model, tmp_path):
     frozen = finetuner(small_model, tmp_path, freeze=True, dropout=0.0)
     learning = finetuner(small_model, tmp_path, dropout=0.0)
     rows = np.array([3, 0, 7])
-    ours, theirs = (t.encoder.encode(t.task.train, rows).cells for t in (frozen, learning))
+    ours, theirs = (t.encoder.encode(t.task.train, rows).features for t in (frozen, learning))
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(frozen.heads.center, learning.heads.center, rtol=1e-5, atol=1e-5)
 
