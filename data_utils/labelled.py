@@ -137,7 +137,7 @@ def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet
     """
     classes = sets[0].classes
     if positive not in classes:
-        raise InputError(f"class {positive!r} is none of {', '.join(map(repr, classes))}")
+        raise InputError(f"unknown class {positive!r}; known: {', '.join(map(repr, classes))}")
     names = (f"not {positive}", positive)
     place = classes.index(positive)
     return [LabelledSet(s.texts, (s.labels == place).astype(np.int64), names) for s in sets]

@@ -24,8 +24,7 @@ class Options:
     list: bool = False
     """Print all results."""
     missing: bool = False
-    """Print only results that are absent, in whole or in part, or whose tree had uncommitted
-    changes."""
+    """Print only results that are absent, incomplete, or measured with uncommitted changes."""
 
 
 def main() -> None:

@@ -46,7 +46,8 @@ class Result:
     def state(self) -> str:
         """One word: `present`, `absent`, `partial`, `dirty` or `unknown`.
 
-        partial: runs have no file. dirty: of a changed tree. unknown: no revision is named.
+        partial: runs have no file. dirty: measured with uncommitted changes. unknown: no revision
+        is named.
         """
         if not files_of(self):
             return "absent"

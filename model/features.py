@@ -28,8 +28,8 @@ class FeatureKind:
     """Which part of the state; the papers take the cell. A GRU's and a transformer's is hidden,
     which either word means there."""
     pooling: Pooling | Sequence[Pooling] = "last"
-    """After the last byte, or over the states after every byte, the pads' included; several stand
-    side by side."""
+    """last: the state after the last byte; mean, max, min: over the states after all bytes,
+    including the bytes that the text profile adds around the text; several stand side by side."""
     layers: Literal["last", "all"] | Sequence[int] = "last"
     """Numbered from 0, the first one read; several stand side by side."""
     tanh: bool = False

@@ -25,9 +25,10 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     state : "cell" or "hidden"
         Which half of the state is the feature; the papers take the cell.
     pooling : "last", "mean", "max", "min", or a list of them
-        The state after the last byte, or over the states after every byte of the text as the
-        model reads it, its pads included; several stand side by side. Other than "last", a byte at
-        a time is read: somewhat slower, much so for few texts.
+        The state after the last byte, or over the states after all bytes, including those that the
+        text profile adds around the text; several stand side by side. With any pooling other than
+        "last", cell states and those of layers below the last are read one byte at a time, which
+        is slower, especially for few texts.
     layers : "last", "all", or a list of whole numbers from 0
         Several layers stand side by side: F = layers times units times poolings.
     tanh : bool
@@ -37,8 +38,8 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     batch_size : int
         Texts read together. It changes the speed, not the features.
     precision : "fp32", "bf16", "fp16" or "int8"
-        What products are made of, whatever the model was trained in. docs/speed.md says which is
-        faster where, and how little the features change.
+        Number format of the matrix products, whatever the model was trained in. docs/speed.md says
+        which is faster where, and how little the features change.
     device : str
         Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
     show_progress : bool

@@ -180,7 +180,7 @@ class LanguageModel(nn.Module):
         return any(getattr(layer, "backend", None) == "int8" for layer in self._stack)
 
     def multiply_in(self, precision: str) -> None:
-        """Choose what products are made of from now on, whatever the model was trained in.
+        """Set the number format of the matrix products, whatever the model was trained in.
 
         precision: one of `Precision`. int8 is for inference: the recurrence's products are of 8-bit
         integers, all others in fp32. Raises InputError for what is unknown, or what the model's

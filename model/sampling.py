@@ -139,7 +139,10 @@ def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfi
 def review_start(profile: TextProfile) -> str:
     """Return what begins the next review in a profile's texts; InputError where nothing does."""
     if not profile.prefix:
-        raise InputError(f"text profile {profile.name} puts nothing before a text to stop at")
+        raise InputError(
+            f"text profile {profile.name} puts nothing before a text, so --stop cannot tell where "
+            "a review begins"
+        )
     return profile.prefix
 
 

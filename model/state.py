@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 StateName = Literal["cell", "hidden"]
-# What products are made of, by the name of a precision; see also `accumulation_dtype`.
+# Number format of the matrix products, by the name of a precision; see also `accumulation_dtype`.
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 

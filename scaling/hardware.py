@@ -128,7 +128,7 @@ class ClusterConfig:
     def first_gpus(self, gpus: int) -> list["NodePool"]:
         """Return the first `gpus` GPUs by kind; beyond the last node, more nodes of its kind."""
         if gpus < 1:
-            raise InputError(f"{gpus} GPUs: at least 1")
+            raise InputError(f"{gpus} GPUs; give at least 1")
         pools, left = [], gpus
         for node in self.nodes:
             is_last = node is self.nodes[-1] and self.extensible

@@ -89,7 +89,7 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
-    """One that does can abort the process when the interpreter goes."""
+    """One that does can abort the process when the interpreter exits."""
     process = launch(2, "-m", "tests.leaving_ranks")
     assert process.returncode == 0, process.stderr
     for rank in (0, 1):

@@ -172,7 +172,7 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     try:
         torch.set_rng_state(carried["random_state"])
     except RuntimeError as error:
-        raise InputError(f"{path}: random_state is none of torch's ({error})") from error
+        raise InputError(f"{path}: random_state is not one of torch's ({error})") from error
 
 
 def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -203,8 +203,8 @@ def _check_groups(content: Mapping[str, Any], trainer: Trainer, path: Path) -> N
     states, now = trainer.exchange.optimizer_groups.count, trainer.exchange.combined_groups
     if (saved := _number(content, "optimizer_states", 1, path)) != states:
         raise InputError(
-            f"{path}: every group of Adasum has an optimiser's state of its own, and of groups "
-            f"there were {saved}, now {states}; {_mend(saved, trainer)}"
+            f"{path}: each Adasum group has its own optimiser state; the checkpoint has {saved} "
+            f"groups, this run {states}; {_mend(saved, trainer)}"
         )
     if (saved := _number(content, "adasum_groups", now, path)) != now:  # older ones do not say
         raise InputError(

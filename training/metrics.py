@@ -155,10 +155,10 @@ def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError):  # neither UTF-8 nor JSON, or out of all measure
+        except (ValueError, RecursionError):  # neither UTF-8 nor JSON, or too large or deep
             if number < len(lines):  # a kill tears the last one
                 log.warning(f"{path}: line {number} is damaged; left out")
             continue
         if not isinstance(row, dict) or type(row.get("step")) is not int:
-            raise InputError(f"{path}: line {number} is no row of metrics; remove it")
+            raise InputError(f"{path}: line {number} is not a row of metrics; remove it")
         yield line, row

@@ -39,7 +39,7 @@ class Progress:
             if not sound:
                 raise InputError(f"{path}: progress.{name} is {value!r}; is the file damaged?")
         if content["step"] != step:
-            raise InputError(f"{path}: is of step {content['step']}, its folder of step {step}")
+            raise InputError(f"{path}: says step {content['step']}, its folder step {step}")
         return cls(**content)
 
 

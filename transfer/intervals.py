@@ -31,7 +31,7 @@ BAND = (10, 90)  # percentiles of the draws
 def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
     """Return mean, band and intervals of the accuracies that several draws have on one test set.
 
-    tested: its examples. `draw_interval` is for what another draw is worth on other examples;
+    tested: its examples. `draw_interval` predicts a further draw on other examples;
     `mean_interval` the 95 % t interval of the mean over these examples, of one draw None;
     `test_interval` Wilson's at the mean: for other examples, so that more draws do not make it
     smaller. `band`, where the middle four fifths of the draws lie, is no interval: of one draw it

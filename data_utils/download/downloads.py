@@ -98,7 +98,8 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
         if final or failures >= patience.attempts:
             raise InputError(_advice(file, part, path, page, reason))
         pause = patience.pause_seconds * 2 ** (failures - 1)
-        log.warning("%s: %s; again in %g s, from byte %d", file.url, reason, pause, part.size)
+        told = "%s: %s; trying again in %g s, from byte %d"
+        log.warning(told, file.url, reason, pause, part.size)
         time.sleep(pause)
 
 

@@ -92,7 +92,7 @@ def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
     for given in inputs:
         place = _place(given)
         if place in seen:
-            log.warning("%s: is %s again; read once", given.location, seen[place])
+            log.warning("%s: is the same input as %s; it is read once", given.location, seen[place])
             continue
         seen[place] = given.location
         yield given

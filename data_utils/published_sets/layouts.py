@@ -164,7 +164,7 @@ class PairTables:
         try:
             return first, second, self.label(label)
         except ValueError as error:
-            raise InputError(f"{where}: {label!r} is no {self.columns[2]}; {error}") from error
+            raise InputError(f"{where}: {label!r} is not a {self.columns[2]}; {error}") from error
 
 
 def zero_or_one(word: str) -> float:

@@ -1,4 +1,4 @@
-"""Fit a bag of n-grams to the default model's texts, for its head between stars.
+"""Fit a bag of n-grams to the default model's texts, beside its head.
 
 python -m experiments.default_model.fit_ngrams data/wider --output runs/ngrams
 """

@@ -162,7 +162,7 @@ def accuracy_by_source(right: np.ndarray, examples: Sequence[Example]) -> dict[s
 
 
 def head_of_stars(classifier: SentimentClassifier) -> StarsClassifier:
-    """Return the head between stars of a classifier that has one."""
+    """Return the head of a classifier that predicts stars."""
     assert isinstance(classifier.fitted, StarsClassifier)
     return classifier.fitted
 

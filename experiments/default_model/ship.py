@@ -101,7 +101,7 @@ def uncalibrated(shipped: LoadedModel, folder: Path) -> StarsClassifier:
     """Return the head in a model's folder as it was learned, for the rounded weights."""
     path = head_of(folder)
     if path is None:
-        raise InputError(f"{folder}: has no head between stars")
+        raise InputError(f"{folder}: has no head that predicts stars")
     heads = build_heads(HeadsConfig(), FEATURES.size(shipped.model.config), STARS, seed=0)
     heads.load_state_dict(load_tensors(path))
     return StarsClassifier(

@@ -60,7 +60,7 @@ class Options:
 
     model: str
     """A model directory, a run directory, the name of a shipped model, or the folder of a step of
-    an earlier training. A head between stars in it learns on."""
+    an earlier training. If it has a head that predicts stars, that head is trained further."""
     texts: Path
     """The folder that experiments.default_model.texts wrote."""
     output: Path
@@ -121,7 +121,7 @@ def publish(folder: Path, tuner: Finetuner, loaded: LoadedModel, origin: dict[st
 
 
 def head_of(folder: Path) -> Path | None:
-    """Return the weights of the head between stars in a model's folder, None if it has none."""
+    """Return the file of the head that predicts stars in a model's folder; None if it has none."""
     if (folder / HEADS_FILE).is_file():
         return folder / HEADS_FILE
     description = folder / FOLDER / CONFIG_FILE

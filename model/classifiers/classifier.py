@@ -15,8 +15,8 @@ from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_shapes, load_tensors, save_tensors
 
-# 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head between stars;
-# 6: such a head with a bag of n-grams
+# 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head that
+# predicts one to five stars; 6: such a head with a bag of n-grams
 FORMAT_VERSION = 6
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
@@ -256,7 +256,7 @@ def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pool
         raise InputError(f"pooling is {poolings!r}; it must be a list")
     check_poolings(poolings)
     if own not in poolings:
-        raise InputError(f"the neuron's pooling is {own!r}, none of {poolings}")
+        raise InputError(f"the neuron's pooling is {own!r}; it must be one of {poolings}")
     return tuple(poolings), own
 
 

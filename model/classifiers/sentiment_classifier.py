@@ -56,8 +56,8 @@ class SentimentClassifier:
     batch_size : int
         Texts read together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16" or "int8"
-        What products are made of; docs/speed.md says which is faster where, and how little the
-        probabilities change. A model that is given loaded keeps its own.
+        Number format of the matrix products; docs/speed.md says which is faster where, and how
+        little the probabilities change. A model that is given loaded keeps its own.
     device : str
         Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
     show_progress : bool

@@ -1,4 +1,4 @@
-"""A head between one and five stars as a classifier: how positive a text is, and how many stars.
+"""A head that predicts one to five stars as a classifier of how positive a text is.
 
 It is stored in `classifier/` of the model that learned with it: weights as safetensors, the rest as
 JSON, format version 5, or 6 where a bag of n-grams has a say, too.
@@ -42,7 +42,7 @@ SMALLEST_PROBABILITY = 1e-9  # whose log-odds are told apart from zero's by nobo
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """From the log-odds x that a head gives to those that hold: slope x + offset (Platt 1999)."""
+    """Maps a head's log-odds x to calibrated ones: slope x + offset (Platt 1999)."""
 
     slope: float = 1.0
     offset: float = 0.0
@@ -135,7 +135,7 @@ def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
 def save_stars(
     folder: Path, classifier: StarsClassifier, origin: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a head between stars; each file is replaced whole. origin: kept as it is."""
+    """Write a head that predicts stars; each file is replaced whole. origin: kept as it is."""
     description: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "kind": KIND,
@@ -166,7 +166,9 @@ def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
         config, settings = _read(description)
         bag = load_ngrams(folder, description["ngrams"]) if has_ngrams else None
     except (KeyError, TypeError, ValueError, InputError) as error:
-        raise InputError(f"{path}: not a description of a head between stars ({error})") from error
+        raise InputError(
+            f"{path}: not a description of a head that predicts one to five stars ({error})"
+        ) from error
     features = hidden_size * len(FEATURES.poolings)
     heads = load_heads(folder / WEIGHTS_FILE, config, features, STARS)
     return StarsClassifier(heads=heads, ngrams=bag, **settings)
@@ -179,10 +181,10 @@ def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:
         raise InputError(f"kind, state and pooling are {reads}")
     classes = checked_classes(description["classes"])
     if len(classes) != 2:
-        raise InputError(f"{len(classes)} classes; two")
+        raise InputError(f"{len(classes)} classes; there must be two")
     config = HeadsConfig(**description["heads"] | {"hidden_layers": ()})
     if description["heads"]["hidden_layers"]:
-        raise InputError("a head between stars is linear")
+        raise InputError("a head that predicts stars must be linear")
     familiarity = description["familiarity"]
     return config, {
         "classes": classes,

@@ -90,7 +90,7 @@ def run(options: Namespace) -> None:
     if bool(options.text) == (options.input is not None):
         raise InputError("give either --text or --input")
     if options.input_format and options.input != "-":
-        raise InputError("--input-format is of standard input; a file's name tells its format")
+        raise InputError("--input-format is only for standard input; a file's name says its format")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
     if options.output is None:

@@ -144,14 +144,14 @@ def add_text_key(parser: Parser) -> None:
 
 
 def add_precision(parser: Parser) -> None:
-    """Add what products are made of."""
+    """Add the number format of the matrix products."""
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
         default="fp32",
-        help="what products are made of. On a CPU, bf16 is faster than fp32 with AVX512-BF16 or "
-        "AMX, int8 (8-bit integers in the recurrence) faster still with AVX512-VNNI or AMX; "
-        "results change a little",
+        help="number format of the matrix products. On a CPU, bf16 is faster than fp32 with "
+        "AVX512-BF16 or AMX, int8 (8-bit integers in the recurrence) faster still with AVX512-VNNI "
+        "or AMX; results change a little",
     )
 
 

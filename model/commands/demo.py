@@ -1,4 +1,4 @@
-"""Write the model itself into one web page: it reads as you type, and writes on.
+"""Write the model itself into one web page: it reads what you type and continues it.
 
 mlstm-sentiment demo --output page.html
 mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html

@@ -51,8 +51,9 @@ def add_protocol(parser: Parser) -> None:
     parser.add_argument(
         "--lanes",
         type=int,
-        help="strips of the text to read side by side, each from the zero state; 1 is exact file "
-        "order (default: up to 64, where short strips begin with the state after the text before)",
+        help="number of strips into which the text is cut, read side by side, each from the zero "
+        "state; 1 reads the whole text in file order (default: up to 64; if they are short, each "
+        "first reads the end of the preceding text, unscored)",
     )
 
 

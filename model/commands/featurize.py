@@ -44,7 +44,7 @@ def add_kind(parser: Parser) -> None:
         default="papers",
         help="papers: the cell state after the last byte; pooled: that beside its mean, largest "
         "and smallest value over the text, better for a model of 1,024 units. The options below "
-        "win",
+        "override the preset",
     )
     parser.add_argument(
         "--state",
@@ -55,8 +55,9 @@ def add_kind(parser: Parser) -> None:
         "--pooling",
         nargs="+",
         choices=("last", "mean", "max", "min"),
-        help="after the last byte, or over the states after every byte, the pads' included; "
-        "several stand side by side (default: the preset's)",
+        help="last: the state after the last byte; mean, max, min: over the states after all "
+        "bytes, including the bytes that the text profile adds around the text; several stand side "
+        "by side (default: the preset's)",
     )
     parser.add_argument(
         "--layers",

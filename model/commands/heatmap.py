@@ -32,7 +32,7 @@ def add_options(parser: Parser) -> None:
         "--text",
         action="append",
         default=[],
-        help="a text; also several times. One that begins with a dash: --text=-5",
+        help="a text; may be given several times; write one that begins with a dash as --text=-5",
     )
     add_input(parser, more="; rows without text are left out")
     add_text_key(parser)
@@ -48,9 +48,9 @@ def add_options(parser: Parser) -> None:
         "--top",
         type=int,
         default=0,
-        help="so many units more, the sentiment unit among them: those by which the model's "
-        "classifier tells its classes apart; without a classifier, those that vary most over the "
-        "texts",
+        help="number of further units to show: the sentiment unit, unless it is shown already, "
+        "then those that influence the model's classifier most; without a classifier, those that "
+        "vary most over the texts",
     )
     parser.add_argument(
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"

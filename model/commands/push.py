@@ -1,8 +1,8 @@
 """Upload a model to the Hugging Face hub, or write the folder that would be uploaded.
 
-With it go the classifier that it has, a card made of its own files unless it has one, and what
-sentence-transformers needs to read it. Then hf://owner/name names it wherever a model is asked for.
-An upload needs huggingface_hub and a token (hf auth login).
+The upload includes the model's classifier, if it has one; its card, or one made from its files;
+and the files that sentence-transformers needs. Then hf://owner/name names it wherever a model is
+asked for. An upload needs huggingface_hub and a token (hf auth login).
 
 mlstm-sentiment push runs/mine owner/name
 mlstm-sentiment push runs/mine owner/name --output folder
@@ -36,7 +36,7 @@ def run(options: Namespace) -> None:
         raise InputError(f"{options.output}: exists already; name another folder")
 
     if options.output is not None and options.private:
-        raise InputError("--private is of an upload; --output uploads nothing")
+        raise InputError("--private is only for an upload; --output uploads nothing")
 
     from ..files.hub import push_to_hub, write_repository
 

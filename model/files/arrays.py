@@ -21,5 +21,5 @@ def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
     except Exception as error:  # of a damaged header, which is Python, its parser raises anything
         reason = brief(error) or type(error).__name__
         raise InputError(
-            f"{path}: no plain array, damaged or cut short ({reason}); {remedy}"
+            f"{path}: not a plain array, or damaged or cut short ({reason}); {remedy}"
         ) from error

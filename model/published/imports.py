@@ -96,8 +96,8 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
     if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
         raise InputError(
             f"{path}: the gate order cannot be told, bits per character on plain English are "
-            f"{found}; {PLAUSIBLE_BITS:.0f} at most, and {DISTINCT_BITS} between the two, would "
-            "decide; give --gate-order ifou or ifuo"
+            f"{found}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
+            f"{DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
         )
     return better, f"bits per character on plain English are {found}"
 

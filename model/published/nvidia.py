@@ -96,7 +96,7 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
         flat |= {f"{prefix}{name}": tensor for name, tensor in section.items()}
     for name, tensor in flat.items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
-            raise InputError(f"{path}: {name} is no dense tensor of floating-point numbers")
+            raise InputError(f"{path}: {name} is not a dense tensor of floating-point numbers")
     asked, held = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
     if _is_tied(flat):
         asked -= flat["decoder.weight"].nbytes

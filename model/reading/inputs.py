@@ -143,7 +143,7 @@ def _response(location: str) -> Any:
         return urllib.request.urlopen(location, timeout=TIMEOUT)
     except (http.client.InvalidURL, UnicodeError) as error:
         mend = "; write signs beyond ASCII as %XX" if isinstance(error, UnicodeError) else ""
-        raise InputError(f"{location}: no address ({error}){mend}") from error
+        raise InputError(f"{location}: not a valid address ({error}){mend}") from error
 
 
 class _WholeBody(io.RawIOBase):
@@ -171,7 +171,7 @@ class _WholeBody(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """What a file of `size` bytes unpacks to; InputError where that is beyond all measure."""
+    """What a file of `size` bytes unpacks to; InputError where that is far too much."""
 
     def __init__(self, file: IO[bytes], size: int, location: str):
         self.file, self.location = file, location
@@ -188,8 +188,8 @@ class _Unpacked(io.RawIOBase):
         self.left -= len(part)
         if self.left < 0:
             raise InputError(
-                f"{self.location}: unpacks to more than {MOST_UNPACKED} times its size, as no text "
-                "does; where it is right, unpack it first"
+                f"{self.location}: unpacks to more than {MOST_UNPACKED} times its size, which real "
+                "text does not; if the file is genuine, unpack it first"
             )
         return len(part)
 
@@ -204,7 +204,7 @@ def _path_in(location: str) -> Path:
     try:
         return Path(urlsplit(location).path if is_address(location) else location)
     except ValueError as error:  # such as a bracket that is never closed
-        raise InputError(f"{location}: no address ({error})") from error
+        raise InputError(f"{location}: not a valid address ({error})") from error
 
 
 def as_input(location: str | Path) -> Input:

@@ -30,7 +30,8 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
         raise InputError(".parquet files need pyarrow: pip install pyarrow") from error
     if not file.seekable():
         raise InputError(
-            f"{location}: a Parquet file is read from its end; get it first, uncompressed"
+            f"{location}: a Parquet file cannot be read from a stream; download or decompress it "
+            "first"
         )
     number = 0
     try:

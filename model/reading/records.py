@@ -150,7 +150,7 @@ def _as_record(content: Any, place: str) -> Record:
     try:
         named = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
-        raise InputError(f"{place}: a key is a number out of all measure ({error})") from error
+        raise InputError(f"{place}: a key is too large a number ({error})") from error
     return _placed(Record(named), place, False)
 
 

@@ -37,7 +37,7 @@ class ArrivingLines:
         if not self._lines:
             self._fill()
         if not self._lines:
-            raise InputError(f"{PLACE}: nothing came")
+            raise InputError(f"{PLACE}: the input is empty")
         return self._lines[0]
 
     def __iter__(self) -> Iterator[bytes]:

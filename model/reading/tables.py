@@ -70,7 +70,7 @@ def table_rows(
             "of the file); close it"
         )
     if not names:
-        raise InputError(f"{location}: nothing came, not even a header")
+        raise InputError(f"{location}: the input is empty: not even a header")
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:

@@ -62,7 +62,7 @@ def text_of(value: object, place: str) -> str | None:
             return str(value)
         shown = reprlib.repr(value)
     except ValueError as error:  # a whole number of more digits than Python writes
-        raise InputError(f"{place}: a number is out of all measure ({error})") from error
+        raise InputError(f"{place}: a number is too large ({error})") from error
     kind = type(value).__name__
     raise InputError(f"{place}: expected text or a number, found {shown}, of type {kind}")
 

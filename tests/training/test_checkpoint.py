@@ -286,13 +286,13 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     assert description["format_version"] == 1
     assert "optimizer_states" not in description
     write_json(path, description | {"format_version": 2, "optimizer_states": 4})
-    with pytest.raises(InputError, match="there were 4, now 1; start 4 processes"):
+    with pytest.raises(InputError, match="has 4 groups, this run 1; start 4 processes"):
         checkpoints.restore(make_trainer())
 
 
 @pytest.mark.parametrize(
     ("saved_groups", "advice"),
-    [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "now 4; start 3 processes")],
+    [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "run 4; start 3 processes")],
 )
 def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
     checkpoints, small_split, monkeypatch, saved_groups, advice
@@ -305,7 +305,7 @@ def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
     monkeypatch.setattr(checkpoint, "through_main", lambda world, act: act())  # no other ranks
     trainer.world = World(0, 4, torch.device("cpu"))
     trainer.exchange.optimizer_groups = RankGroups(size=1, count=4, index=0, place=0)
-    with pytest.raises(InputError, match=f"there were {saved_groups}, .*{advice}"):
+    with pytest.raises(InputError, match=f"has {saved_groups} groups, .*{advice}"):
         checkpoints.restore(trainer)
 
 
@@ -406,7 +406,7 @@ def test_the_loss_of_an_open_row_is_that_of_all_ranks_that_saved_it(saved, check
 def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
     tensors = load((saved[1] / "lanes.safetensors").read_bytes())
     tensors["random_state"].fill_(255)
-    with pytest.raises(InputError, match=r"lanes\.safetensors: random_state is none of torch's"):
+    with pytest.raises(InputError, match=r"lanes\.safetensors: random_state is not one of torch's"):
         go_on(saved, checkpoints, "lanes.safetensors", save(tensors))
 
 
@@ -486,7 +486,7 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
         ("progress", None, "progress is None; it should have step, characters"),
         ("progress", {"step": 1}, "it should have step, characters"),
         ("step", "1", "progress.step is '1'"),
-        ("step", 2, "is of step 2, its folder of step 1"),
+        ("step", 2, "says step 2, its folder step 1"),
         ("characters", True, "progress.characters is True"),
         ("characters", -1, "progress.characters is -1"),
         ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),

@@ -45,7 +45,7 @@ def test_a_line_that_is_no_row_is_refused_by_its_number(tmp_path, line):
     path = tmp_path / "metrics.jsonl"
     content = b"\n".join([LINES[0], line, LINES[1]])
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"metrics\.jsonl: line 2 is no row of metrics"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl: line 2 is not a row of metrics"):
         keep_rows(path, 20)
     assert path.read_bytes() == content
 

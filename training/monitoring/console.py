@@ -1,4 +1,4 @@
-"""What a training says on the console, which may go away before it."""
+"""Console output of a training run, which continues if the console is closed."""
 
 import errno
 import sys

@@ -80,8 +80,8 @@ class BucketSender:
     """Sends buckets of gradients and counts what it sends and waits for.
 
     DDP keeps it as the state of its hook, in C++, where Python's collector does not look. It must
-    therefore not lead back to DDP: the two would stay for good, and with them the process group
-    and gloo's threads, which abort now and then when the interpreter goes.
+    therefore not hold a reference to DDP: neither would ever be freed, nor the process group and
+    gloo's threads, which sometimes abort when the interpreter exits.
     """
 
     forgets: str | None = None  # as in Exchange

@@ -190,7 +190,7 @@ def launched(device: Device, timeout: float = 300.0) -> Iterator[World]:
         raise
     finally:
         # DDP sits in reference cycles and holds the group. With the last holder go gloo's threads;
-        # alive when the interpreter goes, they abort now and then (pytorch/pytorch#179291).
+        # alive when the interpreter exits, they sometimes abort (pytorch/pytorch#179291).
         gc.collect()
         if dist.is_initialized():
             dist.destroy_process_group()

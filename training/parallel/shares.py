@@ -18,7 +18,7 @@ HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more
 
 @dataclass(frozen=True)
 class Shares:
-    """How a world deals: each rank's part is in proportion to its number."""
+    """How lanes are divided among ranks: each rank's part is in proportion to its number."""
 
     numbers: tuple[float, ...]
 

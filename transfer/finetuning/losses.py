@@ -2,7 +2,7 @@
 
 Classes that exclude each other share a softmax and its cross-entropy: their probabilities sum to
 one, as they must, where a sigmoid for each (Kant et al. 2018's default) lets all or none be likely.
-Classes that do not have a sigmoid and a binary cross-entropy each.
+Classes that do not exclude each other each have a sigmoid and a binary cross-entropy.
 """
 
 import numpy as np

@@ -189,9 +189,9 @@ def _without(results: Results) -> str:
 def _draws(results: Results) -> str:
     draws, val = results["by_labels"]["draws"], results["examples"]["val"]
     text = (
-        f"Means over {draws} random draws of the training texts, both classes in proportion; of "
-        "all the texts there is one draw. Shaded, and beside the means: 95 % intervals of what one "
-        "more draw is worth on other test texts, draws taken as normally distributed. C is chosen "
+        f"Means over {draws} random draws of the training texts, both classes in proportion; one "
+        "draw if all texts are used. Shaded, and beside the means: 95 % prediction intervals for a "
+        "further draw on other test texts, draws taken as normally distributed. C is chosen "
         f"on all of val, whose {val:,} labels are used in addition and not counted. The unit known "
         "beforehand was chosen on all of train, and only its cut is learned from these labels."
     )
@@ -199,9 +199,9 @@ def _draws(results: Results) -> str:
 
 
 FINETUNED = (
-    "The model was fine-tuned on labels before: its features have seen those, and where train is "
-    "among them the very ones that are counted here. This is not how few labels a model needs that "
-    "has only read."
+    "The model was fine-tuned on labels before: its features have seen those; if they include "
+    "train's, they are the very ones that are counted here. So this does not show how few "
+    "labels a model without fine-tuning needs."
 )
 
 

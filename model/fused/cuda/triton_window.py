@@ -15,7 +15,10 @@ from ..weight_gradients import Factors
 
 
 class Activations(NamedTuple):
-    """What forward makes and backward reads. One byte's worth where nothing is saved, but for h."""
+    """What forward makes and backward reads.
+
+    If nothing is saved for backward, only h covers all bytes; the rest holds one byte.
+    """
 
     h: Tensor  # [T, B, H]
     c: Tensor  # [T or 1, B, H] fp32

@@ -180,9 +180,9 @@ def test_relatedness_is_a_score(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (sick_rows([3, 6]), "row 3: '6' is no relatedness_score; it is between 1 and 5"),
-        (sick_rows([3, "nan"]), "row 3: 'nan' is no relatedness_score"),
-        (sick_rows(["much"]), "row 2: 'much' is no relatedness_score; could not convert"),
+        (sick_rows([3, 6]), "row 3: '6' is not a relatedness_score; it is between 1 and 5"),
+        (sick_rows([3, "nan"]), "row 3: 'nan' is not a relatedness_score"),
+        (sick_rows(["much"]), "row 2: 'much' is not a relatedness_score; could not convert"),
         (sick_rows([3]) + "7\ta\tb\n", "row 3: 3 columns, fewer than the header says"),
         ("a\tb\tc\n", "no column 'relatedness_score'; present"),
         ("", "no column 'relatedness_score'; present"),

@@ -119,7 +119,7 @@ def test_a_description_names_ngrams_only_where_there_are_any(folder):
     assert load_stars(path.parent, 12).ngrams.scale == 0.5
     for damaged in ({"buckets": 8}, None, "many"):
         path.write_text(json.dumps(description | {"ngrams": damaged}))
-        with pytest.raises(InputError, match="not a description of a head between stars"):
+        with pytest.raises(InputError, match="not a description of a head that predicts"):
             load_stars(path.parent, 12)
     save_stars(path.parent, make())
     assert not (path.parent / "ngrams.safetensors").exists()
@@ -176,14 +176,14 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
     [
         ({"kind": "heads"}, "kind, state and pooling"),
         ({"pooling": ["last"]}, "kind, state and pooling"),
-        ({"classes": ["a", "b", "c"]}, "3 classes; two"),
+        ({"classes": ["a", "b", "c"]}, "3 classes; there must be two"),
         ({"calibration": {"slope": 0.0, "offset": 0.0}}, "calibration.slope is 0.0"),
         ({"calibration": {"slope": 1.0}, "unsure": [0.7, 0.2]}, "the lower one comes first"),
         ({"unsure": [0.2]}, "not a description"),
         ({"familiarity": {"bits": "x", "bits_per_character": 1.0}}, "not a description"),
         ({"threshold": 7}, "threshold is 7"),
         ({"heads": {"hidden_layers": [], "unknown": 1}}, "not a description"),
-        ({"heads": {"hidden_layers": [4]}}, "a head between stars is linear"),
+        ({"heads": {"hidden_layers": [4]}}, "a head that predicts stars must be linear"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(folder, change, message):

@@ -51,7 +51,7 @@ def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)
 
 
 def small_stars(loaded: LoadedModel, ngrams: BagOfNgrams | None = None) -> StarsClassifier:
-    """A head between stars, with two heads for each."""
+    """A classifier of one to five stars, with two heads for each."""
     heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(FEATURES.poolings), 5)
     calibration = Calibration(slope=0.5, offset=0.25)
     poles = ("negative", "positive")

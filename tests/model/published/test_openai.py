@@ -180,7 +180,7 @@ DAMAGED = "{'descr': ('<f4',), 'fortran_order': False, 'shape': (10, 10)}"
         (b"", "damaged or cut short"),
         (b"\x93NUMPY\x01\x00", "damaged or cut short"),
         (b"not an array at all", "damaged or cut short"),
-        (pickled(), "no plain array"),
+        (pickled(), "not a plain array"),
     ],
 )
 def test_damaged_files_are_refused(folder, content, message):

@@ -223,7 +223,7 @@ def test_what_is_named_twice_is_read_once(tmp_path, caplog):
     ):
         caplog.clear()
         assert [given.name for given in expand(named)] == names
-        assert "again; read once" in caplog.text
+        assert "the same input as" in caplog.text
 
 
 @pytest.fixture
@@ -274,9 +274,9 @@ def test_an_answer_that_ends_early_is_no_shorter_file(tmp_path, name, rest):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("http://[x/y.jsonl", "no address"),
-        ("https://host:abc/x.jsonl", "no address"),
-        ("http://host/donn\u00e9es.jsonl", "no address"),
+        ("http://[x/y.jsonl", "not a valid address"),
+        ("https://host:abc/x.jsonl", "not a valid address"),
+        ("http://host/donn\u00e9es.jsonl", "not a valid address"),
     ],
 )
 def test_what_is_no_address_is_called_so(address, words):

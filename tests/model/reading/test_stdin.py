@@ -62,7 +62,7 @@ def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
 def test_nothing_is_refused(pipe):
     lines, sink = pipe
     sink.close()
-    with pytest.raises(InputError, match="standard input: nothing came"):
+    with pytest.raises(InputError, match="standard input: the input is empty"):
         lines.first()
 
 
@@ -112,7 +112,7 @@ def test_the_first_line_tells_the_kind(line, kind):
         (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
         (".csv", b"text,id\na,1,2\n", "line 2: 3 cells where the header has 2.*needs quotes"),
         (".csv", b'text,id\n"open,1\n', "not a table"),
-        (".csv", b"", "nothing came"),
+        (".csv", b"", "the input is empty"),
     ],
 )
 def test_what_cannot_be_read_is_refused(kind, raw, words):

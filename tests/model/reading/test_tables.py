@@ -47,8 +47,8 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a.csv: nothing came, not even a header"),
-        (" \n\n", "nothing came"),
+        ("", "a.csv: the input is empty: not even a header"),
+        (" \n\n", "the input is empty"),
         ('a\nfine\n"open\nand on\n', "a.csv, line 3: not a table .a quote is open from here"),
         ('a\n"', "a quote is open"),
         ('"a\n', "a quote is open"),

@@ -206,7 +206,7 @@ def test_main_refuses_another_number_of_groups(tmp_path):
         in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()
     )
     process = run("main.py", "--resume", folder, "--train.steps", "4")
-    assert_refused(process, "optimiser's state of its own", "there were 2, now 1", "start 2")
+    assert_refused(process, "its own optimiser state", "has 2 groups, this run 1;", "start 2")
 
 
 @pytest.mark.parametrize("saved", [None, 4, 2])

@@ -121,7 +121,7 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
         }
         assert all("shaded: 95 %" in label for label in labels.values())
         assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
-        assert "Shaded, and beside the means: 95 % intervals" in page
+        assert "Shaded, and beside the means: 95 % prediction intervals" in page
         assert ("fine-tuned on labels before" in page) == has_seen_labels
         assert "whose 40 labels are used in addition" in page
         assert "usual" not in page
@@ -206,7 +206,7 @@ def test_one_class_against_the_rest(sets):
     first, second = against_rest(three, "question")
     assert first.classes == second.classes == ("not question", "question")
     assert first.labels.tolist() == [0] * 20 + [1] * 5
-    with pytest.raises(InputError, match="class 'x' is none of '0', '1', 'question'"):
+    with pytest.raises(InputError, match="unknown class 'x'; known: '0', '1', 'question'"):
         against_rest(three, "x")
 
 
