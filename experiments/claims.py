@@ -137,7 +137,8 @@ def mixed_precision(found: Found) -> Measured:
     seeds = max(abs(bits[f"fp32_seed_{seed}"] - bits["fp32"]) for seed in (1, 2))
     theirs = published_bits(4096, "fp16") - published_bits(4096, "fp32")
     ours = bits["fp16"] - bits["fp32"]
-    return Measured(f"{ours:+.3f}", f"a seed is worth {seeds:.3f}", f"{theirs:.3f}")
+    spread = f"another seed changes the result by {seeds:.3f}"
+    return Measured(f"{ours:+.3f}", spread, f"{theirs:.3f}")
 
 
 def two_replicas(found: Found) -> Measured:
@@ -153,7 +154,8 @@ def two_replicas(found: Found) -> Measured:
     return Measured(
         ", ".join(f"{case['speedup']:.2f}" for case in both),
         f"{', '.join(ranges)}, all rounds",
-        f"{threads['8']}, {gpus['8']} against {gpus['1']} of one (8 GPUs, thousand characters/s)",
+        f"8 GPUs: {threads['8']} as threads, {gpus['8']} as processes; 1 GPU: {gpus['1']} "
+        "(thousand characters/s)",
     )
 
 
@@ -253,15 +255,18 @@ CLAIMS = (
           f"neuron/results/{PLAIN}/neuron.json", lambda found: accuracy_of(found["alone"])),
     Claim("the tour's reviews, accuracy", "tour/results/transfer.json", accuracy_of),
     Claim("512 units, 44 M characters: SST", "main_job/results/sst.json", accuracy_of),
-    Claim("128 GPUs, times one: 4,096 units by Ethernet, by InfiniBand, 8,192; fitted",
+    Claim("speed of 128 GPUs relative to one (4,096 units over Ethernet; over InfiniBand; 8,192 "
+          "units), by a fitted model",
           "scaling/results/published.json", performance_model),
-    Claim(f"{LARGEST} GPUs by Ethernet, times one: a scale model, nothing fitted",
+    Claim(f"speed of {LARGEST} GPUs over Ethernet relative to one, by a scale model with nothing "
+          "fitted",
           "scaling/results/emulated.json", scale_model),
     Claim("fp16 less fp32, bits per character", "scaling/results/precision.json",
           mixed_precision),
-    Claim("speed of two replicas over one: as threads of one process, as processes",
+    Claim("speed of two replicas relative to one: as threads of one process; as processes",
           "scaling/results/interpreter.json", two_replicas),
-    Claim("64 times the lanes, rate raised linearly, by the root: bits per character",
+    Claim("bits per character with 64 times the lanes, the rate raised linearly; by the square "
+          "root",
           "scaling/results/convergence.json", largest_rate),
     Claim("step time regressed on a few features: mean error, per cent",
           "scaling/results/regressed.json", regressed),
@@ -271,19 +276,20 @@ CLAIMS = (
           "scaling/results/measured_gloo.json",
           lambda found: Measured(f"{100 * found['worst_error']:.0f}",
                                  f"{found['fitted_points']} points fitted")),
-    Claim("speed of the recurrence to the loop of 2018, fp32, 1,024 units",
+    Claim("speed of the recurrence relative to the loop of 2018, fp32, 1,024 units",
           "recurrence/results/training_fp32_1024.json", partial(ratio, "to_loop_2018")),
-    Claim("speed of the recurrence to its products alone, fp32, 1,024 units",
+    Claim("speed of the recurrence relative to its products alone, fp32, 1,024 units",
           "recurrence/results/training_fp32_1024.json", partial(ratio, "to_gemm_floor")),
     Claim("seconds to the bits that the published recipe, run here, has after 12 M characters",
           "time_to_target/results/published_12000000.json", race),
     Claim("bits per character of 512 units after 6 M characters",
           "recipe/results/muon_1e-2.json", recipe),
-    Claim("reading JSON lines by two processes, speed to pandas by one", "data/results/speed.json",
+    Claim("speed of reading JSON lines in two processes relative to pandas in one",
+          "data/results/speed.json",
           lambda found: Measured(f"{found['ratios']['pandas / ours, plain, 2 processes']:.2f}")),
     Claim("waiting for data, per cent of the time", "data/results/stream.json",
           lambda found: Measured(f"{100 * max(row['waited'] for row in found['rows']):.2f}")),
-    Claim("featurizing IMDB, speed to padded batches sorted by length",
+    Claim("speed of featurizing IMDB relative to padded batches sorted by length",
           "featurizing/results/imdb.json", padding),
     Claim("seconds of exchange that computing does not hide: sent at the end, sent as ready",
           "exchange/results/replay.json", exposed),

@@ -73,14 +73,14 @@ def sentiment() -> list[Cells]:
             "SST, all units; one unit",
             "",
             f"{sst(LABELLED, 'all_units')}; {sst(LABELLED, 'one_unit')}",
-            f"`{LABELLED}`, which has learned from labels, SST's training set among them: an "
-            "easier task",
+            f"`{LABELLED}`, which was trained on labels, including those of SST's training set, so "
+            "its task is easier",
         ],
         [
             "SST; IMDB (some of its reviews): our `default`",
             "",
             f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
-            f"learned from labels, both training sets among them; TF-IDF on the same texts "
+            "trained on labels, including those of both training sets; TF-IDF on the same texts "
             f"{accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
         ],
         [
@@ -176,8 +176,8 @@ def race() -> Cells:
     return [
         f"seconds of training to the {summary['target']:.2f} bits that the published recipe "
         f"reaches after {characters:.0f} M characters (512 units)",
-        f"{summary['published']['seconds']:.0f}, its recipe here",
-        f"{summary['ours']['seconds']:.0f}; Adam at the best of {len(rows)} rates {adam:.0f}",
+        f"{summary['published']['seconds']:.0f} (their recipe, run here)",
+        f"{summary['ours']['seconds']:.0f}; Adam at the best of {len(rows)} rates: {adam:.0f}",
         "[the same two cores, one seed; what else differs](experiments/time_to_target/README.md)",
     ]
 

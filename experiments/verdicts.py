@@ -56,7 +56,8 @@ def ours(read: Callable[[Found], claims.Measured]) -> Callable[[Found], str]:
 def curve(found: Found) -> str:
     """Return the emulated speed of most GPUs beside the published one."""
     measured = claims.scale_model(found)
-    return f"{measured.ours} times one; published {measured.published} ({measured.interval})"
+    told = f"{measured.ours} times the speed of one"
+    return f"{told}; published {measured.published} ({measured.interval})"
 
 
 def instead(way: str, windows: int, words: str, found: Found) -> str:
@@ -64,7 +65,7 @@ def instead(way: str, windows: int, words: str, found: Found) -> str:
     results = Results(dict(found))
     ways = (("2018", 1), (way, windows))
     before, after = (scaling_of(results.training(*each)[LARGEST]) for each in ways)
-    return f"{LARGEST} GPUs: {before:.1f} times one, {after:.1f} {words}"
+    return f"{LARGEST} GPUs: {before:.1f} times the speed of one, {after:.1f} {words}"
 
 
 def by_size(found: Found) -> str:
@@ -128,8 +129,8 @@ def unequal(found: Found) -> str:
     words = []
     for part in found["settings"]["parts"]:
         even, measured = (median(speeds_of(found, part, way)) for way in ("even", "measured"))
-        words.append(f"{measured / even:.2f} times at {part:g}")
-    return f"measured shares to even ones: {', '.join(words)} of the other's core"
+        words.append(f"{measured / even:.2f} if the slower rank has {part:g} of a core")
+    return f"speed with measured shares over even shares: {', '.join(words)}"
 
 
 VERDICTS = (
@@ -151,16 +152,17 @@ VERDICTS = (
             "holds for a loop over bytes of 64 units, hardly of 512; we did not vary the "
             "interpreter's lock",
             f"{SCALING}/interpreter.json", ours(claims.two_replicas), "scaling/interpreter.png"),
-    Verdict("fp16 costs no accuracy (Puri et al. 2018)", "holds within what a seed is worth",
+    Verdict("fp16 costs no accuracy (Puri et al. 2018)",
+            "holds within the difference that another seed makes",
             f"{SCALING}/precision.json", ours(claims.mixed_precision), "scaling/precision.png"),
     Verdict("Unequal machines should share by speed (HetSeq, Ding et al. 2021)",
             "holds against even shares; the fast one alone may still be faster",
             "unequal/results/throttled.json", unequal),
     Verdict("Transient servers: a run outlives its machines (Li et al. 2020)", "holds",
             "elastic/results/faults.json", ours(claims.faults)),
-    Verdict("Adasum keeps what large batches lose, at an unscaled rate (Maleki et al. 2020)",
-            "holds in part: about half of the loss is kept", CONVERGENCE, adasum,
-            "scaling/convergence.png"),
+    Verdict("Adasum prevents what large batches lose, at an unscaled rate (Maleki et al. 2020)",
+            "holds in part: it prevents about half of what the best rule loses", CONVERGENCE,
+            adasum, "scaling/convergence.png"),
     Verdict("LAMB trains large batches (You et al. 2020), and better under Adasum",
             "fails here against Adam; Adasum lowers its bits",
             "lamb/results/lanes_256_2e-2_seed_0.json", lamb),

@@ -49,8 +49,8 @@ def costs() -> str:
     hidden = ", ".join(f"{way} {hidden_part(found[way]):.0%}" for way in ("fp32", "fp16", "bf16"))
     return (
         f"{markdown(head, rows)}\n\n"
-        "Hidden by a node for each gate, of what the same bytes in buckets leave exposed where "
-        f"all weights are one node: {hidden}.\n\n{origins({'replay.json': result})}"
+        "Exposed seconds saved by one autograd node per gate, compared with all weights in one "
+        f"node (both in buckets): {hidden}.\n\n{origins({'replay.json': result})}"
     )
 
 

@@ -31,11 +31,11 @@ MEASURES = {
     },
 }
 NOTES = """\
-Per cent, with 95 % intervals over texts: of several seeds the means of their values and of the ends
-of their intervals, and from the lowest to the highest value of the first measure. MCC is Matthews's
-coefficient; of SemEval the mean of the classes'. Minutes are those of learning, of one seed; what
-frozen features take to be read is not in them. `constant` says the commoner class, or every
-emotion. Published: (source).
+Values are in per cent, with 95 % intervals over texts. With several seeds, we give the mean of
+their values and the mean of each end of their intervals; the column `seeds` gives the lowest and
+the highest value of the first measure. MCC is Matthews's correlation coefficient; for SemEval it is
+the mean over the classes. Minutes are the training time of one seed, without the time to compute
+frozen features. `constant` says the commoner class, or every emotion. Published: (source).
 """
 
 Scores = dict[str, list[dict[str, Any]]]  # for each way, the files of its seeds

@@ -95,7 +95,7 @@ def steps() -> str:
         ]
         for result in found.values()
     ]
-    head = ["a whole training step", "characters/s", "to its recurrence"]
+    head = ["a whole training step", "characters/s", "speed relative to its recurrence alone"]
     return f"{markdown(head, rows)}\n\n{made_at(found)}"
 
 
@@ -135,7 +135,7 @@ def precisions() -> str:
     """Return how much faster inference is in fewer bits, and what it changes."""
     found = measured("precisions")
     head = [
-        "a byte of every text, one core",
+        "time to read one more byte of each text, on one core",
         *(f"{name}, microseconds" for name in found["classify"]),
         *FASTER,
     ]
@@ -144,7 +144,10 @@ def precisions() -> str:
         for H, sizes in found["microseconds"].items()
         for lanes, spent in sizes.items()
     ]
-    name = f"`classify`, a character of {BATCH} texts of at most {LONGEST} characters together"
+    name = (
+        f"`classify`, time per character, for {BATCH} texts of at most {LONGEST} characters read "
+        "together"
+    )
     rows.append([name, *times(found["classify"])])
     changed = [
         [
@@ -214,5 +217,8 @@ def first_page() -> str:
     }
     shown = [ratio for ratio in RATIOS if ratio != "to_reference"]
     step = measured("step_fp32_1024")["ratios"]["step_to_recurrence"]
-    said = f"A whole training step runs at {step:.2f} of its recurrence (1,024 units, fp32). "
+    said = (
+        f"A whole training step reaches {step:.2f} of the speed of its recurrence alone "
+        "(1,024 units, fp32). "
+    )
     return against("", names, shown, said, ranges=False)

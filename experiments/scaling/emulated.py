@@ -122,8 +122,9 @@ def ethernet(results: Results) -> str:
             "### 4,096 units, 10 Gb/s Ethernet, the exchange of 2018",
             table_of(cells),
             f"The worst median is {worst:.1%} off its published point; single runs that count are "
-            f"{min(ends):+.1%} to {max(ends):+.1%} off. Computing is that of {BY_TEXT}, by their "
-            "text; the last column has the same exchanges beside that of their figure.",
+            f"{min(ends):+.1%} to {max(ends):+.1%} off. The computing time is that of {BY_TEXT}, "
+            "as their text says; the last column combines the same exchanges with the computing "
+            "time of their figure.",
         )
     )
 
@@ -134,13 +135,13 @@ def today(results: Results) -> str:
     cells = [
         [str(gpus), *(emulated(rows[gpus]) for rows in ways.values())] for gpus in ways["today", 1]
     ]
-    head = ["GPUs; emulated (foretold)", "2018", "2018, every 4th window"]
+    head = ["GPUs; emulated (predicted)", "2018", "2018, every 4th window"]
     head += ["today", "today, every 4th"]
     row = ways["today", 1][LARGEST]
     return "\n\n".join((
         "### The same cluster with today's exchange, in fp16",
         markdown(head, cells),
-        f"Of {PUBLISHED[LARGEST]:g} published at {LARGEST} GPUs it makes "
+        f"It raises the {PUBLISHED[LARGEST]:g} published for {LARGEST} GPUs to "
         f"**{scaling_of(row):.1f}** (median; {between(row)}; runs: {row['runs']}{slowed(row)}).",
     ))  # fmt: skip
 
@@ -204,7 +205,10 @@ def runs(results: Results) -> str:
     reasons = Counter(reason for row in lost for reason in disturbances(row["measures"]))
     said = ", ".join(f"{name} {count}" for name, count in reasons.most_common())
     number = Counter(row["runs"] for row in results.rows)
-    points = ", ".join(f"{number[runs]} have {runs}" for runs in sorted(number))
+    points = ", ".join(
+        f"{count} {'has' if count == 1 else 'have'} {runs}"
+        for runs, count in sorted(number.items())
+    )
     steps = [row for row in lost if row["kind"] == "training"]
     cells = [
         [
@@ -217,8 +221,9 @@ def runs(results: Results) -> str:
     return "\n\n".join((
         "### Runs",
         "A value is the median of all runs of its point during which the machine did nothing else. "
-        f"Of {len(results.rows)} points {points}; in the tables xN are N runs, without it one. /2 "
-        "and /3: slowed down so many times, for the machine's own share to weigh less.",
+        f"Of {len(results.rows)} points {points}. In the tables, xN marks N runs; no mark means "
+        "one run. /2 and /3 mark runs slowed down two and three times, so that the machine's own "
+        "work weighs less.",
         f"{len(lost)} of {len(made)} runs are left out: {said}.",
         markdown(["steps left out", "times the speed of one GPU", "why"], cells),
     ))  # fmt: skip
@@ -257,7 +262,7 @@ def table(
     for value in results.values(kind, down[0]):
         found = {row[across[0]]: row for row in results.of(kind, **{down[0]: value})}
         rows.append([down[1](value), *(cell(found[column]) for column in columns)])
-    head = ["measured (foretold)", *map(across[1], columns)]
+    head = ["measured (predicted)", *map(across[1], columns)]
     return f"{title}\n\n{markdown(head, rows)}"
 
 

@@ -96,8 +96,9 @@ def size(result: dict[str, Any]) -> str:
     facts = result["size_alone"]
     return (
         f"At 128 GPUs the figure has {facts['published_gain_at_128']:.1f} GPUs more for 8,192 units"
-        f" than for 4,096. Over the same fabric size alone gives {facts['gain_by_size_at_128']:.1f}"
-        f" of them ({facts['part_explained']:.0%}), all by the overhead; the rest needs"
+        " than for 4,096. With the same network, the larger size explains"
+        f" {facts['gain_by_size_at_128']:.1f} of these ({facts['part_explained']:.0%}), all through"
+        " the overhead. Explaining the rest takes"
         f" {facts['bandwidth_needed_over_that_of_4096']:.1f} times the bandwidth."
     )
 
