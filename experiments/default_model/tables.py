@@ -107,7 +107,7 @@ def calibration() -> str:
         ]
         rows.append([NAMES[name], *cells])
     heads = [f"calibration error, {title}" for title in SETS.values()]
-    heads += ["SST: unsure, right of the rest", "IMDB: unsure, right of the rest"]
+    heads += [f"{name}: per cent unsure, per cent of the others right" for name in ("SST", "IMDB")]
     return markdown(["", *heads], rows)
 
 
@@ -130,8 +130,8 @@ def weaknesses(method: str) -> str:
     of_kind = read_result("default_model", method)["everyday"]["kinds"]
     sarcasm, negation = (percent(of_kind[kind]["accuracy"]) for kind in ("sarcasm", "negation"))
     return (
-        f"`{method}` classifies {sarcasm} per cent of sarcastic sentences correctly, and "
-        f"{negation} per cent of those with a negation."
+        f"On the everyday sentences, `{method}` classifies {sarcasm} per cent of the sarcastic "
+        f"ones correctly, and {negation} per cent of the negated ones."
     )
 
 
@@ -142,8 +142,11 @@ def failures(method: str) -> str:
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
         for row in found[:SHOWN]
     ]
-    more = f"\n\nAnd {len(found) - SHOWN} more, in the file." if len(found) > SHOWN else ""
-    return markdown(["kind", "label", "text", "positive"], rows) + more
+    told = markdown(["kind", "label", "text", "positive"], rows)
+    if len(found) <= SHOWN:
+        return told
+    file = f"experiments/default_model/results/{method}.json"
+    return f"{told}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
 
 
 def texts(selection: str = "texts") -> str:

@@ -82,7 +82,8 @@ def words(model: str) -> str:
         [f"largest single {way}", ", ".join(map(moment, extremes["moments"][way]))]
         for way in ("rises", "falls")
     ]
-    return markdown(["", "mean change +- standard error; of a moment (its text's label)"], rows)
+    of_moments = "for single rises and falls: the change (label of the text)"
+    return markdown(["", f"mean change +- standard error; {of_moments}"], rows)
 
 
 def beyond_chance(found: list[dict[str, Any]]) -> list[dict[str, Any]]:

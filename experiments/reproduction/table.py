@@ -181,12 +181,12 @@ def about(model: dict[str, Any]) -> str:
     provenance, tuned = model["provenance"], 0
     while "finetuned_from" in provenance:
         provenance, tuned = provenance["finetuned_from"], tuned + 1
-    without_labels = ", the last without labels" if tuned else ""
+    training = "the last training without labels" if tuned else "training"
     read = provenance.get("characters")
     bits = provenance.get("best_valid_bits_per_character")
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
-        *([f"{read:,} characters read in training{without_labels}"] if read else []),
+        *([f"{read:,} characters read in {training}"] if read else []),
         *([f"{bits:.3f} bits per character"] if bits else []),
         *([f"then fine-tuned on labels, {tuned} times"] if tuned else []),
     ]

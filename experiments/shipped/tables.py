@@ -77,7 +77,8 @@ def rows_of(model: str) -> dict[str, str]:
     if memory is not None:
         train = memory["train"]
         rows["next 50 bytes recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
-        rows["bytes alike, read and not read"] = (
+        reviews = "training reviews and held-out reviews"
+        rows[f"mean number of leading bytes recited, of 50: {reviews}"] = (
             f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
         )
     both = (model, f"{model}_full")
