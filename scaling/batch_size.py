@@ -21,7 +21,7 @@ from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
-from training.parallel.distributed import World, choose_device
+from training.parallel.distributed import World, device_of_rank
 from training.parallel.exchange import ParallelConfig
 from training.precision import resolve_precision
 from training.trainer import TrainConfig, Trainer
@@ -112,7 +112,7 @@ def measured_peak(job: Job, lanes: int) -> int | None:
 
 
 def _peak(job: Job, lanes: int) -> int | None:
-    device = choose_device(job.train.device)
+    device = device_of_rank(job.train.device)
     try:
         _train(job, lanes, device)
     except (torch.OutOfMemoryError, MemoryError):

@@ -41,7 +41,7 @@ def main() -> None:
         largest_batch,
         measured_peak,
     )
-    from training.parallel.distributed import choose_device
+    from training.parallel.distributed import device_of_rank
 
     if options.limit < FIRST:
         raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
@@ -54,7 +54,7 @@ def main() -> None:
         print(f"{lanes:>6} lanes: {said}", flush=True)
         return peak
 
-    available = available_bytes(choose_device(run.train.device))
+    available = available_bytes(device_of_rank(run.train.device))
     fit = largest_batch(peak_of, available, options.headroom, options.limit)
     measured = {str(lanes): peak for lanes, peak in fit.measured.items()}
     result = describe(fit, run.optim, options.ranks)

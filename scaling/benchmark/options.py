@@ -9,7 +9,7 @@ import torch
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt, check_bounds
 from model.state import DTYPES
-from training.parallel.distributed import Device, choose_device
+from training.parallel.distributed import Device, device_of_rank
 
 from .problem import Shape
 
@@ -43,7 +43,7 @@ class MeasureOptions:
         """Return the problem's sizes, with torch set to the threads asked for."""
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        device, dtype = choose_device(self.device), DTYPES[self.dtype]
+        device, dtype = device_of_rank(self.device), DTYPES[self.dtype]
         return Shape(self.window, self.batch, self.hidden_size, embedding_size, dtype, device)
 
     def provenance(self) -> dict[str, Any]:

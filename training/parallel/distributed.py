@@ -175,7 +175,7 @@ def launched(device: Device, timeout: float = 300.0) -> Iterator[World]:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = choose_device(device, local_rank)
+    chosen = device_of_rank(device, local_rank)
     if size == 1:
         yield World(0, 1, chosen)
         return
@@ -257,8 +257,8 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
     os._exit(TEMPORARY_FAILURE)
 
 
-def choose_device(device: Device, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank where there is one, else the CPU.
+def device_of_rank(device: Device, local_rank: int = 0) -> torch.device:
+    """Return the GPU of this rank, from then on torch's current one; the CPU where there is none.
 
     A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.
     `launched` checks that no two ranks have the same one. Raises InputError where `cuda` is asked

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
-from training.parallel.distributed import Ballot, World, choose_device, launched
+from training.parallel.distributed import Ballot, World, device_of_rank, launched
 from training.parallel.rank_groups import RankGroups
 
 GPU = torch.device("cuda", 0)
@@ -39,7 +39,7 @@ def meet(show_gpus, ranks, device="auto"):
     store, devices, told = dist.HashStore(), [], []
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
-        devices.append(choose_device(device, local_rank=rank))
+        devices.append(device_of_rank(device, local_rank=rank))
         store.set(f"here/{rank}", distributed._name_of(devices[-1]))
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
@@ -83,7 +83,7 @@ def test_devices_that_do_not_go_together_are_refused_on_every_rank(show_gpus, ra
 def test_a_gpu_is_refused_if_there_is_none(show_gpus):
     show_gpus()
     with pytest.raises(InputError, match="torch sees no GPU"):
-        choose_device("cuda")
+        device_of_rank("cuda")
 
 
 class LostWork:
@@ -134,7 +134,7 @@ def test_a_lost_peer_on_a_gpu_ends_the_process_as_one_on_a_cpu_does(
         monkeypatch.setattr(dist, name, lambda *args, **kwargs: LostWork())
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *args, device, **kwargs: empty(*args, **kwargs))
-    monkeypatch.setattr(distributed, "choose_device", lambda *args: GPU)
+    monkeypatch.setattr(distributed, "device_of_rank", lambda *args: GPU)
     monkeypatch.setattr(distributed, "_join", lambda *args: None)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     for name, value in (("WORLD_SIZE", 2), ("RANK", rank)):
