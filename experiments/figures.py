@@ -17,19 +17,18 @@ BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
 @contextmanager
 def panels(
     path: Path,
-    rows: int = 1,
-    columns: int = 1,
+    columns: int,
     *,
     size: tuple[float, float],
     grid: bool = False,
     **shared: Any,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure and its panels, and write them to a PNG file afterwards.
+    """Yield a figure and its row of panels, and write them to a PNG file afterwards.
 
     size: width and height in inches. grid: whether the panels have one. shared: as for
     `matplotlib.pyplot.subplots`.
     """
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
+    figure, axes = plt.subplots(1, columns, figsize=size, layout="constrained", **shared)
     yield figure, axes
     for each in figure.axes:
         each.spines[["top", "right"]].set_visible(False)

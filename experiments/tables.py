@@ -91,10 +91,10 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> str:
     return markdown(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def percent(value: float, interval: Sequence[float] = (), *, sign: str = "") -> str:
+def percent(value: float, interval: Sequence[float] = ()) -> str:
     """Return a fraction in per cent, with its interval if there is one."""
     ends = f" ({' to '.join(f'{100 * end:.1f}' for end in interval)})" if interval else ""
-    return f"{100 * value:.1f}{sign}{ends}"
+    return f"{100 * value:.1f}{ends}"
 
 
 def accuracy(row: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ def draw(name: str) -> None:
     """Draw accuracies by characters, and the followed unit's correlation with its end."""
     found = points(name)
     million = [point["characters"] / 1e6 for point in found]
-    with panels(FOLDER / f"{name}.png", columns=2, size=(10, 4.2), grid=True) as (_, (left, right)):
+    with panels(FOLDER / f"{name}.png", 2, size=(10, 4.2), grid=True) as (_, (left, right)):
         for label, values in curves(found):
             left.plot(million, values, label=label, linewidth=1.2)
         left.set(ylabel="test accuracy, per cent")

@@ -19,7 +19,7 @@ FEWEST = 0.005  # share of the texts that a point must stand for
 def main() -> None:
     """Draw a reliability diagram for each test set, side by side."""
     measured = results()
-    with panels(HERE / "calibration.png", 1, len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
+    with panels(HERE / "calibration.png", len(SETS), size=(9.6, 3.6), sharey=True) as (_, row):
         for axes, (name, title) in zip(row, SETS.items(), strict=True):
             draw_set(axes, measured, name)
             axes.set(title=title, xlabel="probability of the label told")

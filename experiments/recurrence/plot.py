@@ -56,7 +56,7 @@ def along(points: dict[tuple[int, int, int], Any], axis: int) -> list[tuple[int,
 def main() -> None:
     """Draw one panel for each of H, B and T."""
     found = points()
-    with panels(FOLDER / "sizes.png", 1, 3, size=(10.0, 3.4), sharey=True) as (figure, row):
+    with panels(FOLDER / "sizes.png", 3, size=(10.0, 3.4), sharey=True) as (figure, row):
         for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
             draw_axis(panel, found, axis, label)
         row[0].set_ylabel("speed over the floor's")

@@ -24,7 +24,7 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
     extrapolated: the curves that were fitted to 8 to 32 GPUs. size_alone: the scaling of the large
     model over the network of the small one.
     """
-    with panels(path, 1, 2, size=(11, 4.8), grid=True) as (figure, (left, right)):
+    with panels(path, 2, size=(11, 4.8), grid=True) as (figure, (left, right)):
         left.plot(puri.GPUS, puri.GPUS, color=GREY, linewidth=1, linestyle=":")
         for name, (color, marker, _) in LOOKS.items():
             for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in puri.GPUS])):

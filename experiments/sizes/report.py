@@ -211,7 +211,7 @@ def main() -> None:
     found = results()
     law = fit(found)
     by_units = {H: [r for r in found if units(r) == H] for H in map(units, found)}
-    with panels(FOLDER / "law.png", columns=2, size=(10, 4.2), grid=True) as (_, (left, right)):
+    with panels(FOLDER / "law.png", 2, size=(10, 4.2), grid=True) as (_, (left, right)):
         for (H, same), color in zip(by_units.items(), COLORS, strict=True):
             bits = [point(r)[2] for r in same]
             left.plot([point(r)[1] for r in same], bits, "o", color=color, label=f"{H:,} units")

@@ -67,7 +67,7 @@ def on_test() -> str:
 
 def main() -> None:
     """Draw both curves: bits, and SST's accuracy, by characters read."""
-    with panels(FOLDER / "curve.png", 1, 2, size=(9, 3.5), grid=True) as (_, (bits, sst)):
+    with panels(FOLDER / "curve.png", 2, size=(9, 3.5), grid=True) as (_, (bits, sst)):
         for name, path in CURVES.items():
             rows = read_rows(path)
             probed = [row for row in rows if "probe_accuracy" in row]

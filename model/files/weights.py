@@ -224,10 +224,10 @@ def _told_if_unreadable(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
 
 
-def load_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
     with _told_if_unreadable(path):
-        tensors = load_file(path, device=device)
+        tensors = load_file(path)
     hold_finite(path, tensors)
     return tensors
 

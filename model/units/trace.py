@@ -12,6 +12,8 @@ from ..language_model import LanguageModel
 from ..state import StateName
 from ..text.ragged import ragged_batches
 
+BATCH_SIZE = 64  # sequences read at once
+
 
 class Moment(NamedTuple):
     """The sequences that have just read a byte, and the value of every unit after it."""
@@ -27,7 +29,6 @@ def moments(
     *,
     state: StateName = "cell",
     layer: int = -1,
-    batch_size: int = 64,
 ) -> Iterator[Moment]:
     """Yield the state after every byte of every sequence, read from the zero state.
 
@@ -38,7 +39,7 @@ def moments(
     FeatureKind(state=state)  # refuses another word
     device = model.embedding.weight.device
     weights = model.fold()
-    for batch in ragged_batches([len(sequence) for sequence in sequences], batch_size, block=128):
+    for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, block=128):
         now = model.initial_state(len(batch.indices))
         for start, stop, active in batch.spans:
             indices, now = batch.indices[:active], now.select(slice(active))

@@ -8,6 +8,8 @@ from time import perf_counter
 import torch
 from tqdm import tqdm
 
+TRIALS = 3  # of each candidate for the fastest; the best one counts
+
 Seconds = dict[str, list[float]]
 
 
@@ -51,13 +53,13 @@ def _synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def fastest(candidates: list[Callable[[], object]], trials: int = 3) -> Callable[[], object]:
+def fastest(candidates: list[Callable[[], object]]) -> Callable[[], object]:
     """Return the candidate with the lowest time; candidates that do not run here are skipped."""
     best, least = None, float("inf")
     for candidate in candidates:
         try:
             candidate()
-            elapsed = min(_time(candidate) for _ in range(trials))
+            elapsed = min(_time(candidate) for _ in range(TRIALS))
         except (RuntimeError, NotImplementedError):
             continue
         if elapsed < least:

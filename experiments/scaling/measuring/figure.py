@@ -16,7 +16,7 @@ def draw(path: Path, points: Sequence[dict[str, Any]]) -> None:
     height = max(4.0, 0.24 * len(points) + 1)
     worlds = sorted({point["ranks"] for point in points})
     colors = {world: COLORS[number % len(COLORS)] for number, world in enumerate(worlds)}
-    with panels(path, 1, 2, size=(11, height), grid=True) as (_, (left, right)):
+    with panels(path, 2, size=(11, height), grid=True) as (_, (left, right)):
         draw_seconds(left, points, colors)
         draw_errors(right, points, colors)
         for axes in (left, right):
