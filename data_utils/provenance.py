@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.fused.cores import usable_cores
+from model.fused.cores import has_instructions, usable_cores
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,8 +77,6 @@ def installed_version(package: str) -> str | None:
 def describe_hardware() -> dict[str, Any]:
     """Return processor, cores and accelerators."""
     import torch
-
-    from model.fused.weight_gradients import has_instructions
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {

@@ -16,16 +16,7 @@ PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        *(
-            f"model.{name}"
-            for name in (
-                "bounds",
-                "errors",
-                "files.storage",
-                "fused.cores",
-                "fused.weight_gradients",
-            )
-        ),
+        *(f"model.{name}" for name in ("bounds", "errors", "files.storage", "fused.cores")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
     },

@@ -11,7 +11,6 @@ from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.weights import save_model
-from model.fused.weight_gradients import has_fast_bf16
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
 from model.text.split import Split, cut_strips
@@ -22,6 +21,7 @@ from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
 from .monitoring.console import outliving_the_reader
 from .parallel.distributed import World
+from .precision import has_fast_bf16
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Trainer
 

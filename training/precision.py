@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.fused.weight_gradients import has_fast_bf16
+from model.fused.cores import has_instructions, has_matrix_units
 
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
@@ -26,6 +26,17 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     if precision != "auto":
         return precision
     return "bf16" if has_fast_bf16(device) else "fp32"
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Return whether the device multiplies bf16 faster than fp32.
+
+    So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
+    Zen 5 a training step in bf16 is faster, too (experiments/recurrence).
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return has_matrix_units() or has_instructions("avx512_bf16")
 
 
 @contextmanager

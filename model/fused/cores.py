@@ -1,4 +1,5 @@
-"""How many cores this process may use: by its affinity, and by its cgroups' quota of time."""
+"""The cores of this process: how many, by its affinity and by its cgroups' quota of time; and which
+instructions they have."""
 
 import ctypes
 import os
@@ -98,6 +99,19 @@ def _quota_of(folder: Path) -> float:
         )
         return inf if int(limit) < 0 else int(limit) / int(period)
     return inf
+
+
+def has_matrix_units() -> bool:
+    """Return whether the cores multiply bf16 in matrix units: Intel's AMX."""
+    return has_instructions("amx_bf16")
+
+
+def has_instructions(name: str) -> bool:
+    """Return whether the cores have these instructions, by torch's name such as amx_bf16."""
+    import torch
+
+    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
+    return bool(read_capabilities().get(name, False))
 
 
 @cache

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.profiler import record_function
 
+from .cores import has_matrix_units
+
 PRODUCT = "weight gradient"  # the name of such a product in a profile
 
 
@@ -48,28 +50,6 @@ def _summed_product(a: Tensor, b: Tensor) -> Tensor:
     if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
         return (b.t().contiguous() @ a).t()
     return a.t() @ b
-
-
-def has_fast_bf16(device: torch.device) -> bool:
-    """Return whether the device multiplies bf16 faster than fp32.
-
-    So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
-    Zen 5 a training step in bf16 is faster, too (experiments/recurrence).
-    """
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units() or has_instructions("avx512_bf16")
-
-
-def has_matrix_units() -> bool:
-    """Return whether the processor multiplies bf16 in matrix units: Intel's AMX."""
-    return has_instructions("amx_bf16")
-
-
-def has_instructions(name: str) -> bool:
-    """Return whether the processor has these instructions, by torch's name such as amx_bf16."""
-    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
-    return bool(read_capabilities().get(name, False))
 
 
 class WeightProducts(Protocol):

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from ..compilation import ERRORS, Build, load, vector_options, window_library
-from ..weight_gradients import has_instructions, has_matrix_units
+from ..cores import has_instructions, has_matrix_units
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
 # A sum is fused with a product where the source says so, not where a compiler likes to: both
