@@ -121,7 +121,9 @@ class Trainer:
         self.exchange = make_exchange(
             self.model, parallel, world, stateful_optimizer=optim.stateful
         )
-        self.optimizers = make_optimizers(model, optim, agreed_muon_dtype(world, model.dtype))
+        self.optimizers = make_optimizers(
+            model, optim, lambda: agreed_muon_dtype(world, model.dtype)
+        )
         self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()

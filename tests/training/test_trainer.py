@@ -24,7 +24,7 @@ EVEN = ParallelConfig()
 
 def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", model=None, parallel=EVEN, **optim,
+    cell="mlstm", model=None, parallel=EVEN, world=ALONE, **optim,
 ):  # fmt: skip
     config = ModelConfig(hidden_size=8, cell=cell, context=16)
     return Trainer(
@@ -33,7 +33,7 @@ def make_trainer(
         train=TrainConfig(
             precision=precision, dropout=dropout, loss_scale=loss_scale, ema_decay=ema_decay
         ),
-        world=ALONE,
+        world=world,
         lanes=lanes,
         steps=steps,
         seed=0,
@@ -70,6 +70,23 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     expected = {name: p.grad for name, p in reference.named_parameters()}
     for name, gradient in gradients(trainer).items():
         torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+
+
+class Asking(World):
+    """A world that counts how often ranks are asked for something."""
+
+    asked = 0
+
+    def gather(self, tensor):
+        object.__setattr__(self, "asked", self.asked + 1)
+        return super().gather(tensor)
+
+
+@pytest.mark.parametrize(("name", "asked"), [("adam", 0), ("sgd", 0), ("muon", 1)])
+def test_ranks_agree_on_a_dtype_for_muon_alone(name, asked):
+    world = Asking(0, 1, CPU)
+    make_trainer("bf16", world=world, name=name)
+    assert world.asked == asked
 
 
 def test_the_rate_falls_with_the_lanes_that_read():

@@ -137,12 +137,15 @@ class OptimConfig:
 
 
 def make_optimizers(
-    model: nn.Module, config: OptimConfig, muon_dtype: torch.dtype = torch.float32
+    model: nn.Module,
+    config: OptimConfig,
+    muon_dtype: Callable[[], torch.dtype] = lambda: torch.float32,
 ) -> list[torch.optim.Optimizer]:
     """Build what updates the model. The trainer sets every learning rate before every step.
 
-    muon_dtype: of Muon's products, the same on all ranks. Raises InputError where a package or a
-    GPU is missing that the config asks for.
+    muon_dtype: returns the dtype of Muon's products, the same on all ranks, which agree on it; not
+    called for another optimiser. Raises InputError where a package or a GPU is missing that the
+    config asks for.
     """
     if config.name != "muon":
         return [_make_optimizer(list(model.parameters()), config)]
@@ -152,7 +155,7 @@ def make_optimizers(
     others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]
     muon = Muon(
         matrices,
-        dtype=muon_dtype,
+        dtype=muon_dtype(),
         lr=0.0,
         momentum=config.momentum,
         weight_decay=config.weight_decay,

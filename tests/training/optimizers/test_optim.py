@@ -53,7 +53,7 @@ def test_only_sgd_without_momentum_keeps_nothing_between_steps(name, beta1, stat
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_muon_multiplies_in_the_dtype_that_is_asked_for(small_model, dtype):
-    muon, _ = make_optimizers(small_model, OptimConfig(name="muon"), dtype)
+    muon, _ = make_optimizers(small_model, OptimConfig(name="muon"), lambda: dtype)
     assert muon.dtype == dtype
 
 
