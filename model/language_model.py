@@ -15,8 +15,8 @@ from .layers.gru import GruLayer
 from .layers.layer import RecurrentLayer
 from .layers.lstm import LstmLayer
 from .layers.mlstm import MlstmLayer
+from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
-from .recurrence import Backend
 from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]

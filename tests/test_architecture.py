@@ -146,7 +146,8 @@ def test_files_and_functions_stay_readable():
 
 def test_a_folder_is_seen_at_a_glance():
     for package in PACKAGES:
-        for folder in (path for path in (ROOT / package).rglob("*") if path.is_dir()):
+        within = (path for path in (ROOT / package).rglob("*") if path.is_dir())
+        for folder in (ROOT / package, *within):
             if {"pretrained", "__pycache__"} & set(folder.parts):
                 continue
             files = [path for path in folder.iterdir() if path.is_file()]

@@ -11,7 +11,7 @@ from model.fused.arguments import Inputs
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton
 from model.language_model import ModelConfig, build_model
-from model.recurrence import fused_mlstm, reference_mlstm
+from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts

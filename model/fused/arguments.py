@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from ..layers.window import Window
 from ..state import State
-from ..window import Window
 from .crowding import watch
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..layers.window import Window
 from ..state import DTYPES, State
-from ..window import Window
 from .arguments import Inputs, run_window
 from .compilation import window_library
 from .recycling import recycled_empty

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..layers.window import Window
 from ..state import State, accumulation_dtype
-from ..window import Window
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
 

@@ -12,10 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 from ..fused.cuda.graphs import without_graphs
 from ..fused.weight_gradients import PostponedProducts, join
-from ..recurrence import choose, pack, recur
 from ..state import State, accumulation_dtype
-from ..window import RecurrentWeights, Window
 from .layer import RecurrentLayer
+from .recurrence import choose, pack, recur
+from .window import RecurrentWeights, Window
 
 # Up to so many symbols each is projected once. On CUDA, adding up the gradients of their rows costs
 # a product with them all.

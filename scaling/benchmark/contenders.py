@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.recurrence import Recurrence, fused_mlstm, reference_mlstm
+from model.layers.recurrence import Recurrence, fused_mlstm, reference_mlstm
+from model.layers.window import RecurrentWeights, Window
 from model.state import State, accumulation_dtype
-from model.window import RecurrentWeights, Window
 
 from .problem import Problem
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from model.bounds import PositiveInt
-from model.recurrence import choose
+from model.layers.recurrence import choose
 from training.precision import sums_in_fp32
 
 from .contenders import (

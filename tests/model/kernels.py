@@ -10,7 +10,7 @@ from torch import Tensor
 from model.fused import cpu
 from model.fused.compilation import window_library
 from model.fused.tiles import mlstm
-from model.recurrence import Recurrence
+from model.layers.recurrence import Recurrence
 from tests.model.test_recurrence import EPS, tolerance
 
 

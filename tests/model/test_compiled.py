@@ -13,7 +13,7 @@ from model.fused import weight_gradients
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.fused.vectors.integers import multiplies_integers
-from model.recurrence import reference_mlstm
+from model.layers.recurrence import reference_mlstm
 from tests.model.test_recurrence import (
     EPS,
     hold_cell_state_in_fp32,

@@ -12,9 +12,9 @@ import torch
 
 from model.fused import compilation, crowding
 from model.fused.compilation import window_library
-from model.recurrence import fused_mlstm
+from model.layers.recurrence import fused_mlstm
+from model.layers.window import RecurrentWeights, Window
 from model.state import State
-from model.window import RecurrentWeights, Window
 
 MEETINGS = 4
 # Prints how often the thread that comes first has slept.

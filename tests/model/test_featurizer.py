@@ -13,11 +13,12 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from model import SentimentFeaturizer, recurrence, save_model
+from model import SentimentFeaturizer, save_model
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.fused.compilation import window_library
 from model.language_model import LanguageModel
+from model.layers import recurrence
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
@@ -114,7 +115,7 @@ def test_precision_is_fp32_unless_asked_otherwise(featurizer, precision):
 
 def test_featurizer_works_without_a_compiler(featurizer, monkeypatch):
     expected = featurizer.transform(TEXTS)
-    monkeypatch.setattr("model.recurrence.FASTEST_FIRST", recurrence.FASTEST_FIRST[-1:])
+    monkeypatch.setattr("model.layers.recurrence.FASTEST_FIRST", recurrence.FASTEST_FIRST[-1:])
     plain = clone(featurizer).fit().transform(TEXTS)
     np.testing.assert_allclose(plain, expected, rtol=1e-5, atol=1e-6)
 

@@ -7,7 +7,7 @@ import torch
 from model.errors import InputError
 from model.fused.vectors import integers
 from model.language_model import ModelConfig, build_model
-from model.recurrence import choose, pack, recur
+from model.layers.recurrence import choose, pack, recur
 from tests.model import numpy_mlstm
 from tests.model.test_compiled import scaled_inputs
 from tests.model.test_recurrence import EPS, window_of

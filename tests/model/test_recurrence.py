@@ -8,9 +8,9 @@ from torch import Tensor
 from model.cell import mlstm_step
 from model.fused.deferred import deferred_mlstm
 from model.language_model import ModelConfig, build_model
-from model.recurrence import recur, reference_mlstm
+from model.layers.recurrence import recur, reference_mlstm
+from model.layers.window import RecurrentWeights, Window
 from model.state import State
-from model.window import RecurrentWeights, Window
 from tests.model import numpy_mlstm
 from tests.model.emulation import emulate_tiles
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from model import recurrence
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
+from model.layers import recurrence
 from tests.model.emulation import emulate_tiles
 from tests.model.test_compiled import error, results, scaled_inputs
 from tests.model.test_recurrence import EPS, window_of

@@ -17,7 +17,7 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
-from model.recurrence import reference_mlstm
+from model.layers.recurrence import reference_mlstm
 from tests.model.test_compiled import error, exact, results, scaled_inputs
 from tests.model.test_recurrence import EPS, hold_cell_state_in_fp32, tolerance, window_of
 

@@ -9,9 +9,9 @@ from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.deferred import deferred_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
 from model.language_model import ModelConfig, build_model
-from model.recurrence import reference_mlstm
+from model.layers.recurrence import reference_mlstm
+from model.layers.window import RecurrentWeights, Window
 from model.state import State
-from model.window import RecurrentWeights, Window
 from tests.model.emulation import emulate_tiles
 from tests.model.kernels import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.test_recurrence import EPS

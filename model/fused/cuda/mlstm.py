@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ...layers.window import Window
 from ...state import DTYPES, State
-from ...window import Window
 from ..arguments import Inputs, as_kernels_read_them
 from ..weight_gradients import PostponedProducts, weight_gradients
 from .graphs import graphed_mlstm, graphs_for

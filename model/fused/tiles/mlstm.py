@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ...layers.window import Window
 from ...state import State
-from ...window import Window
 from ..arguments import Inputs, run_window
 from ..recycling import recycled_empty
 from ..weight_gradients import PostponedProducts, weight_gradients

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ...cell import mlstm_step
+from ...layers.window import Window
 from ...state import State
-from ...window import Window
 from ..arguments import Inputs, run_window
 from ..compilation import window_library
 from ..cpu import INTEGERS, call, forward

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch.nn.functional as F
 from torch import Tensor
 
-from .fused.weight_gradients import PostponedProducts
-from .state import State, accumulation_dtype
+from ..fused.weight_gradients import PostponedProducts
+from ..state import State, accumulation_dtype
 
 
 @dataclass(frozen=True)

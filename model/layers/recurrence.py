@@ -7,20 +7,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .cell import mlstm_step
-from .fused.cpu import compiled_mlstm, runs_compiled
-from .fused.cpu import pack as pack_for_vectors
-from .fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from .fused.deferred import deferred_mlstm
-from .fused.tiles.mlstm import pack as pack_for_tiles
-from .fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
-from .fused.vectors.integers import (
+from ..cell import mlstm_step
+from ..fused.cpu import compiled_mlstm, runs_compiled
+from ..fused.cpu import pack as pack_for_vectors
+from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
+from ..fused.deferred import deferred_mlstm
+from ..fused.tiles.mlstm import pack as pack_for_tiles
+from ..fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
+from ..fused.vectors.integers import (
     compiled_integer_mlstm,
     multiplies_integers,
     plain_integer_mlstm,
 )
-from .fused.vectors.integers import pack as pack_for_integers
-from .state import State
+from ..fused.vectors.integers import pack as pack_for_integers
+from ..state import State
 from .window import Window
 
 Backend = Literal["auto", "reference", "fused"]
