@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .errors import InputError, checked_number, checked_whole, is_whole
 from .fused.cores import follow_quota
+from .layers.gate_leaves import GateLeaves
 from .layers.gru import GruLayer
 from .layers.layer import RecurrentLayer
 from .layers.lstm import LstmLayer
@@ -211,18 +212,10 @@ class LanguageModel(nn.Module):
     def _stack(self) -> list[RecurrentLayer]:
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
-    def split_leaves(self) -> list[nn.Parameter]:
-        """Let parts of the parameters take the gradients from now on; return all that takes them.
-
-        A recurrent matrix is split into its gates; `gather_gradients` joins their gradients.
-        """
-        of_layers = [leaf for layer in self._stack for leaf in layer.split_leaves()]
-        return [*self.embedding.parameters(), *of_layers, *self.decoder.parameters()]
-
-    def gather_gradients(self) -> None:
-        """Move the gradients of the parts to their parameters, after a backward pass."""
-        for layer in self._stack:
-            layer.gather_gradients()
+    def gate_leaves(self) -> GateLeaves:
+        """Return what can take the gradients in place of the parameters: see `GateLeaves`."""
+        split = [matrix for layer in self._stack for matrix in layer.splittable()]
+        return GateLeaves(self.parameters(), split)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -247,10 +240,13 @@ class LanguageModel(nn.Module):
             [layer.initial_state(batch_size, dtype, device) for layer in self._stack]
         )
 
-    def fold(self) -> Weights:
-        """Prepare the weights once for many calls: inference, generation."""
+    def fold(self, leaves: GateLeaves | None = None) -> Weights:
+        """Prepare the weights once for many calls: inference, generation.
+
+        leaves: what takes the gradients, if not the parameters.
+        """
         dtype = self.dtype
-        layers = [layer.fold(dtype) for layer in self._stack]
+        layers = [layer.fold(dtype, leaves) for layer in self._stack]
         table = self._stack[0].tabulate(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         return Weights(layers, table, self.decoder.weight.to(dtype), b_out)

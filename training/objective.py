@@ -8,6 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from model.fused.recycling import empty_like
 from model.language_model import LanguageModel
+from model.layers.gate_leaves import GateLeaves
 from model.state import State
 
 IGNORED = -100  # the target of a symbol that does not count
@@ -23,14 +24,20 @@ class Objective(nn.Module):
         self.model = model
 
     def forward(
-        self, tokens: Tensor, targets: Tensor, state: State, kept: Tensor | None = None
+        self,
+        tokens: Tensor,
+        targets: Tensor,
+        state: State,
+        kept: Tensor | None = None,
+        leaves: GateLeaves | None = None,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
 
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
         kept: [B, H], multiplies what the decoder reads: dropout, one mask for the whole window.
+        leaves: what takes the gradients, if not the parameters.
         """
-        weights = self.model.fold()
+        weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
         if kept is not None:
             h = h * kept

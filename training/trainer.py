@@ -195,6 +195,7 @@ class Trainer:
                 batch.targets[lanes],
                 state.select(lanes),
                 None if factors is None else factors[lanes],
+                self.exchange.leaves,
             )
             exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():

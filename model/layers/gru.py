@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..state import State
+from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 
 
@@ -28,7 +29,7 @@ class GruLayer(RecurrentLayer):
             for name in ("bias_ih_l0", "bias_hh_l0"):  # gates: reset, update, new
                 self.gru.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
-    def fold(self, dtype: torch.dtype) -> list[Tensor]:
+    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> list[Tensor]:
         """Cast the four weights to the compute dtype."""
         return [parameter.to(dtype) for parameter in self.gru.parameters()]
 

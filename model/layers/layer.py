@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..state import State
+from .gate_leaves import GateLeaves
 
 
 class RecurrentLayer(nn.Module):
@@ -19,20 +20,15 @@ class RecurrentLayer(nn.Module):
         """
         raise NotImplementedError
 
-    def split_leaves(self) -> list[nn.Parameter]:
-        """Let parts of the parameters take the gradients from now on; return what takes them.
+    def splittable(self) -> list[nn.Parameter]:
+        """Return the matrices whose gradients backward can compute gate by gate."""
+        return []
 
-        A training over several ranks asks for this once, so that it can send the gradient of one
-        part while backward computes the next. The parts share the parameters' memory. A layer that
-        has no parts returns its parameters.
+    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> Any:
+        """Return the weights as `run` reads them.
+
+        dtype: of the products. leaves: what takes the gradients in place of `splittable`.
         """
-        return list(self.parameters())
-
-    def gather_gradients(self) -> None:
-        """Move the gradients of the parts to their parameters, after a backward pass."""
-
-    def fold(self, dtype: torch.dtype) -> Any:
-        """Return the weights as `run` reads them; dtype: of the products."""
         raise NotImplementedError
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:

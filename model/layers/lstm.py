@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
+from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 
 
@@ -22,7 +23,7 @@ class LstmLayer(RecurrentLayer):
             for name in ("bias_ih_l0", "bias_hh_l0"):
                 self.lstm.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
-    def fold(self, dtype: torch.dtype) -> list[Tensor]:
+    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> list[Tensor]:
         """Cast the four weights to the compute dtype."""
         return [parameter.to(dtype) for parameter in self.lstm.parameters()]
 

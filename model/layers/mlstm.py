@@ -1,6 +1,6 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from ..fused.cuda.graphs import without_graphs
 from ..fused.weight_gradients import PostponedProducts, join
 from ..state import State, accumulation_dtype
+from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 from .recurrence import choose, pack, recur
 from .window import RecurrentWeights, Window
@@ -54,7 +55,6 @@ class MlstmLayer(RecurrentLayer):
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
         self.w_mh = nn.Parameter(torch.empty(H, H))
         self.b = nn.Parameter(torch.empty(4 * H))
-        self.gate_leaves: list[nn.Parameter] = []  # parts of w_h, after `split_leaves`
         for name in ("x", "h", "mx", "mh"):
             rows = getattr(self, f"w_{name}").shape[0]
             gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
@@ -79,53 +79,37 @@ class MlstmLayer(RecurrentLayer):
                 if gain is not None:
                     gain.copy_(getattr(self, f"w_{name}").norm(dim=1))
 
-    def fold(self, dtype: torch.dtype) -> MlstmWeights:
+    def splittable(self) -> list[nn.Parameter]:
+        """Return w_h; with segments each would have to keep the factors of its gradient: none."""
+        return [] if self.segments > 1 else [self.w_h]
+
+    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> MlstmWeights:
         """Apply the weight norm and cast: in training for each window, in inference once in all."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
-        if self.gate_leaves and torch.is_grad_enabled():
-            return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b))
+        if leaves is not None and (gates := leaves.of(self.w_h)):
+            return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, pack(self.backend, w_mh, w_h)))
 
-    def _with_gradients_one_by_one(self, dtype: torch.dtype, b: Tensor) -> RecurrentWeights:
+    def _with_gradients_one_by_one(
+        self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
+    ) -> RecurrentWeights:
         """Make w_mh and w_h of leaves whose gradients backward computes one after the other."""
         postponed = PostponedProducts()
         w_mh = join([self._normed("mh").to(dtype)], self.w_mh, postponed.of_w_mh)
-        gates = (gate.to(dtype) for gate in self._normed_gates())
-        w_h = join(gates, self.w_h, postponed.of_w_h)
+        normed = (gate.to(dtype) for gate in self._normed_gates(gates))
+        w_h = join(normed, self.w_h, postponed.of_w_h)
         return RecurrentWeights(w_mh, w_h, b, postponed=postponed)
 
     def _normed(self, name: str) -> Tensor:
         return _normed(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
 
-    def _normed_gates(self) -> Iterator[Tensor]:
+    def _normed_gates(self, gates: Sequence[Tensor]) -> Iterator[Tensor]:
         gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
         gains = [None] * 4 if gain is None else gain.chunk(4)
-        for gate, gain in zip(self.gate_leaves, gains, strict=True):
+        for gate, gain in zip(gates, gains, strict=True):
             yield _normed(gate, gain)
-
-    def split_leaves(self) -> list[nn.Parameter]:
-        """Let the four gates of w_h take their gradients one by one, instead of w_h all at once.
-
-        They share w_h's memory. With segments w_h stays whole: each segment would have to keep the
-        factors of its gradient.
-        """
-        if self.segments > 1:
-            return super().split_leaves()
-        self.gate_leaves = [nn.Parameter(gate) for gate in self.w_h.detach().chunk(4)]
-        leaves: list[nn.Parameter] = []
-        for parameter in self.parameters():
-            leaves += self.gate_leaves if parameter is self.w_h else [parameter]
-        return leaves
-
-    def gather_gradients(self) -> None:
-        """Join the gates' gradients into w_h's."""
-        if self.gate_leaves:
-            gradients = [gate.grad for gate in self.gate_leaves if gate.grad is not None]
-            self.w_h.grad = torch.cat(gradients)
-            for gate in self.gate_leaves:
-                gate.grad = None
 
     def implementation(self, dtype: torch.dtype) -> str:
         """Name what computes the recurrence here."""

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
+from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
@@ -58,7 +59,7 @@ class TransformerLayer(RecurrentLayer):
                 addends = 2 * self.depth if name in ("attended", "narrow") else 1
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
-    def fold(self, dtype: torch.dtype) -> Weights:
+    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> Weights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}

@@ -1,5 +1,6 @@
 """A node for each weight gradient: the same gradients, one after the other."""
 
+import copy
 import importlib.util
 
 import pytest
@@ -78,20 +79,21 @@ def test_postponed_gradients_are_the_gradients(implementation, size):
 def readiness(model):
     """Return the model's gradients by name, and in which order its leaves got theirs."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    leaves, order = model.split_leaves(), []
+    leaves, order = model.gate_leaves(), []
     for layer in model.layers:
-        gates = zip(layer.gate_leaves, "ifuo", strict=True)
+        gates = zip(leaves.of(layer.w_h), "ifuo", strict=True)
         names |= {id(gate): f"gate {name}" for gate, name in gates}
-    for leaf in leaves:
+    for leaf in leaves.all:
         leaf.register_post_accumulate_grad_hook(lambda leaf: order.append(names[id(leaf)]))
-    gradients_of(model)
-    model.gather_gradients()
+    gradients_of(model, leaves)
+    leaves.gather_gradients()
     return {name: p.grad for name, p in model.named_parameters()}, order
 
 
-def gradients_of(model):
+def gradients_of(model, leaves=None):
     tokens = torch.randint(0, 256, (B, T + 1), generator=torch.Generator().manual_seed(0))
-    nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], model.initial_state(B))
+    state = model.initial_state(B)
+    nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], state, leaves=leaves)
     model.zero_grad()
     nats.backward()
     return {name: p.grad for name, p in model.named_parameters()}
@@ -121,7 +123,7 @@ def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
 def test_segments_keep_their_gradients_together():
     config = ModelConfig(hidden_size=H, segments=2)
     model = build_model(config, seed=0)
-    assert {id(leaf) for leaf in model.split_leaves()} == {id(p) for p in model.parameters()}
+    assert {id(leaf) for leaf in model.gate_leaves().all} == {id(p) for p in model.parameters()}
     expected = gradients_of(build_model(ModelConfig(hidden_size=H), seed=0))
     for name, gradient in gradients_of(model).items():
         assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-6)
@@ -129,9 +131,18 @@ def test_segments_keep_their_gradients_together():
 
 def test_gates_share_the_memory_of_the_weight():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
-    model.split_leaves()
-    layer = model.layers[0]
+    layer, leaves = model.layers[0], model.gate_leaves()
     with torch.no_grad():
         layer.w_h.fill_(3.0)
-    assert all((gate == 3.0).all() for gate in layer.gate_leaves)
-    assert "gates" not in "".join(model.state_dict())
+    assert all((gate == 3.0).all() for gate in leaves.of(layer.w_h))
+
+
+def test_a_model_is_not_changed_by_leaves_that_somebody_has_made():
+    model = build_model(ModelConfig(hidden_size=H), seed=0)
+    expected = gradients_of(model)
+    leaves = model.gate_leaves()
+    gradients_of(model, leaves)
+    leaves.gather_gradients()
+    for learner in (model, copy.deepcopy(model)):
+        for name, gradient in gradients_of(learner).items():
+            assert torch.equal(gradient, expected[name]), name

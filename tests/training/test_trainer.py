@@ -340,9 +340,9 @@ def test_each_window_of_a_step_has_a_mask_of_its_own(monkeypatch):
     trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(windows_per_step=2))
     used, plain = [], trainer.objective.forward
 
-    def noted(inputs, targets, state, factors):
+    def noted(inputs, targets, state, factors, leaves):
         used.append(factors)
-        return plain(inputs, targets, state, factors)
+        return plain(inputs, targets, state, factors, leaves)
 
     monkeypatch.setattr(trainer.objective, "forward", noted)
     for step in range(2):

@@ -45,7 +45,7 @@ class AdasumExchange(Exchange):
         self.groups, self.within, self.of_steps = groups, within, of_steps
         self.adasum = Adasum(groups)
         self.combined_groups = groups.count
-        self.clock = within.clock
+        self.clock, self.leaves = within.clock, within.leaves
         if of_steps:
             self.optimizer_groups = groups
         begin_as_one(model)

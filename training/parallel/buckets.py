@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from model.layers.gate_leaves import GateLeaves
+
 from ..feeding import Batch
 from .clock import Clock
 from .distributed import World
@@ -21,9 +23,7 @@ class Learner(Protocol):
 
     def parameters(self) -> Iterable[nn.Parameter]: ...
 
-    def split_leaves(self) -> list[nn.Parameter]: ...
-
-    def gather_gradients(self) -> None: ...
+    def gate_leaves(self) -> GateLeaves: ...
 
 
 class Exchange:
@@ -38,6 +38,8 @@ class Exchange:
     """What a resume begins anew, as a sentence for the user."""
     combined_groups = 1
     """Groups of ranks between which Adasum combines."""
+    leaves: GateLeaves | None = None
+    """What takes the gradients in backward; absent, the parameters do."""
 
     def __init__(self, model: Learner, world: World):
         self.model, self.world = model, world
@@ -108,11 +110,14 @@ class BucketSender:
 class BucketedExchange(Exchange):
     """torch's DDP sends a bucket as soon as backward has filled it."""
 
+    leaves: GateLeaves
+
     def __init__(self, model: Learner, world: World, sender: BucketSender, bucket_cap_mb: float):
         super().__init__(model, world)
         self.sender, self.clock, self.forgets = sender, sender.clock, sender.forgets
+        self.leaves = model.gate_leaves()
         self.ddp = DistributedDataParallel(
-            _Leaves(model.split_leaves()),
+            _Leaves(self.leaves.all),
             process_group=sender.groups.within,
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
@@ -130,7 +135,7 @@ class BucketedExchange(Exchange):
         self.ddp()
         yield
         self.clock.end()
-        self.model.gather_gradients()
+        self.leaves.gather_gradients()
 
 
 class _Leaves(nn.Module):

@@ -126,7 +126,7 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert exchange.sender.groups == RankGroups.whole(World(1, 4, CPU))
     assert exchange.sender.dtype == torch.float32
     assert exchange.forgets is None
-    leaves = exchange.model.split_leaves()
+    leaves = exchange.model.gate_leaves().all
     assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
 
 

@@ -1,0 +1,31 @@
+"""Parts of a model's matrices that take the gradients in a training over several ranks."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+
+class GateLeaves:
+    """Takes the gradients of some matrices gate by gate, instead of each all at once.
+
+    An exchange of gradients makes one and hands it to every `fold`, so that it can send the
+    gradient of one gate while backward computes the next. The gates share the matrices' memory.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], split: Iterable[nn.Parameter]):
+        """Split some of the parameters into their four gates."""
+        self._gates = {p: [nn.Parameter(gate) for gate in p.detach().chunk(4)] for p in split}
+        self.all = [leaf for p in parameters for leaf in self._gates.get(p, [p])]
+        """What takes gradients: the gates, and the parameters that are not split, in order."""
+
+    def of(self, parameter: nn.Parameter) -> list[nn.Parameter]:
+        """Return the four gates of a matrix; none where it is not split."""
+        return self._gates.get(parameter, [])
+
+    def gather_gradients(self) -> None:
+        """Move the gates' gradients to their matrices, after a backward pass."""
+        for parameter, gates in self._gates.items():
+            parameter.grad = torch.cat([gate.grad for gate in gates if gate.grad is not None])
+            for gate in gates:
+                gate.grad = None
