@@ -171,14 +171,11 @@ class LanguageModel(nn.Module):
         follow_quota()
         self.config = config
         self.compute_dtype = compute_dtype
+        self.multiplies_integers = False
+        """Whether the recurrence's products are of 8-bit integers; `multiply_in` sets it."""
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
         self.layers = nn.ModuleList(_build_layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
-
-    @property
-    def multiplies_integers(self) -> bool:
-        """Whether `multiply_in` has set products of 8-bit integers."""
-        return any(getattr(layer, "backend", None) == "int8" for layer in self._stack)
 
     def multiply_in(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
@@ -195,10 +192,8 @@ class LanguageModel(nn.Module):
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
                 f"{self.config.cell}; take fp32 or bf16"
             )
-        self.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
-        for layer in self._stack:
-            if isinstance(layer, MlstmLayer):
-                layer.backend = "int8" if precision == "int8" else self.config.backend
+        self.multiplies_integers = precision == "int8"
+        self.compute_dtype = DTYPES["fp32" if self.multiplies_integers else precision]
 
     def reset_parameters(self) -> None:
         """Draw every parameter anew from torch's global generator."""
@@ -225,7 +220,7 @@ class LanguageModel(nn.Module):
     @property
     def implementation(self) -> str:
         """What computes the recurrence here."""
-        return self._stack[0].implementation(self.dtype)
+        return self._stack[0].implementation(self.dtype, integers=self.multiplies_integers)
 
     def initial_state(
         self,
@@ -246,7 +241,8 @@ class LanguageModel(nn.Module):
         leaves: what takes the gradients, if not the parameters.
         """
         dtype = self.dtype
-        layers = [layer.fold(dtype, leaves) for layer in self._stack]
+        integers = self.multiplies_integers
+        layers = [layer.fold(dtype, integers=integers, leaves=leaves) for layer in self._stack]
         table = self._stack[0].tabulate(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         return Weights(layers, table, self.decoder.weight.to(dtype), b_out)

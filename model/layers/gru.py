@@ -29,11 +29,13 @@ class GruLayer(RecurrentLayer):
             for name in ("bias_ih_l0", "bias_hh_l0"):  # gates: reset, update, new
                 self.gru.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
-    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> list[Tensor]:
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> list[Tensor]:
         """Cast the four weights to the compute dtype."""
         return [parameter.to(dtype) for parameter in self.gru.parameters()]
 
-    def implementation(self, dtype: torch.dtype) -> str:
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the one implementation there is."""
         return "torch.nn.GRU"
 

@@ -24,10 +24,13 @@ class RecurrentLayer(nn.Module):
         """Return the matrices whose gradients backward can compute gate by gate."""
         return []
 
-    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> Any:
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> Any:
         """Return the weights as `run` reads them.
 
-        dtype: of the products. leaves: what takes the gradients in place of `splittable`.
+        dtype: of the products. integers: whether those of an mLSTM's recurrence are of 8-bit
+        integers, for inference. leaves: what takes the gradients in place of `splittable`.
         """
         raise NotImplementedError
 
@@ -43,8 +46,8 @@ class RecurrentLayer(nn.Module):
         """
         raise NotImplementedError
 
-    def implementation(self, dtype: torch.dtype) -> str:
-        """Name what computes the recurrence with products in this dtype."""
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+        """Name what computes the recurrence with such products; as for `fold`."""
         raise NotImplementedError
 
     def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:

@@ -23,11 +23,13 @@ class LstmLayer(RecurrentLayer):
             for name in ("bias_ih_l0", "bias_hh_l0"):
                 self.lstm.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
-    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> list[Tensor]:
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> list[Tensor]:
         """Cast the four weights to the compute dtype."""
         return [parameter.to(dtype) for parameter in self.lstm.parameters()]
 
-    def implementation(self, dtype: torch.dtype) -> str:
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the one implementation there is."""
         return "torch.nn.LSTM"
 

@@ -15,7 +15,7 @@ from ..fused.weight_gradients import PostponedProducts, join
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .recurrence import choose, pack, recur
+from .recurrence import Backend, choose, pack, recur
 from .window import RecurrentWeights, Window
 
 # Up to so many symbols each is projected once. On CUDA, adding up the gradients of their rows costs
@@ -43,7 +43,7 @@ class MlstmLayer(RecurrentLayer):
         hidden_size: int,
         *,
         weight_norm: bool,
-        backend: str,
+        backend: Backend,
         segments: int = 1,
         orthogonal: bool = False,
     ):
@@ -83,14 +83,17 @@ class MlstmLayer(RecurrentLayer):
         """Return w_h; with segments each would have to keep the factors of its gradient: none."""
         return [] if self.segments > 1 else [self.w_h]
 
-    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> MlstmWeights:
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> MlstmWeights:
         """Apply the weight norm and cast: in training for each window, in inference once in all."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, pack(self.backend, w_mh, w_h)))
+        packed = pack(self.backend, w_mh, w_h, integers=integers)
+        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 
     def _with_gradients_one_by_one(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
@@ -111,9 +114,10 @@ class MlstmLayer(RecurrentLayer):
         for gate, gain in zip(gates, gains, strict=True):
             yield _normed(gate, gain)
 
-    def implementation(self, dtype: torch.dtype) -> str:
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name what computes the recurrence here."""
-        return choose(self.backend, self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)).name
+        w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
+        return choose(self.backend, w_mh, integers=integers).name
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""

@@ -66,21 +66,22 @@ IN_INTEGERS = (
 )
 
 
-def choose(backend: str, w_mh: Tensor) -> Implementation:
+def choose(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Implementation:
     """Return what computes the recurrence for a w_mh of this device, dtype and length.
 
     backend: "reference" for the definition itself. "fused" and "auto" are the same: the fastest
-    implementation that runs here. "int8": the fastest one by products of 8-bit integers.
+    implementation that runs here. integers: by products of 8-bit integers, whatever the backend.
     """
-    if backend == "reference":
+    if backend == "reference" and not integers:
         return REFERENCE
-    candidates = IN_INTEGERS if backend == "int8" else FASTEST_FIRST
+    candidates = IN_INTEGERS if integers else FASTEST_FIRST
     return next(candidate for candidate in candidates if candidate.takes(w_mh))
 
 
-def recur(backend: str, window: Window) -> tuple[Tensor, State]:
+def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
     """Compute a window; backend: as for `choose`. Returns what `reference_mlstm` returns."""
-    return choose(backend, window.weights.w_mh).run(window)
+    weights = window.weights
+    return choose(backend, weights.w_mh, integers=weights.integers).run(window)
 
 
 def fused_mlstm(window: Window) -> tuple[Tensor, State]:
@@ -88,10 +89,10 @@ def fused_mlstm(window: Window) -> tuple[Tensor, State]:
     return recur("fused", window)
 
 
-def pack(backend: str, w_mh: Tensor, w_h: Tensor) -> Tensor | None:
+def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, *, integers: bool = False) -> Tensor | None:
     """Lay the weights out once for many windows without a gradient; None where nothing is gained.
 
-    w_mh: [H, H], w_h: [4H, H]. backend: as for `choose`.
+    w_mh: [H, H], w_h: [4H, H]. backend, integers: as for `choose`.
     """
-    packing = choose(backend, w_mh).pack
+    packing = choose(backend, w_mh, integers=integers).pack
     return None if packing is None or torch.is_grad_enabled() else packing(w_mh, w_h)

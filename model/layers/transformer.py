@@ -59,12 +59,14 @@ class TransformerLayer(RecurrentLayer):
                 addends = 2 * self.depth if name in ("attended", "narrow") else 1
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
-    def fold(self, dtype: torch.dtype, leaves: GateLeaves | None = None) -> Weights:
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> Weights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
-    def implementation(self, dtype: torch.dtype) -> str:
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the one implementation there is."""
         return "torch's scaled dot-product attention"
 

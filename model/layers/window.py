@@ -20,6 +20,8 @@ class RecurrentWeights:
     packed: Tensor | None = None
     """w_mh and w_h in the layout of one implementation, as its `pack` returned them. It saves that
     implementation the packing in every window; the others ignore it."""
+    integers: bool = False
+    """Whether they are multiplied as 8-bit integers, which has no gradient."""
     postponed: PostponedProducts | None = None
     """Where backward puts the products that make the gradients of w_mh and w_h. Absent, backward
     computes the gradients itself."""

@@ -107,7 +107,7 @@ def test_packed_weights_and_tables_change_nothing(integer_mlstm):
     indices = torch.arange(18).view(6, 3)
     dense, _ = integer_mlstm(window_of(x_proj, *rest))
     with torch.inference_mode():
-        packed = pack("int8", *rest[2:4])
+        packed = pack("auto", *rest[2:4], integers=True)
         by_row, _ = integer_mlstm(
             window_of(x_proj.view(18, -1), *rest, indices=indices, packed=packed)
         )
@@ -145,9 +145,9 @@ def test_they_have_no_gradient(integer_mlstm):
 
 
 def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatch):
-    assert choose("int8", torch.empty(34, 0)).name == "plain torch, 8-bit products"
+    assert choose("auto", torch.empty(34, 0), integers=True).name == "plain torch, 8-bit products"
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
-    assert choose("int8", torch.empty(32, 0)).run is integers.plain_integer_mlstm
+    assert choose("auto", torch.empty(32, 0), integers=True).run is integers.plain_integer_mlstm
 
 
 def test_sums_beyond_fp32_are_exact():
@@ -171,6 +171,19 @@ def test_a_model_changes_its_precision_and_back():
         assert 0 < (rounded - exact).abs().max() < 0.05
         model.multiply_in("fp32")
         assert torch.equal(model.hidden(tokens, state)[0], exact)
+
+
+@pytest.mark.parametrize("size", [32, 34])  # 34: in plain torch
+def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size):
+    model = build_model(ModelConfig(hidden_size=size), seed=0).eval()
+    tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
+    with torch.inference_mode():
+        found = {}
+        for precision in ("fp32", "int8"):
+            model.multiply_in(precision)
+            found[precision] = (model.fold(), model.hidden(tokens, state)[0])
+        for weights, expected in found.values():
+            assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
 
 
 @pytest.mark.parametrize(
