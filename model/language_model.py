@@ -168,7 +168,6 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
         super().__init__()
-        follow_quota()
         self.config = config
         self.compute_dtype = compute_dtype
         self.multiplies_integers = False
@@ -324,7 +323,11 @@ def _build_layer(config: ModelConfig, index: int) -> RecurrentLayer:
 def build_model(
     config: ModelConfig, seed: int, compute_dtype: torch.dtype | None = None
 ) -> LanguageModel:
-    """Build a freshly initialised model: the same seed, the same parameters."""
+    """Build a freshly initialised model: the same seed, the same parameters.
+
+    torch's threads follow the quota on cores from then on, unless somebody chose their number.
+    """
+    follow_quota()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LanguageModel(config, compute_dtype)

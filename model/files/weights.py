@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..errors import InputError
+from ..fused.cores import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -103,8 +104,10 @@ def load_model(
 
     device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one. Shapes
     are checked against the description before any memory is allocated. Raises InputError for
-    whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network.
+    whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network. torch's
+    threads follow the quota on cores from then on, unless somebody chose their number.
     """
+    follow_quota()
     chosen = choose_device(device)
     folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE

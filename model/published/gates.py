@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from ..fused.cores import follow_quota
 from ..language_model import LanguageModel, ModelConfig
 
 GateOrder = Literal["ifou", "ifuo"]
@@ -34,7 +35,11 @@ def _exchange(tensor: Tensor) -> Tensor:
 
 
 def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
-    """Build the model of a complete set of tensors, whose shapes have been checked."""
+    """Build the model of a complete set of tensors, whose shapes have been checked.
+
+    torch's threads follow the quota on cores, as after `build_model`.
+    """
+    follow_quota()
     hidden_size, input_size = tensors["layers.0.w_mx"].shape
     config = ModelConfig(
         hidden_size=hidden_size,

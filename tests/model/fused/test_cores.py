@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from model.files.weights import load_model
 from model.fused import cores
+from model.language_model import LanguageModel, ModelConfig, build_model
+from model.published.gates import assemble
 from tests.runs import ROOT
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -151,6 +154,28 @@ def test_torch_follows_the_quota_unless_somebody_chose(monkeypatch, threads, sai
     threads(4)  # a program's own choice stays
     cores.follow_quota()
     assert torch.get_num_threads() == 4
+
+
+TINY = ModelConfig(hidden_size=8)
+
+
+@pytest.mark.parametrize(
+    ("make", "after"),
+    [
+        pytest.param(lambda: build_model(TINY, seed=0), 1, id="built"),
+        pytest.param(lambda: load_model(ROOT / "tests/fixtures/v1/run"), 1, id="loaded"),
+        pytest.param(lambda: assemble(LanguageModel(TINY).state_dict(), "ifuo"), 1, id="imported"),
+        pytest.param(lambda: LanguageModel(TINY), 2, id="a module alone leaves torch as it is"),
+    ],
+)
+def test_a_program_that_makes_a_model_follows_the_quota(monkeypatch, threads, make, after):
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cores, "allowance", lambda: cores.Allowance(8, 1.0))
+    cores.follow_quota.cache_clear()
+    threads(2)
+    make()
+    assert torch.get_num_threads() == after
 
 
 # Builds a model under one quota after the other, in microseconds of a tenth of a second.
