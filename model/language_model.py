@@ -22,14 +22,17 @@ from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
+LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
+    "mlstm": MlstmLayer,
+    "lstm": LstmLayer,
+    "gru": GruLayer,
+    "transformer": TransformerLayer,
+}
 
 VOCABULARY_SIZE = 256  # V where bytes are the symbols
 # Numbers that exist at once where texts are scored, 32 MB of them: of bytes, the logits after 128
 # symbols in 256 rows.
 MOST_LOGITS = 1 << 23
-NOT_ARCHITECTURE = {"backend", "segments", "orthogonal"}  # fields that do not describe the weights
-OF_TRANSFORMER = {"heads", "context"}  # fields that describe a transformer alone
-OF_MLSTM = {"segments": 1, "orthogonal": False}  # what an mLSTM alone can change, and its default
 # No model comes near. Up to these, shapes fit torch's integers and even a description that was made
 # to do harm is held against its file at once.
 MOST = {
@@ -83,17 +86,8 @@ class ModelConfig:
                 object.__setattr__(self, name, value)  # the one way into a frozen dataclass
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
-        for name, default in OF_MLSTM.items():
-            if self.cell != "mlstm" and getattr(self, name) != default:
-                raise InputError(
-                    f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does not "
-                    f"have; leave it out, or set model.cell mlstm"
-                )
-        if self.cell == "transformer" and self.hidden_size % (2 * self.heads):
-            raise InputError(
-                f"model.heads is {self.heads}; it must divide model.hidden_size {self.hidden_size} "
-                "into heads of an even number of units"
-            )
+        self._check_settings_of_other_cells()
+        LAYERS[self.cell].check(self)
         if self.backend not in get_args(Backend):
             known = ", ".join(get_args(Backend))
             raise InputError(f"model.backend is {self.backend!r}; known: {known}")
@@ -101,10 +95,25 @@ class ModelConfig:
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
         checked_number("model.forget_gate_bias", self.forget_gate_bias)
 
+    def _check_settings_of_other_cells(self) -> None:
+        own = LAYERS[self.cell].settings
+        for cell, layer in LAYERS.items():
+            for name in layer.settings:
+                default = getattr(type(self), name)
+                if name not in own and getattr(self, name) != default:
+                    raise InputError(
+                        f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does "
+                        f"not have; leave it out, or set model.cell {cell}"
+                    )
+
     @property
     def symbols(self) -> int:
         """V, settled: bytes where nothing is said."""
         return self.vocabulary_size or VOCABULARY_SIZE
+
+    def input_size(self, index: int) -> int:
+        """Return how many numbers layer `index` reads of each symbol: E, or H of the one before."""
+        return self.hidden_size if index else self.embedding_size
 
     def for_vocabulary(self, size: int) -> "ModelConfig":
         """Return the config with a tokenizer's V; InputError where another one was asked for."""
@@ -132,22 +141,17 @@ class ModelConfig:
             raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
 
     def check_held(self, unit: int, layer: int) -> None:
-        """Raise InputError where holding a unit's value would change nothing the model predicts.
-
-        A transformer's layer reads its keys and values, not what the layer before has put out last.
-        """
+        """Raise InputError where holding a unit's value would change nothing the model predicts."""
         self.check_unit(unit, layer)
-        if self.cell == "transformer" and layer % self.layers != self.layers - 1:
-            raise InputError(
-                f"layer {layer}: a transformer's units can be held in its last layer alone; leave "
-                "the layer out"
-            )
+        LAYERS[self.cell].check_held(self, layer)
 
 
 def architecture_fields(cell: object) -> set[str]:
     """Return the names of the fields that the weights of a cell depend on."""
-    left_out = NOT_ARCHITECTURE | (set() if cell == "transformer" else OF_TRANSFORMER)
-    return {item.name for item in fields(ModelConfig)} - left_out
+    settings = (layer.settings for layer in LAYERS.values())
+    of_others = (layer.described_by for name, layer in LAYERS.items() if name != cell)
+    names = {item.name for item in fields(ModelConfig)} - {"backend"}
+    return names.difference(*settings, *of_others)
 
 
 class Weights(NamedTuple):
@@ -173,7 +177,8 @@ class LanguageModel(nn.Module):
         self.multiplies_integers = False
         """Whether the recurrence's products are of 8-bit integers; `multiply_in` sets it."""
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
-        self.layers = nn.ModuleList(_build_layer(config, index) for index in range(config.layers))
+        layer = LAYERS[config.cell]
+        self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
 
     def multiply_in(self, precision: str) -> None:
@@ -186,7 +191,7 @@ class LanguageModel(nn.Module):
         known = get_args(Precision)
         if precision not in known:
             raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
-        if precision == "int8" and self.config.cell != "mlstm":
+        if precision == "int8" and not LAYERS[self.config.cell].takes_integers:
             raise InputError(
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
                 f"{self.config.cell}; take fp32 or bf16"
@@ -292,32 +297,6 @@ class LanguageModel(nn.Module):
         """Read one symbol per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
-
-
-def _build_layer(config: ModelConfig, index: int) -> RecurrentLayer:
-    H = config.hidden_size
-    input_size = H if index else config.embedding_size
-    if config.cell == "lstm":
-        return LstmLayer(input_size, H)
-    if config.cell == "gru":
-        return GruLayer(input_size, H)
-    if config.cell == "transformer":
-        return TransformerLayer(
-            H,
-            heads=config.heads,
-            context=config.context,
-            depth=config.layers,
-            input_size=None if index else input_size,
-            is_last=index == config.layers - 1,
-        )
-    return MlstmLayer(
-        input_size,
-        H,
-        weight_norm=config.weight_norm,
-        backend=config.backend,
-        segments=config.segments,
-        orthogonal=config.orthogonal,
-    )
 
 
 def build_model(

@@ -48,6 +48,15 @@ class State:
         """Return every part by its name, as a checkpoint keeps it."""
         return self._tensors
 
+    @staticmethod
+    def dtype_of_products(tensors: Mapping[str, Tensor]) -> torch.dtype | None:
+        """Return what products were in where a state was saved, by its parts; None: they say none.
+
+        Every cell hands h to them.
+        """
+        h = tensors.get("h")
+        return h.dtype if h is not None and h.dtype in DTYPES.values() else None
+
     def features(self, name: StateName) -> Tensor:
         """Return what features are read from, [L, B, H].
 

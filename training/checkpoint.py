@@ -26,7 +26,7 @@ from model.errors import InputError
 from model.files.shapes import hold_tensors
 from model.files.storage import step_folder, step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
-from model.state import DTYPES, State
+from model.state import State
 from model.text.profiles import TextProfile
 from model.text.tokenizer import BYTES, Tokenizer
 
@@ -178,11 +178,11 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
 def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors without content, of the shapes and dtypes that those should have.
 
-    Free are the number of ranks that saved them, and the dtype of the products, which h has: losses
-    may be scaled, or not, from a resume on.
+    Free are the number of ranks that saved them, and the dtype of the products: losses may be
+    scaled, or not, from a resume on.
     """
-    h, row_nats = carried.get("h"), carried.get("row_nats")
-    dtype = h.dtype if h is not None and h.dtype in DTYPES.values() else trainer.model.dtype
+    row_nats = carried.get("row_nats")
+    dtype = State.dtype_of_products(carried) or trainer.model.dtype
     ranks = row_nats.numel() if row_nats is not None else 1
     meta = torch.device("meta")
     return {

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure  # without pyplot: no display, nothing to close
 
 from data_utils.pictures import literal
+from model.language_model import LAYERS
 
 from .regression import Examples, Regression
 
@@ -43,14 +44,14 @@ def legend(classes: Sequence[str]) -> list[str]:
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
-def state_name(cell: object) -> str:
+def state_name(cell: str) -> str:
     """Return what a feature of a model with this cell is called."""
-    return "cell state" if cell in ("mlstm", "lstm") else "hidden state"
+    return LAYERS[cell].feature
 
 
-def cell_name(cell: object) -> str:
+def cell_name(cell: str) -> str:
     """Return how a cell is written in tables."""
-    return {"mlstm": "mLSTM", "lstm": "LSTM", "gru": "GRU"}.get(str(cell), str(cell))
+    return LAYERS[cell].title
 
 
 def unit_histogram(

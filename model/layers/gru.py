@@ -1,11 +1,16 @@
 """torch's GRU as a layer."""
 
+from typing import TYPE_CHECKING, Self
+
 import torch
 from torch import Tensor, nn
 
 from ..state import State
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
 
 
 class GruLayer(RecurrentLayer):
@@ -14,9 +19,16 @@ class GruLayer(RecurrentLayer):
     Its state is h alone, in the dtype of the products; h is its feature, too.
     """
 
+    title = "GRU"
+
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
         self.gru = nn.GRU(input_size, hidden_size)
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return a layer of the config's sizes."""
+        return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw as nn.GRU does; half of the bias goes on each of the update gate's two.

@@ -1,6 +1,6 @@
 """The interface between the language model and a layer of any cell."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,36 @@ from torch import Tensor, nn
 from ..state import State
 from .gate_leaves import GateLeaves
 
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
+
 
 class RecurrentLayer(nn.Module):
     """A layer that reads a window of T bytes and carries a state into the next one."""
+
+    title: ClassVar[str]
+    """How its cell is written in tables."""
+    feature: ClassVar[str] = "hidden state"
+    """What its units' values are called where they are read as "cell"."""
+    described_by: ClassVar[frozenset[str]] = frozenset()
+    """Fields of `ModelConfig` that the weights of this cell alone depend on."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Fields of `ModelConfig` that change this cell alone, but not what weights there are."""
+    takes_integers: ClassVar[bool] = False
+    """Whether its products can be of 8-bit integers."""
+
+    @classmethod
+    def check(cls, config: "ModelConfig") -> None:
+        """Raise InputError where the cell cannot be as the config asks for."""
+
+    @classmethod
+    def check_held(cls, config: "ModelConfig", layer: int) -> None:
+        """Raise InputError where a unit of that layer, held, would change no prediction."""
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return layer number `index` of a model; its parameters have no values yet."""
+        raise NotImplementedError
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw every parameter anew from torch's global generator.

@@ -1,5 +1,7 @@
 """torch's LSTM as a layer."""
 
+from typing import TYPE_CHECKING, Self
+
 import torch
 from torch import Tensor, nn
 
@@ -7,13 +9,24 @@ from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
+
 
 class LstmLayer(RecurrentLayer):
     """torch's LSTM, which the papers compare the mLSTM with. It has no weight norm."""
 
+    title = "LSTM"
+    feature = "cell state"
+
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
         self.lstm = nn.LSTM(input_size, hidden_size)
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return a layer of the config's sizes."""
+        return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw as nn.LSTM does; half of the forget bias goes on each of its two biases."""

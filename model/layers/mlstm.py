@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 from .recurrence import Backend, choose, pack, recur
 from .window import RecurrentWeights, Window
+
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
 
 # Up to so many symbols each is projected once. On CUDA, adding up the gradients of their rows costs
 # a product with them all.
@@ -36,6 +39,11 @@ class MlstmLayer(RecurrentLayer):
     Weight norm (Salimans & Kingma 2016) as in OpenAI's encoder.py: w = g v / ||v||, with one g for
     each row of the [out, in] matrix. It is computed once per window, not per byte.
     """
+
+    title = "mLSTM"
+    feature = "cell state"
+    settings = ("segments", "orthogonal")
+    takes_integers = True
 
     def __init__(
         self,
@@ -59,6 +67,18 @@ class MlstmLayer(RecurrentLayer):
             rows = getattr(self, f"w_{name}").shape[0]
             gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
             self.register_parameter(f"g_{name}", gain)
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return a layer as the config asks for."""
+        return cls(
+            config.input_size(index),
+            config.hidden_size,
+            weight_norm=config.weight_norm,
+            backend=config.backend,
+            segments=config.segments,
+            orthogonal=config.orthogonal,
+        )
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||.

@@ -6,13 +6,19 @@ state; as in an LSTM, no gradient flows into an earlier window. Memorizing Trans
 2022) and Block-Recurrent Transformers (Hutchins et al. 2022) carry keys and values in this way.
 """
 
+from typing import TYPE_CHECKING, Self
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
@@ -30,6 +36,9 @@ class TransformerLayer(RecurrentLayer):
     count [B, 1], how many of them there are: fewer than C at a text's start.
     """
 
+    title = "transformer"
+    described_by = frozenset({"heads", "context"})
+
     def __init__(
         self, hidden_size: int, *, heads: int, context: int, depth: int, input_size: int | None,
         is_last: bool,
@@ -45,6 +54,39 @@ class TransformerLayer(RecurrentLayer):
         self.widen = nn.Linear(H, WIDER * H, bias=False)
         self.narrow = nn.Linear(WIDER * H, H, bias=False)
         self.norm_output = nn.LayerNorm(H) if is_last else None
+
+    @classmethod
+    def check(cls, config: "ModelConfig") -> None:
+        """Raise InputError unless the heads divide H; rotary positions turn pairs of units."""
+        if config.hidden_size % (2 * config.heads):
+            raise InputError(
+                f"model.heads is {config.heads}; it must divide model.hidden_size "
+                f"{config.hidden_size} into heads of an even number of units"
+            )
+
+    @classmethod
+    def check_held(cls, config: "ModelConfig", layer: int) -> None:
+        """Raise InputError for all layers but the last.
+
+        A layer reads its keys and values, not what the layer before has put out last.
+        """
+        if layer % config.layers != config.layers - 1:
+            raise InputError(
+                f"layer {layer}: a transformer's units can be held in its last layer alone; leave "
+                "the layer out"
+            )
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return a block; the first one enters from the embedding, the last one norms h."""
+        return cls(
+            config.hidden_size,
+            heads=config.heads,
+            context=config.context,
+            depth=config.layers,
+            input_size=None if index else config.embedding_size,
+            is_last=index == config.layers - 1,
+        )
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
         """Draw weights from N(0, 1 / inputs). There is no forget gate.

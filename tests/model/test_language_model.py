@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import Cell, ModelConfig, build_model
+from model.language_model import LAYERS, Cell, ModelConfig, build_model
 from model.layers import mlstm
 
 # targets: one bias and weight-norm gains, as OpenAI's released model has them
@@ -90,6 +90,17 @@ def test_lstm_equals_torch():
     torch.testing.assert_close(h, expected)
     torch.testing.assert_close(state.h, last_h)
     torch.testing.assert_close(state.c, last_c)
+
+
+def test_every_cell_has_a_layer():
+    assert tuple(LAYERS) == get_args(Cell)
+
+
+@pytest.mark.parametrize("cell", get_args(Cell))
+def test_a_cells_feature_is_called_what_it_is(cell):
+    state = build_model(ModelConfig(cell=cell, hidden_size=8), seed=1).initial_state(1)
+    called = "hidden state" if state.is_output("cell") else "cell state"
+    assert LAYERS[cell].feature == called
 
 
 @pytest.mark.parametrize("cell", get_args(Cell))
