@@ -54,7 +54,7 @@ class Shipped:
 
     def tell(self, texts: Sequence[str]) -> Told:
         found = self.classifier.read(texts)
-        return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar)
+        return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar.astype(bool))
 
 
 class States(Shipped):

@@ -65,8 +65,9 @@ def classify_batches(
     classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
     that the classifier leans on most, after the text. Where a text may have several labels: labels,
     a list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
-    text, and unfamiliar, whether it is too short or unlike what the model has read. All are None
-    where a row has no text. A row's own value under such a name moves to input_NAME.
+    text, and unfamiliar, whether it is too short or unlike what the model has read; None if that
+    is not known. All are None where a row has no text. A row's own value under such a name moves to
+    input_NAME.
     """
     key = None
     names = added_names(classifier)
@@ -143,10 +144,10 @@ def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[d
 def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
     """Return what was found about a text, by name; None for what does not apply."""
     choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
-    bits = float(found.bits_per_character[row])
+    bits, unfamiliar = float(found.bits_per_character[row]), found.unfamiliar[row]
     told: dict[str, Any] = {
         "bits_per_character": None if math.isnan(bits) else _rounded(bits),
-        "unfamiliar": bool(found.unfamiliar[row]),
+        "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
     }
     for name, values in (
         ("unsure", found.unsure),

@@ -32,7 +32,11 @@ class Verdicts(NamedTuple):
     stars: np.ndarray | None  # float64 [N], expected, where the classifier tells stars
     bits_per_character: np.ndarray  # float64 [N], of the text as it is read; without bytes NaN
     unsure: np.ndarray | None  # bool [N], of two classes: between the two thresholds
-    unfamiliar: np.ndarray  # bool [N]: too short, or unlike what the model has read
+    unfamiliar: np.ndarray
+    """Whether too short, or unlike what the model has read: bool [N].
+
+    Of a classifier that cannot tell the second object [N]: True where too short, else None.
+    """
 
 
 class SentimentClassifier:
@@ -255,10 +259,10 @@ class SentimentClassifier:
     def _unfamiliar(self, texts: list[str], bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
         clean = self.loaded.profile.clean
         sizes = np.array([len(clean(text).encode(errors="replace")) for text in texts])
-        familiarity = self.fitted.familiarity
+        familiarity, short = self.fitted.familiarity, sizes < SHORTEST
         if familiarity is None:
-            return sizes < SHORTEST
-        return (sizes < SHORTEST) | ~familiarity.admits(bits, characters)
+            return np.array([True if is_short else None for is_short in short], dtype=object)
+        return short | ~familiarity.admits(bits, characters)
 
     def _features(self, texts: Iterable[str]) -> np.ndarray:
         given = checked_texts(texts)

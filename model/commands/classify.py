@@ -32,9 +32,10 @@ To each row are added `label`; `probability`, of the positive one of two classes
 where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1 to 5,
 where the classifier expects some; `neuron`, the value of the unit that the classifier leans on
 most; `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too
-short or unlike what the model has read. Where a text may have several labels: `labels`, a list, and
-`probability_CLASS` each. A column of the input under such a name becomes `input_NAME`. A row
-without text keeps its place, with nothing found; an empty text is a text."""
+short or unlike what the model has read (null if the classifier cannot tell). Where a text may have
+several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a
+name becomes `input_NAME`. A row without text keeps its place, with nothing found; an empty text is
+a text."""
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 

@@ -116,7 +116,8 @@ def test_bits_per_character_are_those_of_predicting_the_text(folder):
     for rows, costs in token_costs(loaded.model, sequences, batch_size=3):
         expected[rows] = [cost.mean() for cost in costs]
     np.testing.assert_allclose(found.bits_per_character, expected, rtol=1e-5)
-    assert found.unfamiliar.tolist() == [not text for text in TEXTS]
+    # Nobody has measured what is familiar to this model; what is too short is known.
+    assert found.unfamiliar.tolist() == [None if text else True for text in TEXTS]
 
 
 def test_a_text_without_bytes_has_no_bits_per_character(small_model, tmp_path):
