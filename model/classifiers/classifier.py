@@ -23,7 +23,7 @@ WEIGHTS_FILE = "classifier.safetensors"
 FOLDER = "classifier"  # inside a model directory: the one that travels with the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
-UNSURE = (0.4, 0.6)  # probabilities of the positive one of two classes
+UNSURE = (0.4, 0.6)  # probabilities of the positive one of two classes, around that threshold
 
 Link = Literal["one_vs_rest", "softmax"]
 
@@ -64,7 +64,7 @@ class Classifier:
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
     neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
 
-    unsure, familiarity = UNSURE, None  # not measured
+    familiarity = None  # not measured
 
     @property
     def is_binary(self) -> bool:
@@ -95,6 +95,11 @@ class Classifier:
         """The feature of the unit of largest weight, 0 to F - 1."""
         width = self.coefficients.shape[-1] // len(self.pooling)
         return self.pooling.index(self.neuron_pooling) * width + self.neuron
+
+    @property
+    def unsure(self) -> tuple[float, float]:
+        """The usual range of doubt around its threshold: nobody has measured its own."""
+        return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Classifier":
         """Return the same regression with another threshold."""
@@ -221,6 +226,12 @@ def checked_between(given: Any) -> tuple[float, float]:
     low, high = map(checked_threshold, given)
     if low > high:
         raise InputError(f"unsure is {low} to {high}; the lower one comes first")
+    return low, high
+
+
+def moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
+    """Return two probabilities moved by as much as a threshold is, kept within 0 and 1."""
+    low, high = (min(max(end + by, 0.0), 1.0) for end in unsure)
     return low, high
 
 

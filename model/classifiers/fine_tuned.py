@@ -22,6 +22,7 @@ from .classifier import (
     WEIGHTS_FILE,
     checked_classes,
     checked_threshold,
+    moved,
     read_description,
     write_files,
 )
@@ -43,7 +44,7 @@ class FineTuned(SeveralUnits):
     thresholds: tuple[float, ...]  # exclusive: of the positive one of two; else of every class
     model_digest: str
 
-    unsure, familiarity = UNSURE, None  # nobody has measured them
+    familiarity = None  # nobody has measured it
     kind = FeatureKind()
 
     @property
@@ -61,6 +62,16 @@ class FineTuned(SeveralUnits):
         """How far each unit's usual spread moves each class, of two the second: [P, H]."""
         weights = positive_weights_of(len(self.classes), exclusive=self.exclusive)
         return influence_of_heads(self.heads, weights, exclusive=self.exclusive)
+
+    @property
+    def threshold(self) -> float:
+        """Of the positive one of two classes."""
+        return self.thresholds[0] if self.is_binary else THRESHOLD
+
+    @property
+    def unsure(self) -> tuple[float, float]:
+        """The usual range of doubt around the threshold: nobody has measured its own."""
+        return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "FineTuned":
         """Return the same heads with another threshold of the positive one of two classes."""
@@ -82,7 +93,7 @@ class FineTuned(SeveralUnits):
         """Return the class, int64 [N]; for several classes a text 0 or 1, int64 [N, C]."""
         if self.exclusive and len(self.classes) > 2:
             return probabilities.argmax(1)
-        thresholds = self.thresholds[0] if self.is_binary else np.array(self.thresholds)
+        thresholds = self.threshold if self.is_binary else np.array(self.thresholds)
         return (probabilities > thresholds).astype(np.int64)
 
 

@@ -53,10 +53,10 @@ class SentimentClassifier:
         The folder that scripts/transfer.py wrote, or its `classifier/`; None: the one in the
         model's folder, or in `transfer/` of its run.
     threshold : float or None
-        Instead of the classifier's own, for two classes.
+        Instead of the classifier's own, for two classes; what is unsure moves with it.
     unsure : two floats or None
-        Instead of the classifier's own, for two classes: a text whose probability of the positive
-        one lies between these two, ends included, is unsure.
+        For two classes: a text whose probability of the positive one lies between these two, ends
+        included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
     batch_size : int
         Texts read together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16" or "int8"

@@ -22,6 +22,7 @@ from .classifier import (
     checked_between,
     checked_classes,
     checked_threshold,
+    moved,
     read_description,
     write_files,
 )
@@ -80,8 +81,9 @@ class StarsClassifier(SeveralUnits):
         return influence_of_heads(self.heads, weights, exclusive=True, poolings=poolings)
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
-        """Return the same head with another threshold of the positive class."""
-        return replace(self, threshold=threshold)
+        """Return the same head with another threshold; its range of doubt moves as far."""
+        unsure = moved(self.unsure, threshold - self.threshold)
+        return replace(self, threshold=threshold, unsure=unsure)
 
     @torch.inference_mode()
     def of_each_star(self, features: np.ndarray) -> np.ndarray:

@@ -80,7 +80,8 @@ def add_options(parser: Parser) -> None:
         nargs=2,
         metavar=("LOW", "HIGH"),
         help="a text is unsure if its probability of the positive class lies between these two "
-        "(default: the classifier's own, or 0.4 0.6)",
+        "(default: the classifier's own, or 0.1 to either side of its threshold; these move with "
+        "--threshold)",
     )
     add_precision(parser)
     parser.add_argument("--batch-size", type=int, default=128, help="texts read together")

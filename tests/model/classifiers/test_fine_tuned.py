@@ -68,6 +68,8 @@ def test_classes_that_exclude_each_other(classes):
     if len(classes) == 2:
         strict = tuned.with_threshold(0.9)
         assert (strict.choose(probabilities) == (expected[:, 1] > 0.9)).all()
+        assert strict.unsure == pytest.approx((0.8, 1.0))
+    assert tuned.unsure == (0.4, 0.6)
 
 
 def test_certain_probabilities_have_finite_odds():

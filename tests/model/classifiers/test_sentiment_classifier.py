@@ -108,6 +108,20 @@ def test_a_text_between_two_thresholds_is_unsure(folder):
         SentimentClassifier.from_pretrained(folder, unsure=(0.7, 0.3))
 
 
+def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(folder, tmp_path):
+    every = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)[:, 1]
+    for threshold in (float(every[0]) + 0.09, 0.95):
+        near = [threshold - 0.1 <= p <= threshold + 0.1 for p in every]
+        save_classifier(tmp_path / "own", replace(fitted(folder), threshold=threshold))
+        own = SentimentClassifier.from_pretrained(folder, tmp_path / "own")
+        given = SentimentClassifier.from_pretrained(folder, threshold=threshold)
+        for classifier in (own, given):
+            assert classifier.read(TEXTS).unsure.tolist() == near
+        assert own.unsure_[1] <= 1
+        named = SentimentClassifier.from_pretrained(folder, threshold=threshold, unsure=(0.2, 0.3))
+        assert named.unsure_ == (0.2, 0.3)
+
+
 def test_bits_per_character_are_those_of_predicting_the_text(folder):
     loaded = load_model(folder)
     found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)

@@ -77,6 +77,15 @@ def test_its_answers_about_texts(folder):
     np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
 
 
+def test_its_range_of_doubt_moves_with_a_threshold_that_is_given(folder):
+    for threshold, expected in ((0.5, (0.4, 0.7)), (0.75, (0.65, 0.95)), (0.0, (0.0, 0.2))):
+        moved = SentimentClassifier.from_pretrained(folder, threshold=threshold)
+        assert moved.unsure_ == pytest.approx(expected)
+    known = make(model_digest(load_model(folder).model))
+    save_stars(folder / "classifier", replace(known, threshold=0.8))  # with a range of its own
+    assert SentimentClassifier.from_pretrained(folder).unsure_ == (0.4, 0.7)
+
+
 def test_ngrams_move_the_log_odds_of_five_stars_to_one(folder):
     weights = np.random.default_rng(0).integers(-127, 128, 64, np.int8)
     bag = BagOfNgrams(weights, 0.01)
