@@ -14,24 +14,41 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ..errors import InputError
 from .command_line import Parser
 from .demo import add_page, write_page
 
 HOST = "127.0.0.1"  # nobody else on the network reaches it
+# By another name that leads here, a foreign page could read the model in the visitor's browser.
+NAMES = (HOST, "localhost")
+PATHS = ("/", "/index.html")
 ENDINGS = ("SIGTERM", "SIGHUP")  # nohup ignores the second
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files, and writes no line for each."""
+    """Serves one page, and writes no line for each request."""
+
+    timeout = 30  # seconds without a byte: a connection at rest would keep its thread
+
+    def send_head(self) -> Any:
+        """Begin the answer; return the page as a file, None where it is refused."""
+        host = self.headers.get("Host", HOST).partition(":")[0]
+        if host.lower() not in NAMES:
+            self.send_error(403, f"This server is {' or '.join(NAMES)}")
+        elif self.path.partition("?")[0] not in PATHS:
+            self.send_error(404)
+        else:
+            return super().send_head()
+        return None
 
     def log_message(self, *words: object) -> None:
         """Say nothing."""
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves this machine; a browser that goes away in the middle is no error."""
+    """Serves this machine; a browser that goes away or stalls is no error."""
 
     def __init__(self, folder: Path, port: int):
         try:
@@ -45,7 +62,7 @@ class PageServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print the traceback of any other error."""
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import threading
 import urllib.request
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
@@ -64,8 +66,9 @@ def test_a_port_that_is_taken_is_named():
             dispatch(["serve", "--port", str(port)])
 
 
-def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
-    (tmp_path / "index.html").write_bytes(bytes(20_000_000))  # more than the sockets hold
+@contextmanager
+def serving(folder):
+    """A server of a folder, and what is set once a connection has ended."""
     left = threading.Event()
 
     class Server(serve.PageServer):
@@ -73,16 +76,63 @@ def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
             super().shutdown_request(request)
             left.set()
 
-    with Server(tmp_path, 0) as server:
+    with Server(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
+        try:
+            yield server, left
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
+    (tmp_path / "index.html").write_bytes(bytes(20_000_000))  # more than the sockets hold
+    with serving(tmp_path) as (server, left):
         with socket.create_connection(server.server_address) as browser:
             browser.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert browser.recv(100).startswith(b"HTTP/1.0 200")
             browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # RST
         assert left.wait(60)
-        server.shutdown()
-        thread.join()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("request_sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_connection_that_rests_is_closed(tmp_path, capfd, monkeypatch, request_sent):
+    """Before its request, or in the middle of the answer, which it does not read."""
+    (tmp_path / "index.html").write_bytes(bytes(20_000_000))
+    monkeypatch.setattr(serve.Handler, "timeout", serve.Handler.timeout / 100)
+    with (
+        serving(tmp_path) as (server, left),
+        socket.create_connection(server.server_address) as browser,
+    ):
+        browser.sendall(request_sent)
+        assert left.wait(60)
+    assert capfd.readouterr().err == ""
+
+
+def test_it_answers_for_its_page_alone_and_by_its_own_name(tmp_path, capfd):
+    (tmp_path / "index.html").write_text("page")
+    (tmp_path / "secret").write_text("secret")
+
+    def status(path, host, method="GET"):
+        client = HTTPConnection(*server.server_address)
+        client.request(method, path, headers={"Host": host})
+        with client.getresponse() as response:
+            assert response.status != 200 or method == "HEAD" or response.read() == b"page"
+        client.close()
+        return response.status
+
+    with serving(tmp_path) as (server, _):
+        local = f"127.0.0.1:{server.server_port}"
+        for path in ("/", "/index.html", "/?x=1"):
+            for host in (local, "localhost", "LOCALHOST:9000"):  # as through a tunnel
+                assert status(path, host) == status(path, host, "HEAD") == 200
+        for path in ("/%00", "/secret", "/..", "/index.html/", "/%2e", "*"):
+            assert status(path, local) == status(path, local, "HEAD") == 404
+        # A name that leads here, by which a foreign page would read the model.
+        for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1.evil", "["):
+            assert status("/", host) == status("/", host, "HEAD") == 403
     assert capfd.readouterr().err == ""
 
 
