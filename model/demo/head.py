@@ -38,6 +38,7 @@ class PageHead(NamedTuple):
     smallest: float  # a smaller probability counts as this one, so that its logarithm is finite
     slope: float
     offset: float
+    threshold: float  # a text is positive if its probability is above this
     unit: int  # the one that it relies on most
     polarity: int  # 1 if a high value of the unit means positive, else -1
     ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus a half
@@ -57,7 +58,7 @@ def page_head(fitted: Fitted | None) -> PageHead | None:
         ngrams = fitted.ngrams
     return PageHead(
         *(fitted.kind, fitted.classes, _maps(fitted.heads), weights, smallest, slope, offset),
-        *(fitted.neuron, fitted.polarity, ngrams),
+        *(fitted.threshold, fitted.neuron, fitted.polarity, ngrams),
     )
 
 
@@ -68,7 +69,7 @@ def _of_regression(fitted: Classifier) -> PageHead:
     scores = Affine(torch.stack([torch.zeros_like(weight), weight]), bias, None)
     return PageHead(
         *(fitted.kind, fitted.classes, [scores], (0.0, 1.0), SMALLEST_PROBABILITY, 1.0, 0.0),
-        *(fitted.neuron, fitted.polarity),
+        *(fitted.threshold, fitted.neuron, fitted.polarity),
     )
 
 

@@ -109,7 +109,7 @@ class Panel {
   // The position on the colour scale, -1 to 1, of a byte's letter.
   share(byte) {
     if (shadedBy === "unit") return clipped((polarity() * this.values[byte]) / limit());
-    return 2 * sigmoid(this.odds[byte]) - 1;
+    return beyond(sigmoid(this.odds[byte]), about.head.threshold);
   }
 
   paint(from = 0) {
@@ -143,20 +143,26 @@ class Panel {
     return this.verdict && about.head ? sigmoid(this.verdict.odds) : null;
   }
 
+  get label() {
+    return about.head.poles[this.probability > about.head.threshold ? 1 : 0];
+  }
+
   // Show the result for the text, and after a pause read it out.
   tell() {
     const value = polarity() * this.verdict.value, { probability } = this;
-    gauge(this.element.querySelector(".unit"), signed(value), clipped(value / limit()));
-    if (probability !== null)
-      gauge(this.element.querySelector(".probability"), percent(probability), 2 * probability - 1);
-    const words = `unit ${unit} at ${signed(value)}`;
-    const said =
-      probability === null ? words : `${percent(probability)} ${about.head.poles[1]}, ${words}`;
-    const trace = this.element.querySelector(".trace");
-    trace.setAttribute("aria-label", `letter by letter; at the end ${said}`);
+    const part = (name) => this.element.querySelector(name);
+    gauge(part(".unit"), signed(value), 0.5 + clipped(value / limit()) / 2);
+    let said = `unit ${unit} at ${signed(value)}`;
+    if (probability !== null) {
+      const { poles, threshold } = about.head;
+      gauge(part(".probability"), percent(probability), probability, threshold);
+      const rule = threshold === 0.5 ? "" : ` (threshold ${Number(threshold.toPrecision(3))})`;
+      part(".label").textContent = `label: ${this.label}${rule}`;
+      said = `${percent(probability)} ${poles[1]}, label ${this.label}, ${said}`;
+    }
+    part(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
-    const spoken = this.element.querySelector(".spoken");
-    this.speaking = setTimeout(() => (spoken.textContent = said), SPEAK_AFTER);
+    this.speaking = setTimeout(() => (part(".spoken").textContent = said), SPEAK_AFTER);
     difference();
   }
 
@@ -181,11 +187,19 @@ function percent(probability) {
   return `${(100 * probability).toFixed(1)} %`;
 }
 
-function gauge(element, text, share) {
+// How far a probability lies beyond the threshold, at which label and colour turn: -1 to 1.
+function beyond(probability, threshold) {
+  const gap = probability - threshold;
+  return gap / ((gap > 0 ? 1 - threshold : threshold) || 1);
+}
+
+// Show a number, and a bar from one place to another, 0 to 1.
+function gauge(element, text, to, from = 0.5) {
   element.querySelector("strong").textContent = text;
-  const bar = element.querySelector("i");
-  bar.className = share < 0 ? "low" : "high";
-  bar.style.setProperty("--to", (0.5 + share / 2).toFixed(3));
+  element.querySelector("i").className = to < from ? "low" : "high";
+  const { style } = element.querySelector(".gauge");
+  style.setProperty("--from", from.toFixed(3));
+  style.setProperty("--to", to.toFixed(3));
 }
 
 function labelReadout({ element }) {

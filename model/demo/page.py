@@ -143,6 +143,7 @@ def _head(head: PageHead) -> dict[str, Any]:
         "smallest": head.smallest,
         "slope": head.slope,
         "offset": head.offset,
+        "threshold": head.threshold,
         "ngrams": head.ngrams and {"buckets": len(head.ngrams.weights), "scale": head.ngrams.scale},
     }
 

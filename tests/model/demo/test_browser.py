@@ -255,6 +255,25 @@ def test_a_link_holds_both_texts_and_the_unit(page, small):
     assert "Unit 7: the" in until(page, "document.getElementById('difference').innerText")
 
 
+def test_label_and_colour_turn_at_the_classifiers_threshold(chromium, small, tmp_path):
+    classifier = small_classifier(small[1]).with_threshold(0.64)
+    write_demo(small[1], classifier, tmp_path / "page.html")
+    load(chromium, (tmp_path / "page.html").as_uri())
+    chromium.run("document.querySelector('[value=probability]').click()")
+    cases = [("naïve café, 很好, ไม่ชอบ", "negative", "low"), ("emoji 😀", "positive", "high")]
+    for text, label, colour in cases:
+        colours = [name for _, name, _ in set_text(chromium, text)]
+        probability = chromium.run("return panels.get(0).probability")
+        assert probability > 0.5
+        assert (probability > 0.64) == (label == "positive")
+        shown = "const find = (name) => panels.get(0).element.querySelector(name);"
+        shown += "return [find('.label').innerText, find('.probability i').className]"
+        assert chromium.run(shown) == [f"label: {label} (threshold 0.64)", colour]
+        each = "panels.get(0).pieces.map(({ end }) => sigmoid(panels.get(0).odds[end]))"
+        beyond = ["high" if p >= 0.64 else "low" for p in chromium.run(f"return {each}")]
+        assert colours == beyond
+
+
 def test_it_fits_a_phone_and_asks_nobody(page):
     metrics = {"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": True}
     page.run("document.getElementById('compare').click()")

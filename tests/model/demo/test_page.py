@@ -23,6 +23,7 @@ from tests.model.demo.models import (
     as_8_bit,
     part,
     small_classifier,
+    small_fine_tuned,
     small_model,
     small_stars,
 )
@@ -158,6 +159,12 @@ def test_without_two_classes_the_page_shows_units_and_says_so(loaded, classifier
     assert described["head"] is None
     assert 0 <= described["unit"] < 20
     assert about(demo_page(loaded, None, "Title", unit=7))["unit"] == 7
+
+
+@pytest.mark.parametrize("make", [small_classifier, small_stars, small_fine_tuned])
+def test_the_page_knows_the_threshold(loaded, make):
+    page = demo_page(loaded, make(loaded).with_threshold(0.7), "Title")
+    assert about(page)["head"]["threshold"] == 0.7
 
 
 @pytest.mark.parametrize("polarity", [1, -1])
