@@ -3,6 +3,8 @@
 const LENGTH = 300; // characters that the model writes at most at one time
 const SPEAK_AFTER = 900; // milliseconds without typing until a screen reader reads the result
 const MOST_CHARACTERS = 10000; // of a text: each is an element of the page
+const FULL = `only the first ${MOST_CHARACTERS.toLocaleString("en")} characters are read`;
+const HALF_AT_END = /[\ud800-\udbff]$/; // of an emoji: JavaScript counts it as two characters
 const REPAINT_EVERY = 120; // milliseconds, while the model reads a long text
 
 const find = (id) => document.getElementById(id);
@@ -37,7 +39,7 @@ class Panel {
     this.text.maxLength = MOST_CHARACTERS;
     this.name(name);
     this.element.querySelector(".close").hidden = slot === 0;
-    this.element.querySelector(".close").onclick = () => uncompare();
+    this.element.querySelector(".close").onclick = () => (uncompare(), current.text.focus());
     this.text.oninput = () => this.changed();
     this.text.onfocus = () => {
       current = this;
@@ -54,20 +56,20 @@ class Panel {
   }
 
   set(text) {
-    this.text.value = text.slice(0, MOST_CHARACTERS);
+    this.text.value = text.slice(0, MOST_CHARACTERS).replace(HALF_AT_END, "");
     this.changed();
   }
 
   // Read the text as it is now, also what the model itself has written.
   changed(byModel = false) {
     if (!byModel) stop();
-    if (this.text.value.length === MOST_CHARACTERS) say("a text has no room for more");
     const { bytes, pieces, suffix } = encode(this.text.value, about.profile);
     this.pieces = pieces;
     this.serial = ++serial;
     this.verdict = this.coming = null;
     this.letters();
     worker.postMessage({ order: "read", slot: this.slot, serial, bytes, suffix });
+    sayIfFull();
     remember();
   }
 
@@ -251,7 +253,7 @@ function written({ number, written: text, ended }) {
   const { panel } = writer, { text: area } = panel;
   if (area.value.length + text.length > MOST_CHARACTERS) {
     stop();
-    return say("a text has no room for more");
+    return say(FULL);
   }
   const atEnd = area.selectionEnd === area.value.length;
   area.value += text;
@@ -283,9 +285,9 @@ function uncompare() {
   panels.get(0).name("Your text");
   find("compare").hidden = false;
   difference();
+  sayIfFull();
   remember();
   current = panels.get(0);
-  current.text.focus();
 }
 
 function difference() {
@@ -294,11 +296,14 @@ function difference() {
   if (line.hidden) return;
   const higher = (gap) => (gap < 0 ? "second" : "first");
   const gap = polarity() * (one.verdict.value - other.verdict.value);
-  const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${Math.abs(gap).toFixed(2)}.`];
+  const by = Math.abs(gap).toFixed(2); // what rounds to nothing is equal
+  const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${by}.`];
+  if (!Number(by)) words[0] = `Unit ${unit}: both texts are equally high.`;
   if (about.head) {
-    const share = one.probability - other.probability;
-    const points = `${(100 * Math.abs(share)).toFixed(1)} points`;
-    words.unshift(`The ${higher(share)} text is more likely ${about.head.poles[1]}, by ${points}.`);
+    const share = one.probability - other.probability, likely = `likely ${about.head.poles[1]}`;
+    const points = (100 * Math.abs(share)).toFixed(1);
+    const more = `The ${higher(share)} text is more ${likely}, by ${points} points.`;
+    words.unshift(Number(points) ? more : `Both texts are equally ${likely}.`);
   }
   line.textContent = words.join(" ");
 }
@@ -330,6 +335,7 @@ function recall() {
   look(Number(parts.get("unit") ?? about.unit));
   panels.get(0).set(parts.get("text"));
   if (parts.has("with")) compare(parts.get("with"));
+  else if (panels.has(1)) uncompare();
   return true;
 }
 
@@ -375,6 +381,13 @@ function legend() {
 
 function say(text) {
   find("status").textContent = text;
+}
+
+// Say so while a text is as long as it may be: one place is left where half an emoji would stand.
+function sayIfFull() {
+  const isFull = ({ text }) => text.value.length >= MOST_CHARACTERS - 1;
+  if ([...panels.values()].some(isFull)) say(FULL);
+  else if (find("status").textContent === FULL) say("");
 }
 
 function controls() {
@@ -480,5 +493,6 @@ say("waking the model");
 }
 look(unit);
 if (!recall()) panels.get(0).set(about.examples[0]);
-ready.then(() => say(""), (error) => say(`the model could not start: ${error.message}`));
+ready.then(() => say("")).then(
+  sayIfFull, (error) => say(`the model could not start: ${error.message}`));
 window.sentimentNeuron = { ready, read: inTurn(read), write: inTurn(write) };

@@ -4,6 +4,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -253,6 +254,39 @@ def test_a_link_holds_both_texts_and_the_unit(page, small):
     assert texts == ["One & 😀", "Two\nlines"]
     assert page.run("return document.getElementById('unit').value") == "7"
     assert "Unit 7: the" in until(page, "document.getElementById('difference').innerText")
+    page.run("location.hash = 'text=Three'")  # as a link that is opened in the same tab
+    until(page, "panels.get(0).text.value === 'Three'")
+    assert page.run("return [panels.size, fragment()]") == [1, "text=Three"]
+
+
+def test_equal_texts_are_said_to_be_equal(page):
+    set_text(page, "Good")
+    page.run("compare('Good')")
+    said = until(page, "document.getElementById('difference').innerText")
+    assert said == "Both texts are equally likely positive. Unit 4: both texts are equally high."
+    page.run("compare('Bad, it broke.')")
+    until(page, "document.getElementById('difference').innerText.includes('text is higher by')")
+
+
+FULL = "only the first 10,000 characters are read"
+
+
+@pytest.mark.parametrize("how", ["paste", "link"])
+def test_a_text_that_is_cut_is_said_to_be_cut(page, how):
+    given = "a" + 6000 * "😀"  # of two units each: half of one is at the limit
+    if how == "paste":
+        page.run("panels.get(0).text.focus()")
+        page.devtools("Input.insertText", text=given)
+    else:
+        page.run("panels.get(0).set(arguments[0])", given)
+    text = page.run("return encodeURIComponent(panels.get(0).text.value)")  # throws at a half
+    assert text == quote(given[:5000])
+    status = "return document.getElementById('status').innerText"
+    assert page.run(status) == FULL
+    page.run("compare('Short')")
+    assert page.run(status) == FULL
+    page.run("panels.get(0).set('Short')")
+    assert page.run(status) == ""
 
 
 def test_label_and_colour_turn_at_the_classifiers_threshold(chromium, small, tmp_path):
@@ -275,11 +309,19 @@ def test_label_and_colour_turn_at_the_classifiers_threshold(chromium, small, tmp
 
 
 def test_it_fits_a_phone_and_asks_nobody(page):
-    metrics = {"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": True}
     page.run("document.getElementById('compare').click()")
     page.type("#text0", "w" * 60)
-    page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
-    assert page.run("return document.documentElement.scrollWidth") <= 320
+    until(page, "panels.get(0).verdict !== null")
+    lines = (  # of a large number, which may not be broken
+        "const number = document.querySelector('.probability strong'), range = new Range();"
+        "number.textContent = percent(1); range.selectNodeContents(number);"
+        "return range.getClientRects().length"
+    )
+    for width in (320, 375, 390, 430):
+        metrics = {"width": width, "height": 640, "deviceScaleFactor": 2, "mobile": True}
+        page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        assert page.run("return document.documentElement.scrollWidth") <= width
+        assert page.run(lines) == 1
     page.devtools("Emulation.clearDeviceMetricsOverride")
     sources = page.run("return performance.getEntriesByType('resource').map(({ name }) => name)")
     assert all(name.startswith("blob:") for name in sources)
