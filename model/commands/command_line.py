@@ -2,10 +2,13 @@
 options several have."""
 
 import argparse
+import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import cleandoc
+from itertools import takewhile
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn
@@ -46,16 +49,30 @@ def dispatch(words: Sequence[str]) -> None:
         epilog=f"commands, each with a --help of its own:\n{indent(listed, '  ')}",
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.add_argument("command", help=argparse.SUPPRESS)
-    if not words:
+    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    if not words or list(words) == ["help"]:
         return parser.print_help()
-    name = parser.parse_args(words[:1]).command
+    if words[0] == "help":
+        words = [words[1], "--help"]
+    name = parser.parse_known_args(words[:1])[0].command
+    if name is None:
+        raise InputError(_after_the_command(words))
     if name not in COMMANDS:
         raise InputError(
             f"no command {name!r}{meant(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
         )
     module = import_module(f".{name}", __package__)
     call(module.add_options, module.run, module.__doc__ or "", words[1:], f"{PROGRAM} {name}")
+
+
+def _after_the_command(words: Sequence[str]) -> str:
+    """Return what is wrong with words that begin with an option, and how to write them."""
+    name = next((word for word in words if word in COMMANDS), None)
+    if name is None:
+        return f"options come after a command; there are {', '.join(COMMANDS)}"
+    at = list(words).index(name)
+    ordered = [PROGRAM, name, *words[:at], *words[at + 1 :]]
+    return f"options come after the command: {shlex.join(ordered)}"
 
 
 def call(
@@ -98,8 +115,18 @@ class Parser(argparse.ArgumentParser):
         given = map(_with_dashes, sys.argv[1:] if words is None else words)
         options, unknown = self.parse_known_args(list(given), namespace)
         if unknown:
-            self.error(f"unknown: {unknown[0]}{meant(unknown[0].partition('=')[0], self.names)}")
+            self.error(f"unknown: {unknown[0]}{self._meant(unknown)}")
         return options
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        """Return what words that are no options may stand for, as a question, or nothing."""
+        if unknown[0].startswith("-"):
+            return meant(unknown[0].partition("=")[0], self.names)
+        option, value = "--input", unknown[0]
+        if option not in self.names or not os.path.exists(value):
+            option = next((name for name in ("--text", "--prompt") if name in self.names), "")
+            value = " ".join(takewhile(lambda word: not word.startswith("-"), unknown))
+        return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
     def error(self, message: str) -> NoReturn:
         """Refuse what was given."""

@@ -215,6 +215,8 @@ def as_input(location: str | Path) -> Input:
     kind = suffixes[-1] if suffixes else ""
     if kind not in KINDS and not is_address(text) and not Path(text).exists():
         raise InputError(f"{text}: no such file")
+    if kind not in KINDS and not is_address(text) and Path(text).is_dir():
+        raise InputError(f"{text}: is a folder; name the files in it")
     if kind not in KINDS:
         raise InputError(
             f"{text}: unknown kind of file; known: {', '.join(KINDS)}, each also with "

@@ -20,6 +20,17 @@ def test_without_a_word_it_says_what_there_is(capsys):
         assert f"  {name:<10} {what}\n" in shown
 
 
+def test_help_is_a_command_as_well(capsys):
+    dispatch([])
+    everything = capsys.readouterr().out
+    dispatch(["help"])
+    assert capsys.readouterr().out == everything
+    with pytest.raises(SystemExit) as end:
+        dispatch(["help", "classify"])
+    assert not end.value.code
+    assert capsys.readouterr().out.startswith("usage: mlstm-sentiment classify")
+
+
 def test_the_precisions_to_choose_from_are_those_of_a_model():
     """They are written twice: the command starts without torch."""
     assert get_args(Precision) == PRECISIONS
@@ -52,6 +63,16 @@ def test_help_ends_with_examples_that_can_be_typed(name, capsys):
     ("words", "said"),
     [
         (["clasify"], "no command 'clasify'; did you mean 'classify'?"),
+        (
+            ["--model", "default", "classify", "--text", "a b"],
+            "options come after the command: mlstm-sentiment classify --model default --text 'a b'",
+        ),
+        (["--threshold", "1"], "options come after a command; there are classify, heatmap"),
+        (["classify", "I love it"], "unknown: I love it; did you mean --text 'I love it'?"),
+        (["heatmap", "I", "love", "it", "--top", "1"], "did you mean --text 'I love it'?"),
+        (["classify", __file__], f"did you mean --input {__file__}?"),
+        (["generate", "I thought"], "did you mean --prompt 'I thought'?"),
+        (["classify", "--input", "."], r"\.: is a folder"),
         (["classify", "--treshold", "1"], "did you mean '--threshold'?"),
         (["classify", "--threshold", "high"], "--threshold"),
         (["featurize", "--input", "x"], "--output"),
