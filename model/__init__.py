@@ -52,6 +52,10 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
 def _version() -> str:
     """Return the version that is installed; a checkout that is used in its place has none."""
     try:

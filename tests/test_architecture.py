@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import model
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 # What each package may import of ours; data_utils takes only these modules of model, transfer
@@ -165,3 +167,7 @@ def test_no_grab_bags_and_no_pickles():
     for path in SOURCES:
         assert path.stem not in {"utils", "helpers", "common", "misc"}, path
         assert not {"pickle", "joblib", "dill"} & set(imports_of(path)), path
+
+
+def test_python_lists_every_public_name():
+    assert set(model.__all__) | {"__version__"} <= set(dir(model))

@@ -3,7 +3,7 @@
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -133,8 +133,12 @@ def text_profile(name: str) -> TextProfile:
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list; InputError if they are not a sequence of strings."""
-    if isinstance(texts, str):
-        raise InputError("a list of texts is needed; got a single string")
+    if isinstance(texts, str | bytes | bytearray):
+        kind = "string" if isinstance(texts, str) else f"{type(texts).__name__} object"
+        raise InputError(f"a list of texts is needed; got a single {kind}")
+    # The items of a mapping are its keys, and those of a set have no order to answer in.
+    if isinstance(texts, Mapping | set | frozenset):
+        raise InputError(f"a list of texts is needed; got a {type(texts).__name__}")
     if not isinstance(texts, Iterable):
         raise InputError(f"a list of texts is needed; got {type(texts).__name__}")
     if getattr(texts, "ndim", 1) != 1:  # the items of a table are the names of its columns

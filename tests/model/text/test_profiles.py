@@ -15,6 +15,7 @@ from model.text.profiles import (
     TEXT_PROFILES,
     _transliteration,
     _without_accents,
+    checked_texts,
     has_unreadable_reference,
     text_profile,
 )
@@ -142,3 +143,17 @@ def test_the_time_for_a_text_grows_with_its_length(name, piece):
     began = time.process_time()
     text_profile(name).encode(text)
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [("I love it", "string"), (b"I love it", "bytes"), ({"a": "b"}, "dict"), ({"a"}, "set")],
+)
+def test_what_has_no_texts_in_order_is_no_list_of_texts(texts, named):
+    with pytest.raises(InputError, match=f"a list of texts is needed; got a.* {named}"):
+        checked_texts(texts)
+
+
+def test_texts_may_be_anything_that_has_them_in_order():
+    for texts in (["a", "b"], ("a", "b"), iter("ab"), {"a": 0, "b": 0}.keys()):
+        assert checked_texts(texts) == ["a", "b"]
