@@ -65,6 +65,16 @@ def test_a_package_that_is_not_installed_is_named(tmp_path, words, package):
     assert_refused(process, package, "pip install -r requirements.txt")
 
 
+def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(tmp_path):
+    """Of the packages that scripts need, `pip install .` brings neither of these."""
+    missing = "for name in ('docstring_parser', 'tyro'): sys.modules[name] = None"
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{missing}")
+    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} scripts/prepare_corpus.py --help")
+    message = process.stderr.partition(":")[2].partition(":")[0].strip()
+    assert message.startswith("the package")
+    assert f"`error: {message}`" in (ROOT / "docs/troubleshooting.md").read_text()
+
+
 def test_another_missing_name_keeps_its_traceback(capsys):
     error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
     name_missing_package(ModuleNotFoundError, error, None)
