@@ -4,9 +4,11 @@ import io
 import logging
 import os
 import select
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,8 +16,15 @@ from ..errors import InputError
 from ..files.storage import write_json
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
-INTERRUPTED = 130  # 128 + SIGINT
+ENDINGS = ("SIGTERM", "SIGHUP")
 MOST_CHARACTERS = 1000  # of an error: a damaged file may hold a name as long as itself
+
+
+class Ended(KeyboardInterrupt):
+    """A signal that ends a process; everything is left as after Ctrl-C."""
+
+    def __init__(self, number: int):
+        self.number = number
 
 
 def say(error: BaseException, line: str) -> None:
@@ -31,17 +40,18 @@ def run(
     InputError and OSError (no such file, disk full) become one line on stderr, which `failed`
     prints, and exit code 2. A reader of stdout that has seen enough, as `head` has,
     ends the command without a word. What the encoding of stdout or stderr cannot say is printed as
-    an escape.
+    an escape. SIGTERM and SIGHUP end it as Ctrl-C does, with what the shell expects: 128 and the
+    signal's number.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None where it is closed
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        with _named():
+        with _ended_by_signals(), _named():
             code = command() or 0
-        if sys.stdout is not None:
-            sys.stdout.flush()  # while a full disk still becomes an error
+            if sys.stdout is not None:
+                sys.stdout.flush()  # while a full disk still becomes an error
     except (InputError, OSError) as error:
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
         if code:
@@ -49,9 +59,10 @@ def run(
             place = f"[rank {rank}] " if rank else ""
             failed(error, f"{place}error: {_one_line(error)}")
         drop(sys.stdout)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        code = INTERRUPTED
+    except KeyboardInterrupt as error:
+        with suppress(OSError):  # the terminal may be gone
+            print("interrupted", file=sys.stderr)
+        code = 128 + getattr(error, "number", signal.SIGINT)
     sys.exit(code)
 
 
@@ -69,6 +80,31 @@ def _named() -> Iterator[None]:
         if "can't allocate memory" in told or "out of memory" in told:  # torch's
             raise InputError(f"not enough memory ({told}); ask for smaller sizes") from error
         raise
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Raise Ended for the signals that would end the process at once: no file is left half-written.
+
+    One that is ignored, as by nohup, stays so. A rank ends at once: it may wait for its peers in
+    C++, where Python hears no signal.
+    """
+    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
+        numbers = []
+    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice; once is enough
+    raise Ended(number)
 
 
 def _reader_left() -> bool:

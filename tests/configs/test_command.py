@@ -95,6 +95,45 @@ def test_what_the_terminal_cannot_say_is_escaped(encoding, printed):
     assert (process.returncode, process.stdout, process.stderr) == (0, f"{printed}\n", "")
 
 
+WRITES = """
+import time; from pathlib import Path
+from model.commands.program import run; from model.files.storage import write_atomically
+def write(path): path.write_text("a part"); print("begun", flush=True); time.sleep(60)
+run(lambda: write_atomically(Path("answers"), write))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_no_file_half_written(tmp_path, name):
+    number = getattr(signal, name)
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        process.send_signal(number if name != "SIGINT" else 0)  # as `timeout` does
+        assert process.wait(60) == 128 + number
+        assert process.stderr.read() == "interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nohup_is_heeded_and_signals_are_given_back():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as end:
+            run(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        assert not end.value.code
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")
