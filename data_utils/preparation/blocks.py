@@ -28,7 +28,7 @@ from model.reading.records import (
     read_records,
     reader_of,
 )
-from model.reading.texts import TEXT_KEYS, ReadingReport, accept, text_of
+from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, text_of
 from model.text.profiles import TextProfile, text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
@@ -207,7 +207,6 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     mark for its place; it returns None for a blank row.
     """
     encode = _profile(request.profile).encode
-    wanted = TEXT_KEYS if request.text_key is None else (request.text_key,)
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
     report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
     found = reviews.found_keys
@@ -221,10 +220,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         report.records += 1
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
-        for key in wanted:
-            if key in record:
-                break
-        else:
+        key = key_in(record, request.text_key, TEXT_KEYS)
+        if key is None:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1
             continue

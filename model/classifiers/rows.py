@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..reading.records import Record
-from ..reading.texts import TEXT_KEYS, choose_key, text_of
+from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of
 
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
@@ -88,8 +88,7 @@ def classify_batches(
 
 def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
     """Return the key of the texts in a batch: the one given, or the first known one present."""
-    wanted = TEXT_KEYS if given is None else (given,)
-    first = next((r for r in batch if any(name in r for name in wanted)), batch[0])
+    first = next((r for r in batch if key_in(r, given, TEXT_KEYS) is not None), batch[0])
     return choose_key(first, given, TEXT_KEYS, "--text-key")
 
 

@@ -56,7 +56,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--input-format",
         choices=("txt", "jsonl", "csv", "tsv"),
-        help="format of standard input (default: jsonl if its first line begins with {, else txt)",
+        help="format of standard input (default: jsonl if its first line begins with {, else txt; "
+        "what begins as a table does is refused)",
     )
     add_text_key(parser)
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -9,8 +10,11 @@ from ..errors import InputError
 from .inputs import LONGEST_RECORD, TABLES, TOO_LONG
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 from .tables import table_rows
+from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
+ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
+DELIMITED = {",": "csv", "\t": "tsv", ";": "csv"}  # by a header's delimiter, who reads or mends it
 KINDS = (".txt", ".jsonl", *TABLES)
 READ_BYTES = 1 << 20
 
@@ -74,8 +78,27 @@ class ArrivingLines:
 
 
 def kind_of(line: bytes) -> str:
-    """Return the kind of a stream, JSON lines or plain text, by its first line."""
-    return ".jsonl" if line.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"{") else ".txt"
+    """Return the kind of a stream, JSON lines or plain text, by its first line.
+
+    Raises InputError for what is most likely a table or an array of JSON: read as plain text, it
+    would be answered all the same.
+    """
+    start = line.removeprefix(BYTE_ORDER_MARK).strip()
+    if start.startswith(b"{"):
+        return ".jsonl"
+    if ARRAY.match(start):
+        raise InputError(
+            f"{PLACE}: begins as an array of JSON; give one object a line (jq -c '.[]'), or name "
+            "a .json file. --input-format txt reads it as text"
+        )
+    for delimiter, kind in DELIMITED.items():
+        names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
+        if len(names) > 1 and key_in(names, None, TEXT_KEYS):
+            raise InputError(
+                f"{PLACE}: begins with {', '.join(names[:5])}, as a table does; say --input-format "
+                f"{kind}, or --input-format txt if it is text"
+            )
+    return ".txt"
 
 
 def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:

@@ -3,7 +3,7 @@
 import logging
 import math
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -95,6 +95,23 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     return True
 
 
+def key_in(present: Collection[str], given: str | None, candidates: Iterable[str]) -> str | None:
+    """Return the key given, or the first candidate that is present; None where there is none.
+
+    Where no candidate is, the first that is there once in other case: `Text` for `text`.
+    """
+    if given is not None:
+        return given if given in present else None
+    for candidate in candidates:
+        if candidate in present:
+            return candidate
+    for candidate in candidates:
+        alike = [name for name in present if name.casefold() == candidate.casefold()]
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
 def choose_key(
     record: Record,
     given: str | None,
@@ -108,21 +125,20 @@ def choose_key(
     added to them.
     """
     present = ", ".join(map(repr, record)) or "none"
-    if given is not None:
-        if given not in record:
-            raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
-        return given
-    for candidate in candidates:
-        if candidate in record:
-            if len(record) > 1 and candidate not in (told or ()):  # else nothing was to choose
-                log.info("%s: reading %r (%s)", record.place, candidate, option)
-            if told is not None:
-                told.add(candidate)
-            return candidate
-    raise InputError(
-        f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
-        f"name one with {option}"
-    )
+    key = key_in(record, given, candidates)
+    if key is None and given is not None:
+        raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
+    if key is None:
+        raise InputError(
+            f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
+            f"name one with {option}"
+        )
+    if given is None:
+        if len(record) > 1 and key not in (told or ()):  # else nothing was to choose
+            log.info("%s: reading %r (%s)", record.place, key, option)
+        if told is not None:
+            told.add(key)
+    return key
 
 
 class KeyChooser:
@@ -145,8 +161,7 @@ class KeyChooser:
     def value(self, record: Record) -> object:
         """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
-        wanted = self.candidates if self.given is None else (self.given,)
-        if self.key is None and any(name in record for name in wanted):
+        if self.key is None and key_in(record, self.given, self.candidates) is not None:
             self.key = self._choose(record)
         return None if self.key is None else record.get(self.key)
 

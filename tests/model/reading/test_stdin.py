@@ -123,3 +123,27 @@ def test_what_cannot_be_read_is_refused(kind, raw, words):
 def test_a_short_row_has_no_text():
     records = list(read_arriving(iter([b"id,text\n", b"1\n"]), ".csv"))
     assert records == [{"id": "1", "text": None}]
+
+
+@pytest.mark.parametrize(
+    ("line", "mend"),
+    [
+        (b"text,label\n", "csv"),
+        (b'id,"Review"\r\n', "csv"),
+        (b"\xef\xbb\xbfid\tsentence\n", "tsv"),
+        (b"text;label\n", "csv"),
+        (b'[{"text": "a"}]\n', "jq -c"),
+        (b"[\n", "jq -c"),
+    ],
+)
+def test_a_table_or_an_array_is_not_taken_for_text(line, mend):
+    with pytest.raises(InputError, match=mend) as refusal:
+        kind_of(line)
+    assert "--input-format txt" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "line", [b"Great text, loved it\n", b"[sic] I love it, really\n", b"text\n", b", \xff;\n"]
+)
+def test_text_may_have_commas_and_brackets(line):
+    assert kind_of(line) == ".txt"

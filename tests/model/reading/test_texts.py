@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from data_utils.preparation.blocks import Block, read_block
 from model.errors import InputError
 from model.reading.inputs import as_input
 from model.reading.records import Record
@@ -16,6 +17,7 @@ from model.reading.texts import (
     read_texts,
     text_of,
 )
+from tests.attempts import REQUEST
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
@@ -120,3 +122,29 @@ def test_an_input_without_texts_is_refused_by_its_place(tmp_path, content):
         list(read_texts([given], None, ReadingReport(), strict=True))
     assert str(caught.value).startswith(f"{tmp_path}/a.jsonl")
     assert ("name one with --text-key" in str(caught.value)) == ("body" in content)
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        ("Text,Label", "Text"),
+        ("TEXT,review", "review"),  # as it is written goes first
+        ("Text,TEXT,Sentence", "Sentence"),  # which of two would be a guess
+    ],
+)
+def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
+    names = header.split(",")
+    rows = [header, *(",".join(f"{name} {row}" for name in names) for row in range(2))]
+    (tmp_path / "a.csv").write_text("\n".join(rows))
+    with caplog.at_level(logging.INFO):
+        assert read_plain_texts(tmp_path / "a.csv") == [f"{key} 0", f"{key} 1"]
+    assert f"reading {key!r}" in caplog.text
+    report = ReadingReport()
+    assert list(read_texts([tmp_path / "a.csv"], None, report, strict=True))[1] == f"{key} 1"
+    (encoded,) = read_block(Block(0, 0, as_input(tmp_path / "a.csv")), REQUEST)
+    assert encoded.found_keys == {key: 2}
+
+
+def test_a_key_that_was_named_is_meant_as_it_is_written():
+    with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
+        choose_key(Record(Text="a"), "text", (), "--text-key")
