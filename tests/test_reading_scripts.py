@@ -10,6 +10,7 @@ import pytest
 from model import save_model
 from model.classifiers.classifier import FOLDER, Classifier, save_classifier
 from model.files.weights import load_model, model_digest
+from model.fused.compilation import window_library
 from model.pages.page import PALETTES
 from model.text.profiles import text_profile
 from tests.runs import ROOT, assert_refused, run, run_shell
@@ -79,6 +80,7 @@ def test_generate_holds_the_sentiment_whatever_its_sign(folder):
 
 
 def test_a_reader_that_leaves_early_is_no_error(folder):
+    window_library()  # it says so if it has to be compiled
     command = f"{sys.executable} scripts/generate.py --model {folder} --length 2000"
     process = run_shell(f"set -o pipefail; {command} | head -c 3 > /dev/null", cwd=ROOT)
     assert (process.returncode, process.stderr) == (0, "")

@@ -86,8 +86,21 @@ def _compiled(build: Build) -> Path:
     if not library.exists():
         with _one_at_a_time(library):
             if not library.exists():
+                _announce(build)
                 _compile([*command, *build.libraries], library)
     return library
+
+
+def _announce(build: Build) -> None:
+    """Say why nothing happens for a while, as a warning: these Python shows by itself."""
+    wanted = os.environ.get("CXX")
+    if wanted and shutil.which(wanted) is None:
+        _log.warning("CXX names %s, which is no program here: %s is taken", wanted, _compiler())
+    _log.warning(
+        "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "
+        "busy machine longer",
+        build.source.name,
+    )
 
 
 def _compiler() -> str:

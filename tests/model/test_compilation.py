@@ -55,8 +55,17 @@ def libraries(cache):
     return list(cache.rglob("*.so"))
 
 
+def compiled_aloud(cache, **environment):
+    """Compile, and return what was said beside that it takes its time."""
+    compiled, stderr = use(cache, **environment)
+    assert compiled
+    said = stderr.splitlines()
+    assert said.pop().startswith("compiling the recurrence for this machine, once (window.cpp)")
+    return said
+
+
 def test_compiles_once_and_keeps_it(tmp_path):
-    assert use(tmp_path) == (True, "")
+    assert compiled_aloud(tmp_path) == []
     (library,) = libraries(tmp_path)
     written = library.stat().st_mtime_ns
     assert use(tmp_path, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
@@ -69,7 +78,12 @@ def test_compiles_once_and_keeps_it(tmp_path):
 def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
     if shutil.which(compiler) is None:
         pytest.skip("not installed")
-    assert use(tmp_path, CXX=compiler) == (True, "")
+    assert compiled_aloud(tmp_path, CXX=compiler) == []
+
+
+def test_a_compiler_that_is_not_there_is_named(tmp_path):
+    (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler")
+    assert line.startswith("CXX names /no/such/compiler, which is no program here")
 
 
 def test_without_a_compiler_it_warns_once_and_continues(tmp_path):
@@ -93,12 +107,12 @@ def test_a_damaged_library_is_compiled_again(tmp_path):
     use(tmp_path)
     (library,) = libraries(tmp_path)
     library.write_bytes(b"")  # as after a crash of the machine
-    assert use(tmp_path) == (True, "")
+    assert compiled_aloud(tmp_path) == []
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
-    assert use(tmp_path) == (True, "")
+    assert compiled_aloud(tmp_path) == []
 
 
 def test_processes_share_one_build(tmp_path):
