@@ -113,6 +113,7 @@ def test_reading_text_needs_no_torch():
         ["classify", "--input", "nowhere.csv"],
         ["classify", "--text", "good", "--output", "answers.doc"],
         ["heatmap", "--input", "nowhere.csv"],
+        ["heatmap", "--text", "good", "--output", "heatmap.jpg"],
         ["featurize", "--input", "nowhere.csv", "--output", "/tmp/features.npy"],
         ["evaluate", "--data", "nowhere.csv"],
         ["generate", "--model", "nowhere"],

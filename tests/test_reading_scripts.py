@@ -1,7 +1,9 @@
 """generate and heatmap as processes: what they print and write, what they refuse."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -100,7 +102,7 @@ def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
 
 
 def test_heatmap_in_the_colours_that_are_asked_for(folder, run_here):
-    words = ("--model", folder, "--text", "good", "--neuron", "3", "--palette")
+    words = ("--model", folder, "--text", "good", "--neuron", "3", "--ansi", "--palette")
     for palette, others in (PALETTES, reversed(PALETTES)):
         process = run_here("scripts/heatmap.py", *words, palette)
         assert process.returncode == 0, process.stderr
@@ -122,11 +124,55 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     printed = heatmap(folder, "--text", "good", "--top", "2")
     assert "unit 4, cell, sign turned: label no" in printed.stdout
     assert printed.stdout.count("unit ") == 3  # the sentiment unit comes first
+    assert printed.stdout.count("classifier: ") == 1
     output = tmp_path / "other.json"
     heatmap(folder, "--text", "good", "--neuron", "5", "--top", "3", "--output", output)
     assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
     named = heatmap(folder, "--text", "good", "--neuron", "5")
     assert "unit 5, cell: -" in named.stdout
+
+
+def terminal_of(command, **environment):
+    """Run a command on a terminal of its own; return what it shows there."""
+    terminal, inside = os.openpty()
+    environment = os.environ | {"NO_COLOR": ""} | environment
+    process = subprocess.run(command, cwd=ROOT, env=environment, stdout=inside, text=True)
+    assert process.returncode == 0
+    os.set_blocking(terminal, False)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(inside)
+    os.close(terminal)
+    return shown
+
+
+def test_heatmap_colours_only_a_terminal_unless_told(folder):
+    give_classifier(folder)
+    words = ("--model", folder, "--text", "so good")
+    command = [sys.executable, "scripts/heatmap.py", *words]
+    plain = heatmap(folder, "--text", "so good").stdout
+    assert re.fullmatch(
+        r"unit 4, cell, sign turned: label no -\S+ to \S+ label yes\n"
+        r" +[+-]\d\.\d{3} so\n +[+-]\d\.\d{3} good\n"
+        r"classifier: (yes|no) \(probability of yes 0\.\d{3}\)\n",
+        plain,
+    )
+    assert heatmap(folder, "--text", "so good", "--no-ansi").stdout == plain
+    assert "\x1b[38;2;" in heatmap(folder, "--text", "so good", "--ansi").stdout
+    shown = terminal_of(command)
+    assert "\x1b[38;2;" in shown
+    assert plain.splitlines()[-1] in shown  # the classifier's own words
+    assert "\x1b" not in terminal_of(command, NO_COLOR="1")
+    assert "\x1b" not in terminal_of([*command, "--no-ansi"])
+
+
+def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
+    give_classifier(folder)
+    output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.svg")
+    process = heatmap(folder, "--text=-5 \udce9", *output)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
+    assert "<p>classifier: " in (tmp_path / "h.html").read_text()
+    assert "\x1b" not in process.stdout
 
 
 @pytest.mark.parametrize(

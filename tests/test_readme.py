@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from model.commands.command_line import dispatch
 from tests.checkouts import make_checkout, shortened
 from tests.runs import ROOT, run_shell
 
@@ -64,6 +65,17 @@ def test_the_example_prints_what_the_readme_says(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(code.replace("from mlstm_sentiment import", "from model import"), {})
     assert capsys.readouterr().out.strip() == re.search(r"\)  # (.*)\n", code)[1]
+
+
+def test_the_coloured_example_ends_as_a_complaint(capsys):
+    """Its unit turns, and the classifier agrees: it is what a reader tries second."""
+    (words,) = re.findall(r"^mlstm-sentiment (heatmap .*)$", README, flags=re.MULTILINE)
+    dispatch([*shlex.split(words), "--no-ansi"])
+    _, *lines, verdict = capsys.readouterr().out.splitlines()
+    values = [float(line.split()[0]) for line in lines]
+    assert max(values) > 0.5
+    assert values[-1] == min(values) < -0.5
+    assert verdict.startswith("classifier: negative ")
 
 
 def test_every_path_in_the_readme_exists():

@@ -1,21 +1,28 @@
 """Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
 
 The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
-model's own values, and poles, which say what its low and its high ones mean.
+model's own values, and poles, which say what its low and its high ones mean. Below each text stands
+what the model's classifier says of it, which asks all units and, of some models, the words.
 
-mlstm-sentiment heatmap --text "I loved it, until it broke."
-mlstm-sentiment heatmap --text "I loved it, until it broke." --output heatmap.png
+mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
+mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible." --output heatmap.png
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
 mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
     --output heatmap.html --output heatmap.json
 """
 
 import logging
+import os
+import sys
 from argparse import BooleanOptionalAction, Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..pages.glyphs import visible
+from ..pages.outputs import check_outputs
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_text_key
 from .program import prepare_output
@@ -23,6 +30,7 @@ from .program import prepare_output
 if TYPE_CHECKING:
     from ..classifiers.fitted import Fitted
     from ..files.weights import LoadedModel
+    from ..units.unit_traces import UnitTraces
 
 
 def add_options(parser: Parser) -> None:
@@ -64,7 +72,7 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         help="file to write, .html, .json, .svg or .png; may be repeated (default: colours in the "
-        "terminal)",
+        "terminal; where there is none, or NO_COLOR is set, the value after each word)",
     )
     parser.add_argument(
         "--palette",
@@ -75,8 +83,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--ansi",
         action=BooleanOptionalAction,
-        default=False,
-        help="colours in the terminal as well as the files",
+        help="colours on standard output in any case, beside the files too; --no-ansi: none",
     )
 
 
@@ -86,16 +93,14 @@ def run(options: Namespace) -> None:
         raise InputError("give a --text or an --input")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
 
-    from ..classifiers.influence import ranked_units
-    from ..pages.heatmap import as_ansi, check_outputs, write
-    from ..units.unit_traces import poles_of, read_texts
-
     check_outputs(options.output, texts)
     prepare_output(*options.output)
 
     import torch
 
+    from ..classifiers.influence import ranked_units
     from ..files.weights import load_model
+    from ..units.unit_traces import poles_of, read_texts
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     own = classifier_of(loaded, options)
@@ -112,11 +117,52 @@ def run(options: Namespace) -> None:
         poles=None if first is None else poles_of(first),
         polarity=1 if first is None else first.polarity,
     )
+    if own is not None:
+        said = zip(traces.traces, verdicts_of(loaded, own, texts), strict=True)
+        traces = replace(traces, traces=[replace(each, verdict=words) for each, words in said])
+    show(traces, options)
+
+
+def show(traces: "UnitTraces", options: Namespace) -> None:
+    """Write the files that are wanted; print the texts where there are none, or if asked to."""
+    from ..pages.heatmap import as_ansi, as_plain, write
+
+    texts = "1 text" if len(traces.traces) == 1 else f"{len(traces.traces):,} texts"
+    units = "unit" if len(traces.units) == 1 else "units"
     for path in options.output:
         write(traces, path, options.palette)
-        print(f"{path}: {len(texts)} texts, units {', '.join(map(str, traces.units))}")
+        print(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
     if options.ansi or not options.output:
-        print(as_ansi(traces, options.palette), end="")
+        coloured = in_colours(options.ansi)
+        print(as_ansi(traces, options.palette) if coloured else as_plain(traces), end="")
+
+
+def in_colours(asked: bool | None) -> bool:
+    """Return whether to colour stdout: as asked, else on a terminal, unless NO_COLOR is set."""
+    if asked is not None:
+        return asked
+    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def verdicts_of(loaded: "LoadedModel", own: "Fitted", texts: Sequence[str]) -> list[str]:
+    """Return what the model's classifier says of each text: a label, and how probable it is."""
+    from ..classifiers.sentiment_classifier import SentimentClassifier
+
+    each = SentimentClassifier(loaded, own).predict_proba(texts)  # [N, C]
+    choices = own.choose(each[:, 1] if own.is_binary else each)
+    return [_verdict(own, *pair) for pair in zip(choices, each, strict=True)]
+
+
+def _verdict(own: "Fitted", chosen: Any, probabilities: Any) -> str:
+    """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
+    named = dict(zip(own.classes, probabilities, strict=True))
+    if own.is_multilabel:
+        labels = [name for name, given in zip(own.classes, chosen, strict=True) if given]
+    else:
+        labels = [own.classes[chosen]]
+    said = own.classes[-1:] if own.is_binary else labels
+    shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
+    return visible(f"classifier: {', '.join(labels) or 'no label'} ({shown or 'all unlikely'})")
 
 
 def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":

@@ -25,7 +25,7 @@ from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, hold_finite, hold_shapes
-from .shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
+from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_json
 
 # 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
@@ -51,9 +51,12 @@ class LoadedModel:
     def __repr__(self) -> str:
         config = self.model.config
         device = self.model.embedding.weight.device
+        is_shipped = self.folder.parent == SHIPPED_MODELS
+        name = self.folder.name if is_shipped else str(self.folder)
+        layers = "1 layer" if config.layers == 1 else f"{config.layers} layers"
         return (
-            f"LoadedModel({str(self.folder)!r}: {config.cell} of {config.hidden_size:,} units in "
-            f"{config.layers} layers, text profile {self.profile.name!r}, on {device})"
+            f"LoadedModel({name!r}: {config.cell} of {config.hidden_size:,} units in "
+            f"{layers}, text profile {self.profile.name!r}, on {device})"
         )
 
 

@@ -6,23 +6,20 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..files.storage import write_atomically, write_json
 from ..units.unit_traces import UnitTrace, UnitTraces
-from .glyphs import glyph
+from .glyphs import glyph, visible
+from .outputs import PICTURES, check_outputs
 from .page import PALETTES, Palette, background, fill, page_style, shade
-from .picture import PICTURES, check_picture, write_picture
+from .picture import write_picture
 
 FORMAT_VERSION = 1
 TEMPLATE = Path(__file__).with_name("heatmap.html")
-LARGEST_PAGE = 100_000  # characters, each an element of its own; browsers grow slow beyond
-PAGES = (".html", ".htm")
 DIGITS = 6  # significant ones: what fp32 has
 RESET = "\x1b[0m"
 
@@ -104,9 +101,11 @@ def _text(trace: UnitTrace, number: int, limit: float) -> str:
             trace.text, trace.offsets[:-1], trace.offsets[1:], values, strict=True
         )
     )
+    verdict = f"\n<p>{html.escape(trace.verdict)}</p>" if trace.verdict else ""
     return (
         f'<h2 id="text{number}">Text {number}</h2>\n<div class="text" role="listbox" dir="auto" '
         f'aria-labelledby="text{number}" aria-orientation="horizontal">{spans}</div>'
+        f"{verdict}"
     )
 
 
@@ -165,6 +164,7 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
         blocks.append(f"{low} {bar}{RESET} {high}")
         for trace in traces.traces:
             blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit, palette))
+            blocks += [trace.verdict] if trace.verdict and index == 0 else []
     return "\n".join(blocks) + "\n"
 
 
@@ -177,24 +177,22 @@ def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Pal
     return "".join(painted) + RESET
 
 
+def as_plain(traces: UnitTraces) -> str:
+    """Return every text without colours: a word a line, after it the unit's value behind it."""
+    traces = traces.oriented()
+    lines = []
+    for index in range(len(traces.units)):
+        lines.append(" to ".join(traces.legend(index)))
+        for trace in traces.traces:
+            for word in re.finditer(r"\S+", trace.text):
+                lines.append(f"{trace.values[word.end() - 1, index]:+9.3f} {visible(word[0])}")
+            lines += [trace.verdict] if trace.verdict and index == 0 else []
+    return "\n".join(lines) + "\n"
+
+
 def _painted(shown: str, value: float, limit: float, palette: Palette) -> str:
     red, green, blue = background(value, limit, palette)
     return f"\x1b[38;2;255;255;255;48;2;{red};{green};{blue}m{shown}"
-
-
-def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
-    """Raise InputError for an unknown suffix, and for a page too large to show."""
-    size = sum(map(len, texts))
-    for path in paths:
-        if path.suffix.lower() not in (*PAGES, *PICTURES, ".json"):
-            raise InputError(f"{path}: the name must end in .html, .json, .svg or .png")
-        if path.suffix.lower() in PICTURES:
-            check_picture(path, texts)
-        if path.suffix.lower() != ".json" and size > LARGEST_PAGE:
-            raise InputError(
-                f"{path}: {size:,} characters are more than a page can show ({LARGEST_PAGE:,}); "
-                "give fewer texts, or a name that ends in .json"
-            )
 
 
 def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> None:

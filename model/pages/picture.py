@@ -2,7 +2,7 @@
 
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +15,6 @@ from ..units.unit_traces import UnitTrace, UnitTraces
 from .glyphs import glyph
 from .page import Color, Palette, background
 
-PICTURES = (".svg", ".png")
-LARGEST_PICTURE = 5_000  # characters: more are a page
 MOST_LINES = 400  # of all texts and units: 130 MB while it is drawn
 COLUMNS = 84  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
@@ -30,20 +28,6 @@ class Cell(NamedTuple):
     width: int  # columns
     shown: str
     color: Color
-
-
-def check_picture(path: Path, texts: Sequence[str]) -> None:
-    """Raise InputError for more than a picture can show, and if matplotlib is missing."""
-    size = sum(map(len, texts))
-    if size > LARGEST_PICTURE:
-        raise InputError(
-            f"{path}: {size:,} characters are more than a picture can show ({LARGEST_PICTURE:,}); "
-            "give fewer texts, or a name that ends in .html"
-        )
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(f"{path}: pictures need matplotlib: pip install matplotlib") from error
 
 
 def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
@@ -73,6 +57,8 @@ def _rows(traces: UnitTraces, palette: Palette) -> Iterator[list[Cell]]:
         yield from _lines(words)
         for trace in traces.traces:
             yield from _lines(_painted(trace, trace.values[:, index].tolist(), limit, palette))
+            if trace.verdict and index == 0:
+                yield from _lines(_plain(trace.verdict))
             yield []
 
 

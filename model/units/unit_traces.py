@@ -26,6 +26,7 @@ class UnitTrace:
     offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
     values: np.ndarray  # float32 [C, U], after the character's last byte
     before: np.ndarray  # float32 [U], after the frame that precedes the first character
+    verdict: str = ""  # what the model's classifier says of the text, in words
 
 
 @dataclass(frozen=True)

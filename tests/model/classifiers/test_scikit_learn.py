@@ -188,7 +188,7 @@ def test_it_has_a_useful_repr_and_shows_progress(folder, capfd, monkeypatch):
     classifier.predict(["good"] * 200)
     assert "classify:" in capfd.readouterr().err
     shown = repr(classifier)
-    for words in ("bad, good, unit 4", "mlstm of 12 units", "'openai'", "on cpu"):
+    for words in ("bad, good, unit 4", "mlstm of 12 units in 1 layer,", "'openai'", "on cpu"):
         assert words in shown
     SentimentClassifier(folder).predict(["good"] * 200)
     assert capfd.readouterr().err == ""
