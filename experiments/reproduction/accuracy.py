@@ -12,7 +12,7 @@ from model.files.weights import LoadedModel
 from model.language_model import untrained_like
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.features import FeatureCache
-from transfer.intervals import over_draws
+from transfer.intervals import fold_interval, over_draws
 from transfer.plots import draw_histogram, legend, save_png, unit_histogram
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
 
@@ -41,8 +41,10 @@ def measure_accuracy(
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)
-    names = legend(task.texts.classes)
-    draw(neurons[0], examples.rows(task.folds[0].test), names, folder / task.name)
+    first = examples.rows(task.folds[0].test)
+    histogram = unit_histogram(neurons[0], first, legend(task.texts.classes))
+    write_json(folder / f"{task.name}_neuron.json", histogram)
+    save_png(draw_histogram(histogram, neurons[0]), folder / f"{task.name}_neuron.png")
     tested = sum(len(fold.test) for fold in task.folds)
     blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
     learned_nothing = {"untrained": over_draws(blank, tested)} if blank else {}
@@ -79,16 +81,12 @@ def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, see
 
 
 def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
-    """Return the accuracy over all that was tested, its interval, and each fold's.
-
-    Wilson's interval assumes independent examples. Folds share training examples, so the interval
-    of ten folds is a little too narrow.
-    """
+    """Return the accuracy over all that was tested, its interval, and each fold's."""
     counts = [len(fold.test) for fold in folds]
     accuracy = float(np.average(accuracies, weights=counts))
     return {
         "test_accuracy": accuracy,
-        "test_interval": accuracy_interval(accuracy, sum(counts)),
+        "test_interval": fold_interval(accuracies, accuracy_interval(accuracy, sum(counts))),
         "by_fold": accuracies,
     }
 
@@ -96,10 +94,3 @@ def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
 def sizes(fold: Fold) -> dict[str, int]:
     """Return the numbers of examples for fitting, choosing and testing."""
     return {"train": len(fold.train), "val": len(fold.val), "test": len(fold.test)}
-
-
-def draw(unit: int, test: Examples, names: list[str], path: Path) -> None:
-    """Write the histogram of a unit by label, as JSON and as PNG."""
-    histogram = unit_histogram(unit, test, names)
-    write_json(path.with_name(f"{path.name}_neuron.json"), histogram)
-    save_png(draw_histogram(histogram, unit), path.with_name(f"{path.name}_neuron.png"))

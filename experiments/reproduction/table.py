@@ -13,9 +13,11 @@ from matplotlib.figure import Figure
 
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
+from experiments.shipped.tables import begun, given, trainings
 from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json
+from transfer.intervals import fold_interval
 from transfer.plots import COLORS, STYLE, save_png
 
 HERE = Path(__file__).resolve().parent
@@ -102,10 +104,11 @@ def title(task: str) -> str:
 
 
 def number(result: dict[str, Any], measure: str = "accuracy") -> dict[str, Any]:
-    """Return a value of a task's result and its 95 % interval."""
+    """Return a value of a task's result and its 95 % interval, which folds may widen."""
     if measure in result:
         return {key: result[measure][key] for key in ("value", "interval")}
-    return {"value": result["test_accuracy"], "interval": result["test_interval"]}
+    interval = fold_interval(result.get("by_fold", ()), result["test_interval"])
+    return {"value": result["test_accuracy"], "interval": interval}
 
 
 def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
@@ -152,11 +155,11 @@ def in_words(cell: dict[str, Any], measure: str = "accuracy") -> str:
 
 NOTES = """\
 Per cent, with 95 % intervals. Published: (units, source); those models read 38 GB (radford, gray,
-rerun) or 40 GB (puri, kant, nvidia) of Amazon reviews; unchecked: not compared with the paper
-itself. Accuracies: Wilson. SemEval: F1 over Plutchik's eight emotions on the validation set,
-intervals by resampling tweets, "majority" is every emotion always; the published one is of a
-language model fine-tuned on the task, ours of frozen features. Untrained: mean over seeds, all
-units.
+rerun) or 40 GB (puri, kant, nvidia) of Amazon reviews; unchecked: quoted from memory, since no copy
+of the paper was at hand. Accuracies: Wilson's interval; of ten folds the t interval of their mean
+where that is wider. SemEval: F1 over Plutchik's eight emotions on the validation set, intervals by
+resampling tweets, "majority" is every emotion always; the published one is of a language model
+fine-tuned on the task, ours of frozen features. Untrained: mean over seeds, all units.
 """
 
 
@@ -178,17 +181,15 @@ def models(results: dict[str, Any]) -> list[str]:
 
 def about(model: dict[str, Any]) -> str:
     """Describe the model's size and training in one line."""
-    provenance, tuned = model["provenance"], 0
-    while "finetuned_from" in provenance:
-        provenance, tuned = provenance["finetuned_from"], tuned + 1
+    first, *tuned = trainings(model["provenance"])
     training = "the last training without labels" if tuned else "training"
-    read = provenance.get("characters")
-    bits = provenance.get("best_valid_bits_per_character")
+    read, bits = (first.get(key) for key in ("characters", "best_valid_bits_per_character"))
+    corpus = given(first, "--data.corpus") or "its corpus"
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
-        *([f"{read:,} characters read in {training}"] if read else []),
-        *([f"{bits:.3f} bits per character"] if bits else []),
-        *([f"then fine-tuned on labels, {tuned} times"] if tuned else []),
+        *([f"{read:,} characters read in {training}{begun(first)}"] if read else []),
+        *([f"{bits:.3f} bits per character at best, on valid of {corpus}"] if bits else []),
+        *([f"then fine-tuned on labels, {len(tuned)} times"] if tuned else []),
     ]
     return f"{', '.join(parts)}."
 

@@ -1,7 +1,8 @@
 """Make the tables of README.md, of the models' cards and of SOURCES.md."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,31 @@ def sst_of(model: str) -> dict[str, Any] | None:
 def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
-    words = first["command"].split()
-    places = (i + 1 for i, word in enumerate(words) if word == "--train.start-from")
-    begun = "".join(f", begun from {words[i]}" for i in places)
-    return f"{first['characters'] / MILLION:.0f} M{begun}"
+    return f"{first['characters'] / MILLION:.0f} M{begun(first)}"
+
+
+def begun(part: Mapping[str, Any]) -> str:
+    """Say from which weights a training began, if it names them."""
+    weights = given(part, "--train.start-from")
+    return f", begun from {weights}" * bool(weights)
+
+
+def given(part: Mapping[str, Any], option: str) -> str:
+    """Return what a training's command gives for an option, in backticks; "" if nothing."""
+    words = part.get("command", "").split()
+    return next((f"`{value}`" for word, value in pairwise(words) if word == option), "")
 
 
 def history(model: str) -> Iterator[dict[str, Any]]:
     """Return the trainings of a model from the first to the last, as its config.json has them."""
-    provenance = read_json(SHIPPED_MODELS / model / CONFIG_FILE)["provenance"]
-    parts = [provenance]
-    while "finetuned_from" in parts[0]:
-        parts.insert(0, parts[0]["finetuned_from"])
-    return iter(parts)
+    return trainings(read_json(SHIPPED_MODELS / model / CONFIG_FILE)["provenance"])
+
+
+def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the trainings that made a model, the first one first."""
+    if "finetuned_from" in provenance:
+        yield from trainings(provenance["finetuned_from"])
+    yield provenance
 
 
 def rows_of(model: str) -> dict[str, str]:
@@ -120,15 +133,13 @@ def shipped(*models: str) -> str:
     columns = [rows_of(model) for model in models]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
-    files = {name: result for model in models for name, result in files_of(model)}
+    files = {
+        f"{name}.json": result
+        for model in models
+        for name in (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
+        if (result := of_these_weights(name, model))
+    }
     return f"{markdown(['', *map(titled, models)], rows)}\n\n{origins(files)}"
-
-
-def files_of(model: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the files of a model's results: name and content."""
-    for name in (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}"):
-        if result := of_these_weights(name, model):
-            yield f"{name}.json", result
 
 
 def titled(model: str) -> str:

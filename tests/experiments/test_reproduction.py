@@ -13,10 +13,19 @@ from configs.command import parse
 from data_utils.published_sets.registry import EMOTIONS, SETS
 from data_utils.published_sets.splits import Fold
 from data_utils.synthetic import synthetic_reviews
+from experiments import claims
 from experiments.reproduction import emotions, pairs
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import HERE, complete, models, title, write_table
+from experiments.reproduction.table import (
+    HERE,
+    complete,
+    in_words,
+    models,
+    number,
+    title,
+    write_table,
+)
 from model.errors import InputError
 from model.files.storage import read_json
 from model.files.weights import save_model
@@ -30,11 +39,11 @@ def jsonl(count, seed):
 def tweets(count):
     """Reviews for tweets: joy where they are positive, anger where not, love never."""
     lines = [",".join(("ID", "Tweet", *EMOTIONS))]
-    for number, review in enumerate(synthetic_reviews(count, seed=count)):
-        flags = dict.fromkeys(EMOTIONS, number % 3 == 0)
-        flags |= {"joy": review.label == 1, "anger": review.label == 0, "love": number == 0}
+    for row, review in enumerate(synthetic_reviews(count, seed=count)):
+        flags = dict.fromkeys(EMOTIONS, row % 3 == 0)
+        flags |= {"joy": review.label == 1, "anger": review.label == 0, "love": row == 0}
         cells = ",".join(str(int(flag)) for flag in flags.values())
-        lines.append(f'{number},"{review.text}",{cells}')
+        lines.append(f'{row},"{review.text}",{cells}')
     return "\n".join(lines) + "\n"
 
 
@@ -218,6 +227,40 @@ def test_sets_that_other_weights_were_measured_on_say_so():
     first, second = models({"sst": result(300), "mr": result(172), "imdb": result(300)})
     assert first == f"- {title('sst')}, {title('imdb')}: {alone}"
     assert second == f"- {title('mr')}: {alone.replace('300', '172')}"
+
+
+def test_bits_of_the_training_name_their_split_and_corpus():
+    """The best on valid is no test value, and of a later corpus it says nothing of the first."""
+    (line,) = models({"sst": read_json(HERE / "results/sentiment_1024/sst.json")})
+    assert (
+        "13,107,200 characters read in the last training without labels, begun from `trunk_1465`"
+        in line
+    )
+    assert "1.543 bits per character at best, on valid of `movies_marked`" in line
+    (line,) = models({"sst": read_json(HERE / "results/amazon_1024/sst.json")})
+    assert "1.440 bits per character at best, on valid of its corpus" in line
+
+
+def test_the_table_says_where_folds_differ_by_more_than_chance():
+    """The folds of MR choose different units: what one is worth is less certain than Wilson's."""
+    found = read_json(HERE / "results/amazon_1024/mr.json")["one_unit"]
+    low, high = number(found)["interval"]
+    spread = np.std(found["by_fold"], ddof=1)
+    assert high - low == pytest.approx(2 * 2.262157 * spread / 10**0.5, abs=1e-6)
+    assert f"| {in_words(number(found))} |" in complete("amazon_1024")
+
+
+def test_published_values_from_memory_are_marked_in_every_table():
+    """Of Radford et al. those of SST, CR and SUBJ alone were read somewhere."""
+    recalled, found = (
+        {n for n, e in SETS.items() for v in e.published if (v.source, v.unchecked) == which}
+        for which in (("radford", True), ("radford", False))
+    )
+    assert found == {"sst", "cr", "subj"}
+    assert not found & recalled
+    for table in (complete("amazon_1024"), claims.table()):
+        assert "92.9 (4,096, radford, unchecked)" in table
+        assert "92.3 (4,096, radford, unchecked)" in table
 
 
 def test_what_was_not_measured_has_its_published_value_and_a_command():

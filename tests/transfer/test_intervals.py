@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from transfer.intervals import draw_interval, over_draws, paired_difference
+from transfer.intervals import draw_interval, fold_interval, over_draws, paired_difference
 from transfer.regression import accuracy_interval
 
 
@@ -62,6 +62,21 @@ def test_draws_and_texts_add_in_squares():
 def test_an_interval_of_draws_stays_between_zero_and_one():
     assert draw_interval([0.1, 0.9], 50) == [0.0, 1.0]
     assert draw_interval([1.0] * 4, 50) == accuracy_interval(1.0, 50)  # not a point
+
+
+def test_folds_that_differ_by_more_than_chance_widen_the_interval():
+    wilson = accuracy_interval(0.6, 1000)
+    folds = [0.5, 0.6, 0.7]
+    margin = 4.302653 * 0.1 / np.sqrt(3)  # Student's t, two degrees of freedom
+    assert fold_interval(folds, wilson) == pytest.approx([0.6 - margin, 0.6 + margin], abs=1e-6)
+    assert fold_interval(folds, fold_interval(folds, wilson)) == fold_interval(folds, wilson)
+    assert fold_interval([0.1, 0.9], wilson) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("folds", [[0.6], [0.59, 0.6, 0.61], [0.6] * 10])
+def test_folds_never_make_the_interval_smaller_than_that_of_the_examples(folds):
+    wilson = accuracy_interval(0.6, 100)
+    assert fold_interval(folds, wilson) == wilson
 
 
 @pytest.mark.parametrize(("draws", "spread"), [(1, 0.05), (2, 0.05), (10, 0.01)])
