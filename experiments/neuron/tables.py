@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from experiments.shipped.tables import named
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
@@ -17,6 +19,7 @@ BASELINES = {
     "tfidf": "TF-IDF",
     "untrained": "untrained, mean of seeds",
 }
+CLEAR = 0.9  # area from which a unit tells sentiment clearly
 WORDS = 8  # words that the table names in each direction
 
 
@@ -24,16 +27,23 @@ def accuracies(model: str) -> str:
     """Return accuracies on SST's test set: the unit alone, and all units with and without it."""
     result = read_result("neuron", f"{model}/neuron")
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
-    areas = [neuron["test_area"], *neuron["test_area_interval"]]
-    low, area, high = sorted(areas if neuron["polarity"] > 0 else [1 - area for area in areas])
-    best = max(result["ranking"]["units"], key=lambda unit: unit["train_accuracy"])
+    ranking = result["ranking"]
+    best = max(ranking["units"], key=lambda unit: unit["train_accuracy"])
+    first, second = sorted(ranking["units"], key=lambda unit: unit["rank"]["area"])[:2]
+    on_train = np.array(ranking["train_area"])
+    clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
     rows = [
         ["all units", accuracy(result["all_units"])],
         [f"unit {neuron['unit']} alone, the one of largest weight", accuracy(alone)],
-        ["its area under the ROC curve", f"{area:.3f} ({low:.3f} to {high:.3f})"],
+        ["its area under the ROC curve", area_of(neuron)],
         [f"unit {best['unit']} alone, the best on train", accuracy(best)],
-        ["all units without it, nothing refitted", lost(without["held"])],
-        ["all units without it, refitted", lost(without["refitted"])],
+        [
+            f"areas of the two best on train, units {first['unit']}, {second['unit']}",
+            f"{area_of(first)}, {area_of(second)}",
+        ],
+        [f"units with an area of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
+        [f"all units without {neuron['unit']}, nothing refitted", lost(without["held"])],
+        [f"all units without {neuron['unit']}, refitted", lost(without["refitted"])],
     ]
     rows += [
         [f"{row['kept']} units of largest weight{used(row)}", accuracy(row)]
@@ -43,6 +53,13 @@ def accuracies(model: str) -> str:
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
     return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
+
+
+def area_of(unit: dict[str, Any]) -> str:
+    """Return a unit's area under the ROC curve on test, turned as on train, with its interval."""
+    areas = [unit["test_area"], *unit["test_area_interval"]]
+    low, area, high = sorted(areas if unit["polarity"] > 0 else [1 - area for area in areas])
+    return f"{area:.3f} ({low:.3f} to {high:.3f})"
 
 
 def used(row: dict[str, Any]) -> str:
