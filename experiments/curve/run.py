@@ -74,11 +74,12 @@ def main() -> None:
     found = begun(options.output, about)
     rows = read_rows(options.run / "metrics.jsonl")
     done = {point["characters"] for point in found["points"]}
+    blank = replace(last, model=untrained_like(last.model, SEED))
     chosen = [0, *spread(sorted(checkpoints), options.points)]  # 0: untrained
     for characters in tqdm(chosen, desc="checkpoints", disable=None):
         if characters in done:
             continue
-        loaded = load(checkpoints[characters]) if characters else untrained(last)
+        loaded = load(checkpoints[characters]) if characters else blank
         point = {
             "characters": characters,
             **bits_at(rows, characters),
@@ -135,11 +136,6 @@ class Followed:
 def load(folder: Path) -> LoadedModel:
     """Load the model of a checkpoint, with products in bf16: half the time, where that is fast."""
     return load_model(folder, compute_dtype=torch.bfloat16)
-
-
-def untrained(loaded: LoadedModel) -> LoadedModel:
-    """Return a model of the same shape that has read nothing."""
-    return replace(loaded, model=untrained_like(loaded.model, SEED))
 
 
 def bits_at(rows: Sequence[Mapping[str, Any]], characters: int) -> dict[str, float]:

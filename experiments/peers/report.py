@@ -18,15 +18,13 @@ CELLS = ("mlstm", "lstm", "gru", "transformer")
 
 def table() -> str:
     """Return a line for each cell at each rate, of several seeds the mean; the best rate first."""
-    speeds = read_json(SPEED)["cells"] if SPEED.exists() else {}
+    speeds = read_json(SPEED)["cells"]
     rows = []
     for cell in CELLS:
         for rate, same in by_rate(cell):
-            seconds = "-"
-            if (name := shape(same[0]["keys"])) in speeds:
-                seconds = f"{same[0]['characters'] / speeds[name]['median']:.0f}"
+            seconds = same[0]["characters"] / speeds[shape(same[0]["keys"])]["median"]
             bits = mean_of([run["valid_bits_per_character"] for run in same], 3)
-            known = [f"`{cell}`", rate, f"{same[0]['parameters']:,}", bits, seconds]
+            known = [f"`{cell}`", rate, f"{same[0]['parameters']:,}", bits, f"{seconds:.0f}"]
             rows.append([*known, *(sst_cell(same, *which) for which in COLUMNS.values())])
     head = ["cell", "rate", "parameters", "valid, bits per character", "seconds", *COLUMNS]
     found = whole_results("peers") | whole_results("sizes", SAME_RUN)

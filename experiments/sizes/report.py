@@ -3,8 +3,8 @@
 python -m experiments.sizes.report
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ CHARACTERS_2017 = 38.3e9  # one epoch of the papers' corpus
 BOUNDS = ([0, 0, 0.02, 0, 0.02], [2, 25, 1.5, 25, 1.5])  # floor, log n0, alpha, log d0, beta
 DRAWN = np.geomspace(1e6, 2e8, 60)  # characters at which the law is drawn
 COLORS = (GREY, GREEN, BLUE, RED)  # of the sizes, the smallest first
+DIGITS = (2, -3, 2, -3, 2)  # that are shown of the law's numbers
 STARTS = (0.5, 0.9, 1.1)  # of the search, for the part that no size and no text removes
 
 
@@ -90,6 +91,12 @@ def point(result: Mapping[str, Any]) -> tuple[float, float, float]:
     return (result["parameters"], result["characters_read"], result["valid_bits_per_character"])
 
 
+def miss(law: Law, result: Mapping[str, Any]) -> float:
+    """Return how far a law misses a run, in bits per character."""
+    parameters, characters, bits = point(result)
+    return float(abs(law.bits(parameters, characters) - bits))
+
+
 def table() -> str:
     """Return a line for each size and number of characters; of several seeds the mean."""
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -124,44 +131,53 @@ def sst_cell(same: list[dict[str, Any]], pooling: str, name: str) -> str:
     return mean_of(values, 1)
 
 
+def left_out(found: list[dict[str, Any]], fact: Callable[..., Any]) -> Iterator[tuple[Law, Any]]:
+    """Yield the law that is fitted without the runs of each value of a fact, and these runs."""
+    for value in sorted(set(map(fact, found))):
+        yield fit([r for r in found if fact(r) != value]), [r for r in found if fact(r) == value]
+
+
+def standard_errors(found: list[dict[str, Any]]) -> Law:
+    """Return the standard error of each number of the law, by the jackknife over pairs of sizes
+    and characters: seeds are no further evidence, as the law misses pairs by more than they differ.
+    """
+    values = np.array([astuple(law) for law, _ in left_out(found, lambda r: point(r)[:2])])
+    return Law(*np.sqrt((len(values) - 1) * values.var(0)))
+
+
 def law_table() -> str:
     """Return the fitted law, its errors, and what it says of runs that are not in the fit."""
     found = results()
-    law = fit(found)
-    inside = [abs(law.bits(*point(r)[:2]) - point(r)[2]) for r in found]
-    left_out = list(held_out(found))
-    rows = [
-        ["largest error in the fit", f"{max(inside):.3f}", ""],
-        ["largest error for a size that the fit has not seen", f"{max(left_out):.3f}", ""],
-        *(
-            [f"{name}, {D / 1e6:,.0f} million characters", f"{law.bits(N, D):.3f}", f"{seen:.3f}"]
-            for name, N, D, seen in beyond(found)
-        ),
+    law, errors = fit(found), standard_errors(found)
+    values = [
+        " +- ".join(f"{round(number, digits):,.{max(digits, 0)}f}" for number in (value, error))
+        for value, error, digits in zip(astuple(law), astuple(errors), DIGITS, strict=True)
     ]
-    formula = (
-        f"Bits per character = {law.floor:.3f} + ({law.n0:,.0f} / parameters)^{law.alpha:.3f} "
-        f"+ ({law.d0:,.0f} / characters)^{law.beta:.3f}"
+    missed = sorted(found, key=lambda result: -miss(law, result))[:2]
+    worst = [(f"in the fit: {units(result):,} units", *point(result)) for result in missed]
+    rows = [
+        [f"{name}, {D / 1e6:,.0f} million characters", f"{law.bits(N, D):.3f}", f"{bits:.3f}"]
+        for name, N, D, bits in (*worst, *beyond(found))
+    ]
+    unseen = max(miss(other, r) for other, out in left_out(found, units) for r in out)
+    rows.append(["largest error for a size that the fit has not seen", "", f"{unseen:.3f}"])
+    told = (
+        "Bits per character = floor + (n0 / parameters)^alpha + (d0 / characters)^beta, from "
+        f"{len(found)} runs of {len({point(result)[:2] for result in found})} pairs of size and "
+        "characters (+- standard errors, by leaving out one pair at a time):"
     )
-    return f"{formula}\n\n{markdown(['', 'by the law', 'measured'], rows)}"
-
-
-def held_out(found: list[dict[str, Any]]) -> Iterator[float]:
-    """Yield the errors of each size by a law that was fitted to the other sizes."""
-    for size in sorted({units(result) for result in found}):
-        law = fit([result for result in found if units(result) != size])
-        for result in found:
-            if units(result) == size:
-                yield abs(law.bits(*point(result)[:2]) - point(result)[2])
+    numbers = markdown([field.name for field in fields(Law)], [values])
+    return "\n\n".join([told, numbers, markdown(["", "by the law", "measured"], rows)])
 
 
 def beyond(found: list[dict[str, Any]]) -> Iterator[tuple[str, float, float, float]]:
     """Yield what is far outside the fit: name, parameters, characters, bits as measured."""
     base = {key: value for key, value in found[0]["keys"].items() if key.startswith("model.")}
     shipped = read_json(LONG_RUN)["bits_per_character"]
-    yield "amazon_1024, test", parameters_of(1024, base), long_characters(), shipped
+    yield "amazon_1024, on test", parameters_of(1024, base), long_characters(), shipped
     for H in (1024, 4096):
         size = parameters_of(H, base)
-        yield f"published, {H:,} units", size, CHARACTERS_2017, published_bits(H)
+        yield f"published, on training text, {H:,} units", size, CHARACTERS_2017, published_bits(H)
 
 
 def parameters_of(units: int, keys: Mapping[str, Any]) -> int:
@@ -220,8 +236,8 @@ def main() -> None:
             accuracies = [100 * r["sst"]["mean"]["all_units"]["test_accuracy"] for r in same]
             right.plot(bits, accuracies, "o", color=color)
         shipped = read_json(LONG_RUN)["bits_per_character"]
-        left.plot([long_characters()], [shipped], "k*", label=f"{PLAIN}, not in the fit")
-        left.set(xscale="log", xlabel="characters read", ylabel="valid, bits per character")
+        left.plot([long_characters()], [shipped], "k*", label=f"{PLAIN}, on test, not in the fit")
+        left.set(xscale="log", xlabel="characters read", ylabel="bits per character, on valid")
         right.set(xlabel="valid, bits per character", ylabel="SST, mean state, per cent")
         right.invert_xaxis()
         left.legend(frameon=False)

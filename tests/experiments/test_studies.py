@@ -10,13 +10,11 @@ import torch
 
 from configs import command
 from data_utils.labelled import LabelledSet
-from experiments import studies
+from experiments import studies, tables
 from experiments.curve import report as curve_report
-from experiments.curve.report import when
 from experiments.curve.run import (
     begun,
     correlations,
-    mean_change,
     selectivity,
     spread,
     telling_words,
@@ -28,7 +26,7 @@ from experiments.features.titles import TITLE_MARK, title_scores
 from experiments.generation.run import bits_per_character, distinct_words
 from experiments.peers.report import by_rate
 from experiments.sizes import report as sizes_report
-from experiments.sizes.report import Law, fit, parameters_of
+from experiments.sizes.report import Law, fit, parameters_of, standard_errors
 from experiments.studies import mean_of, read_runs, told, whole_results
 from model.errors import InputError
 from model.files.storage import write_json
@@ -169,19 +167,61 @@ def test_a_curve_goes_on_only_with_the_same_run(tmp_path):
         begun(file, {"run": "a", "unit": 4})
 
 
-def test_a_word_that_was_not_measured_is_not_said_to_be_unlearnt(tmp_path, monkeypatch):
-    monkeypatch.setattr(curve_report, "RESULTS", tmp_path)
-    words = {
-        "good": {"mean": 1.0, "error": 0.1, "count": 9},
-        "bad": {"mean": 1.0, "error": 0.1, "count": 9},
-        "odd": {"mean": None, "error": None, "count": 0},
+def point(characters, words=(), **last):
+    """A point of a curve: words that move its unit by these means, accuracies of 1,000 texts."""
+    return {
+        "characters": characters,
+        "words": {
+            word: {"mean": mean, "error": None if mean is None else 0.1, "count": 9}
+            for word, mean in dict(words).items()
+        },
+        "sets": {
+            name: {"last": {"all_units": studies.tested(accuracy, 1000)}}
+            for name, accuracy in last.items()
+        },
     }
-    odds = {"good": 1.0, "bad": -1.0, "odd": 1.0}
-    points = [{"characters": 1_000_000, "words": words}]
-    write_json(tmp_path / "c.json", {"words": odds, "polarity": 1, "points": points})
-    told = curve_report.words("c")
-    assert "| 1.0 | `good` |" in told
-    assert told.endswith("Not by the end: `bad`. Not measured: `odd`.")
+
+
+@pytest.fixture
+def curve_of(tmp_path, monkeypatch):
+    """Return a function that keeps these points as the result of the curve `c`."""
+    monkeypatch.setattr(tables, "EXPERIMENTS", tmp_path)
+    (tmp_path / "curve/results").mkdir(parents=True)
+
+    def keep(*points, **about):
+        write_json(tmp_path / "curve/results/c.json", {**about, "points": points})
+
+    return keep
+
+
+def test_words_that_move_a_unit_stand_beside_those_of_the_model_that_has_read_nothing(curve_of):
+    odds = {"good": 1.0, "bad": -1.0, "odd": 1.0, "so": -1.0}
+    before = {"good": 0.5, "bad": 0.5, "odd": None, "so": 0.2}
+    after = {"good": 0.5, "bad": -0.5, "odd": None, "so": 0.2}  # so: by two standard errors
+    curve_of(point(2_000_000, after), point(0, before), words=odds, polarity=1)
+    assert curve_report.words("c").splitlines()[2:] == [
+        "| 0.0 | `good` | `bad` |",
+        "| 2.0 | `good`, `bad` |  |",
+    ]
+    curve_of(point(0, before), words=odds, polarity=-1)
+    assert "| 0.0 | `bad` | `good` |" in curve_report.words("c")
+
+
+def test_a_gain_begins_where_it_leaves_the_untrained_model_for_good(curve_of):
+    """Of 1,000 texts, intervals of 0.5 and 0.56 overlap; those of 0.5 and 0.6 do not."""
+    accuracies = (0.5, 0.56, 0.6, 0.56, 0.6, 0.7)
+    curve_of(*(point(n * 1_000_000, sst=value) for n, value in enumerate(accuracies)))
+    (line,) = curve_report.gains("c").splitlines()[2:]
+    low, high = (f"{100 * end:.1f}" for end in studies.tested(0.7, 1000)["test_interval"])
+    assert line.startswith("| SST, last | 50.0 (46.9 to 53.1) | ")
+    assert line.endswith(f" | 70.0 ({low} to {high}) | 30 | 50 | 4.0 |")
+    curve_of(point(0, sst=0.5), point(1_000_000, sst=0.5))
+    assert curve_report.gains("c").endswith(" | - | - | - |")
+
+
+def test_a_curve_without_a_result_is_not_measured_yet(curve_of):
+    for table in ("table", "words", "gains"):
+        assert tables.made(f"experiments.curve.report.{table}", ["c"]) == tables.NOT_YET
 
 
 def test_parameters_are_counted_as_a_built_model_has_them():
@@ -190,21 +230,43 @@ def test_parameters_are_counted_as_a_built_model_has_them():
     assert parameters_of(48, {"model.hidden_size": 12}) == counted
 
 
-def test_the_law_that_made_the_numbers_is_found_again():
-    law = Law(floor=0.8, n0=2e4, alpha=0.25, d0=2e5, beta=0.3)
-    runs = [
+def runs_of(law, noise=0.0, seed=0):
+    """Runs of twelve pairs of size and text whose bits are a law's, with noise."""
+    rng = np.random.default_rng(seed)
+    return [
         {
             "parameters": n,
             "characters_read": d,
-            "valid_bits_per_character": law.bits(n, d),
+            "valid_bits_per_character": law.bits(n, d) + rng.normal(0, noise),
         }
         for n, d in product((1e5, 4e5, 2e6, 6e6), (2e6, 6e6, 2e7))
     ]
+
+
+LAW = Law(floor=0.8, n0=2e4, alpha=0.25, d0=2e5, beta=0.3)
+
+
+def test_the_law_that_made_the_numbers_is_found_again():
+    runs, law = runs_of(LAW), LAW
     found = fit(runs)
     assert found.bits(3e7, 1e9) == pytest.approx(law.bits(3e7, 1e9), abs=0.02)
     assert [found.bits(n, 6e6) for n in (1e5, 6e6)] == pytest.approx(
         [law.bits(n, 6e6) for n in (1e5, 6e6)], abs=1e-3
     )
+
+
+def test_the_errors_of_a_law_are_what_other_noise_would_change():
+    many = [runs_of(LAW, noise=0.003, seed=seed) for seed in range(6)]
+    scatter = np.std([[f.alpha, f.beta] for f in map(fit, many)], axis=0, ddof=1)
+    errors = np.mean([[e.alpha, e.beta] for e in map(standard_errors, many[:2])], axis=0)
+    # A standard deviation of six has a standard error of a third, the jackknife's are too wide.
+    assert all((errors / scatter > 0.5) & (errors / scatter < 3))
+
+
+def test_runs_of_the_same_sizes_and_texts_are_no_further_evidence():
+    runs = runs_of(LAW, noise=0.003)
+    once, thrice = (standard_errors(many) for many in (runs, runs * 3))
+    assert (thrice.alpha, thrice.beta) == pytest.approx((once.alpha, once.beta), rel=1e-3)
 
 
 def test_means_of_seeds_name_their_range():
@@ -286,17 +348,6 @@ def test_words_that_tell_are_those_of_one_class():
     assert min(odds, key=odds.__getitem__) == "bad"
     assert max(odds, key=odds.__getitem__) == "good"
     assert odds["film"] == 0
-
-
-def test_a_word_is_learnt_from_where_it_never_fails_again():
-    means = (0.0, 0.5, 0.01, 0.6, 0.7)
-    points = [
-        {"characters": n, "words": {"good": {"mean": mean, "error": 0.1, "count": 9}}}
-        for n, mean in enumerate(means)
-    ]
-    assert when(points, "good", direction=1.0) == 3
-    assert when(points, "good", direction=-1.0) is None
-    assert mean_change([1.0])["error"] is None
 
 
 def test_correlations_are_numpys_and_0_for_a_constant_unit():
