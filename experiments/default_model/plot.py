@@ -30,8 +30,6 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
     """Draw the lines of one test set; on the diagonal, probabilities are correct."""
     axes.plot((0.5, 1), (0.5, 1), color="#cccccc", linewidth=1)
     for method, colour in SHOWN.items():
-        if method not in measured:
-            continue
         found = measured[method]["sets"][name]
         bins = [row for row in found["reliability"] if row["share"] >= FEWEST]
         axes.plot(

@@ -6,7 +6,7 @@ python -m experiments.default_model.study --method tfidf --data DATA --texts dat
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,6 +113,7 @@ def describe(told: Told, given: TestSet) -> dict[str, Any]:
         "silent": float((told.positive == 0.5).mean()),
         "calibration_error": calibration_error(bins),
         "reliability": bins,
+        "right": np.packbits(right).tobytes().hex(),
     }
     if told.unsure is not None:
         result["unsure"] = float(told.unsure.mean())
@@ -120,6 +121,15 @@ def describe(told: Told, given: TestSet) -> dict[str, Any]:
     if told.unfamiliar is not None:
         result["unfamiliar"] = float(told.unfamiliar.mean())
     return result
+
+
+def answers_of(row: Mapping[str, Any]) -> np.ndarray:
+    """Return which texts of a set were answered rightly, bool [N], to compare methods in pairs.
+
+    They are kept as a digit for four texts; older results lack them.
+    """
+    packed = np.frombuffer(bytes.fromhex(row["right"]), np.uint8)
+    return np.unpackbits(packed, count=row["texts"]).astype(bool)
 
 
 def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ def comparison() -> str:
     rows = [
         [
             NAMES[name],
-            *(percent(r["sets"][s]["accuracy"], r["sets"][s]["accuracy_interval"]) for s in SETS),
+            *(accuracy(name, part) for part in SETS),
             percent(r["everyday"]["accuracy"], r["everyday"]["accuracy_interval"]),
             percent(r["everyday"]["sided_accuracy"]),
             f"{r['processor_seconds_per_thousand']:.1f}",
@@ -62,15 +62,10 @@ def comparison() -> str:
 
 def halves() -> str:
     """Return the accuracies of the default model, and of each half of it alone."""
-    measured = {name: read_result("default_model", name) for name in HALVES}
-    rows = [
-        [
-            HALVES[name],
-            *(percent(r["sets"][s]["accuracy"], r["sets"][s]["accuracy_interval"]) for s in SETS),
-            percent(r["everyday"]["sided_accuracy"]),
-        ]
-        for name, r in measured.items()
-    ]
+    rows = []
+    for name, words in HALVES.items():
+        sided = read_result("default_model", name)["everyday"]["sided_accuracy"]
+        rows.append([words, *(accuracy(name, part) for part in SETS), percent(sided)])
     return markdown(["per cent", *SETS.values(), "everyday sentences with a side"], rows)
 
 

@@ -1,5 +1,6 @@
 """The sentences that the default model is trained on and held against."""
 
+import json
 import math
 import random
 from collections import Counter
@@ -32,7 +33,14 @@ from experiments.default_model.methods import Told
 from experiments.default_model.noise import mistyped, noisy
 from experiments.default_model.rare import contradicts, cue_of, noisy_copies, rare_texts
 from experiments.default_model.ship import doubt, familiar, slopes
-from experiments.default_model.study import calibration_error, everyday, reliability
+from experiments.default_model.study import TestSet as SetOfTexts
+from experiments.default_model.study import (
+    answers_of,
+    calibration_error,
+    describe,
+    everyday,
+    reliability,
+)
 from experiments.default_model.texts import (
     first_sentences,
     grammar_sentences,
@@ -55,6 +63,7 @@ from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows
 from training.runs.folder_lock import hold_folder
 from training.runs.signals import StopRequest
+from transfer.intervals import paired_difference
 
 LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
 
@@ -360,6 +369,17 @@ def test_confidence_that_holds_has_no_calibration_error():
     labels = np.repeat([1.0, 0.0, 0.0, 1.0, 1.0, 0.0], [80, 20, 80, 20, 30, 20])
     assert calibration_error(reliability(positive, labels)) == pytest.approx(0, abs=1e-9)
     assert calibration_error(reliability(1 - positive, labels)) == pytest.approx(0.52, abs=1e-9)
+
+
+@pytest.mark.parametrize("texts", [8, 1821])
+def test_answers_are_kept_so_that_two_methods_can_be_compared_text_by_text(texts):
+    chooser = np.random.default_rng(0)
+    labels, first, second = chooser.integers(0, 2, (3, texts)).astype(float)
+    given = SetOfTexts([""] * texts, labels)
+    kept = [json.loads(json.dumps(describe(Told(told), given))) for told in (first, second)]
+    assert all(len(row["right"]) <= texts / 4 + 2 for row in kept)
+    found = paired_difference(*map(answers_of, kept))
+    assert found == paired_difference(first == labels, second == labels)
 
 
 def test_everyday_sentences_count_by_what_was_told():
