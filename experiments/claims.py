@@ -15,7 +15,7 @@ from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
-from experiments.scaling.emulated import LARGEST, Results, scaling_of
+from experiments.scaling.emulated import LARGEST, Results, between, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
 from experiments.studies import whole_results
@@ -120,9 +120,8 @@ def performance_model(found: Found) -> Measured:
 def scale_model(found: Found) -> Measured:
     """Return the speed of the largest emulated cluster."""
     row = Results(found).training("2018", 1)[LARGEST]
-    low, high = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
     published = f"{dict(zip(GPUS, SCALING['ethernet_4096'], strict=True))[LARGEST]:.1f}"
-    spread = f"{low:.1f} to {high:.1f}, {row['runs']} runs" if row["runs"] > 1 else "1 run"
+    spread = f"{between(row)}, {row['runs']} runs" if row["runs"] > 1 else "1 run"
     return Measured(f"{scaling_of(row):.1f}", spread, published)
 
 

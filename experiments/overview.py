@@ -9,7 +9,7 @@ from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
 from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
-from experiments.scaling.emulated import LARGEST, Results, Row, scaling_of
+from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
 from experiments.scaling.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import EXPERIMENTS, markdown, read_result
@@ -162,8 +162,7 @@ def joined(values: Any) -> str:
 
 def with_ends(row: Row) -> str:
     """Return the median of a point, its slowest and fastest run, and the number of runs."""
-    slow, fast = (scaling_of(row, row[end]) for end in ("slowest", "fastest"))
-    ends = f"{slow:.1f} to {fast:.1f}; {row['runs']}" if row["runs"] > 1 else "1 run"
+    ends = f"{between(row)}; {row['runs']}" if row["runs"] > 1 else "1 run"
     return f"{scaling_of(row):.1f} [{ends}]"
 
 

@@ -23,11 +23,6 @@ class Way:
     penalty: str  # "l1" or "l2"
     standardised: bool  # each feature to mean 0 and variance 1 of the training set
 
-    @property
-    def is_cheap(self) -> bool:
-        """Whether thousands of features take seconds, not minutes."""
-        return self.penalty == "l2"
-
     def candidates(self) -> dict[float, LogisticRegression]:
         """Return a classifier for every strength of the penalty, yet to be fitted."""
         if self.penalty == "l1":

@@ -1,6 +1,6 @@
 """The tables of features, from results/."""
 
-from collections.abc import Iterable
+from statistics import fmean
 
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
@@ -52,16 +52,9 @@ def axes(model: str) -> str:
     rows = []
     for name, of_set in found.items():
         told = of_set["axes"]
-        turned = spread([draw["test_accuracy"] for draw in told["best_of_turned"]])
+        turns = [draw["test_accuracy"] for draw in told["best_of_turned"]]
+        ends = (min(turns), max(turns))
         best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
-        rows.append([SET_TITLES[name], best, turned, principal])
+        rows.append([SET_TITLES[name], best, percent(fmean(turns), ends), principal])
     head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
     return markdown(head, rows)
-
-
-def spread(values: Iterable[float]) -> str:
-    """Return the mean of draws in per cent, with their range."""
-    values = list(values)
-    return (
-        f"{percent(sum(values) / len(values))} ({percent(min(values))} to {percent(max(values))})"
-    )
