@@ -5,10 +5,12 @@ python -m experiments.all --missing    # those that are absent, in part or whole
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from configs import command
-from experiments.results import RESULTS, Result
+from experiments.results import HERE, RESULTS, Kept, Result, kept_results
 from model.errors import InputError
 
 
@@ -27,22 +29,29 @@ class Options:
     """Print only results that are absent, incomplete, or measured with uncommitted changes."""
 
 
-def main() -> None:
-    options = command.parse(Options, __doc__)
+def main(
+    arguments: Sequence[str] | None = None,
+    results: Sequence[Result] = RESULTS,
+    folder: Path = HERE,
+) -> None:
+    """Print some results with their files below a folder; by default those of experiments/."""
+    options = command.parse(Options, __doc__, arguments=arguments)
     if options.list == options.missing:
         raise InputError("give --list or --missing")
-    shown = [r for r in RESULTS if options.list or r.state != "present"]
-    for result in shown:
-        print(described(result))
-    counts = Counter(result.state for result in RESULTS)
+    found = list(kept_results(results, folder))
+    for kept in found:
+        if options.list or kept.state != "present":
+            print(described(kept))
+    counts = Counter(kept.state for kept in found)
     print(", ".join(f"{counts[state]} {state}" for state in sorted(counts)))
 
 
-def described(result: Result) -> str:
+def described(kept: Kept) -> str:
     """Return two lines about a result."""
-    minutes = "" if result.minutes is None else f", {result.minutes:.1f} minutes"
-    made_at = f" at {', '.join(result.revisions)}" if result.revisions else ""
-    return f"{result.state:<8} {result.files}{made_at}{minutes}\n         {result.command}"
+    minutes = "" if kept.minutes is None else f", {kept.minutes:.1f} minutes"
+    made_at = f" at {', '.join(kept.revisions)}" if kept.revisions else ""
+    files, line = kept.result.files, kept.result.command
+    return f"{kept.state:<8} {files}{made_at}{minutes}\n         {line}"
 
 
 if __name__ == "__main__":

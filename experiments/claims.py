@@ -53,13 +53,13 @@ def table() -> str:
 
 def line(claim: Claim) -> list[str]:
     """Return the row of a claim; without a result, only the published values."""
-    result, path = result_of(claim.file), HERE / claim.file
+    kept, path = result_of(claim.file), HERE / claim.file
     found = claim.read(read_json(path)) if path.is_file() else Measured("-")
     published = found.published if found.published != "-" else claim.published
-    minutes = "-" if result.minutes is None else f"{result.minutes:.1f}"
-    revisions = ", ".join(f"`{name}`" for name in result.revisions) or result.state
+    minutes = "-" if kept.minutes is None else f"{kept.minutes:.1f}"
+    revisions = ", ".join(f"`{name}`" for name in kept.revisions) or kept.state
     cells = [claim.what, published, found.ours, found.interval]
-    return [*cells, f"`{result.command}`", minutes, revisions]
+    return [*cells, f"`{kept.result.command}`", minutes, revisions]
 
 
 def transfer() -> Iterator[Claim]:

@@ -5,9 +5,8 @@ reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.p
 that experiments.default_model.texts wrote.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,18 @@ class Result:
     command: str  # or several commands with AND between them
     names: tuple[str, ...] = ()  # of the runs that must each have a file; empty: any will do
 
+
+@dataclass(frozen=True)
+class Kept:
+    """A result, and those of its files that exist."""
+
+    result: Result
+    paths: Sequence[Path]
+
     @property
     def contents(self) -> list[Mapping[str, Any]]:
         """The contents of its files."""
-        return [read_json(path) for path in files_of(self)]
+        return [read_json(path) for path in self.paths]
 
     @property
     def revisions(self) -> list[str]:
@@ -49,9 +56,9 @@ class Result:
         partial: runs have no file. dirty: measured with uncommitted changes. unknown: no revision
         is named.
         """
-        if not files_of(self):
+        if not self.paths:
             return "absent"
-        if set(self.names) - {path.stem for path in files_of(self)}:
+        if set(self.result.names) - {path.stem for path in self.paths}:
             return "partial"
         if not self.revisions:
             return "unknown"
@@ -74,24 +81,18 @@ def seconds_of(found: Mapping[str, Any]) -> float | None:
     return float(own) if isinstance(own, int | float) else None
 
 
-@cache
-def _owners() -> dict[Path, Result]:
-    """Return the result of each file."""
-    owners: dict[Path, Result] = {}
-    for result in RESULTS:
-        for path in sorted(HERE.glob(result.files)):
-            owners.setdefault(path, result)
-    return owners
+def kept_results(results: Iterable[Result], folder: Path = HERE) -> Iterator[Kept]:
+    """Yield each result with its files below a folder: those that no earlier result has."""
+    taken: set[Path] = set()
+    for result in results:
+        paths = sorted(set(folder.glob(result.files)) - taken)
+        taken.update(paths)
+        yield Kept(result, paths)
 
 
-def files_of(result: Result) -> list[Path]:
-    """Return the files of a result that exist."""
-    return [path for path, owner in _owners().items() if owner == result]
-
-
-def result_of(file: str) -> Result:
+def result_of(file: str) -> Kept:
     """Return the result of a file below experiments/; the file need not exist."""
-    return next(result for result in RESULTS if Path(file).match(result.files))
+    return next(kept for kept in kept_results(RESULTS) if Path(file).match(kept.result.files))
 
 
 def _measured(folder: str, name: str, words: str = "") -> Result:

@@ -10,7 +10,7 @@ file in the study's results/.
 import json
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -69,22 +69,27 @@ class Run(Recipe):
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
-    runs = list(read_runs(options.study))
+    train_study(command.parse(Options, __doc__), train)
+
+
+def train_study(
+    options: Options, train: Callable[[Run, Options], Mapping[str, Any]], here: Path = HERE
+) -> None:
+    """Give each run of a study in `here` that is wanted to `train`, and write what it returns."""
+    runs = list(read_runs(options.study, here))
     known = [name for run in runs for name in run.names]
     if unknown := [name for name in options.names if name not in known]:
         raise InputError(
             f"no such run: {', '.join(unknown)}; known: {', '.join(run.name for run in runs)}"
         )
-    whole = whole_results(options.study)
+    whole = whole_results(options.study, here=here)
     chosen = [run for run in runs if is_wanted(run, options, whole)]
     if not chosen:
         print(f"all {len(runs)} runs have a result; --again trains them again")
         return
-    sst = SETS["sst"].read(options.data).sets
     for run in chosen:
-        result = train(run, sst, options)
-        path = HERE / options.study / "results" / f"{run.name}.json"
+        result = train(run, options)
+        path = here / options.study / "results" / f"{run.name}.json"
         path.parent.mkdir(exist_ok=True)
         write_json(path, result)
         print(f"{run.name:<28} {result['valid_bits_per_character']} {result['failure']}")
@@ -97,16 +102,16 @@ def is_wanted(run: Run, options: Options, whole: Mapping[str, Any]) -> bool:
     return options.again or run.name not in whole
 
 
-def whole_results(study: str, names: str = "*") -> dict[str, dict[str, Any]]:
+def whole_results(study: str, names: str = "*", here: Path = HERE) -> dict[str, dict[str, Any]]:
     """Return a study's results by their runs' names; not those of runs that failed."""
-    paths = sorted((HERE / study / "results").glob(f"{names}.json"))
+    paths = sorted((here / study / "results").glob(f"{names}.json"))
     found = {path.stem: read_json(path) for path in paths}
     return {name: result for name, result in found.items() if not result.get("failure")}
 
 
-def read_runs(study: str) -> Iterator[Run]:
+def read_runs(study: str, here: Path = HERE) -> Iterator[Run]:
     """Yield each run of a study with each of its seeds, in the order of its file."""
-    path = HERE / study / "runs.toml"
+    path = here / study / "runs.toml"
     if not path.is_file():
         raise InputError(f"{path}: there is no such study")
     found = tomllib.loads(path.read_text())
@@ -119,8 +124,9 @@ def read_runs(study: str) -> Iterator[Run]:
             yield Run(f"{name}_seed_{seed}", characters, keys, ranks)
 
 
-def train(run: Run, sst: list[LabelledSet], options: Options) -> dict[str, Any]:
+def train(run: Run, options: Options) -> dict[str, Any]:
     """Train a run and return its result, with what it knows of SST."""
+    sst = SETS["sst"].read(options.data).sets  # before the hours of training, lest it is missing
     folder = options.work / run.name
     result = measure(run, options.corpus, folder, options.threads, run.ranks)
     if not result["failure"]:

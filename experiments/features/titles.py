@@ -44,7 +44,12 @@ def score_titles(
     }
 
 
-def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
+def title_scores(
+    loaded: LoadedModel,
+    texts: Sequence[str],
+    pleased: Sequence[str] = PLEASED,
+    displeased: Sequence[str] = DISPLEASED,
+) -> np.ndarray:
     """Return float64 [N]: the log of pleased over displeased openings after each text."""
     # The profile ends every text with a space, which belongs to the opening: pieces of words begin
     # with it. The last symbol is read together with the opening that it predicts.
@@ -56,11 +61,11 @@ def title_scores(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
             state = state_before_last(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]
-            pleased, displeased = (
+            likely, unlikely = (
                 torch.stack([log_chances(loaded, weights, state, last, o) for o in openings])
-                for openings in (PLEASED, DISPLEASED)
+                for openings in (pleased, displeased)
             )  # [openings, B] each
-            scores[batch.indices] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
+            scores[batch.indices] = (likely.logsumexp(0) - unlikely.logsumexp(0)).cpu().numpy()
     return scores
 
 

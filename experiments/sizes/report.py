@@ -3,7 +3,7 @@
 python -m experiments.sizes.report
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -194,13 +194,19 @@ def long_characters() -> int:
 
 
 def board() -> str:
-    """Return for each target the kept run that reaches it in the fewest seconds of two cores.
+    """Return for each target the kept run that reaches it in the fewest seconds of two cores."""
+    speed = read_json(SPEED)
+    return f"{fastest(results(), speed['cells'])}\n\n{origins({'speed.json': speed})}"
+
+
+def fastest(runs: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> str:
+    """Return the table of the fastest runs, with the speeds of the shapes: characters a second.
 
     Runs whose ranges of seconds overlap with that of the fastest stand beside it.
     """
     rows = []
     for target in TARGETS:
-        ended = [(*seconds_of(run), run) for run in results() if point(run)[2] <= target]
+        ended = [(*seconds_of(run, speeds), run) for run in runs if point(run)[2] <= target]
         if not ended:
             rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
             continue
@@ -213,12 +219,12 @@ def board() -> str:
                 level.setdefault(run["name"].partition("_seed_")[0], cells)
         rows += [[f"{target:.2f}", f"`{name}`", *cells] for name, cells in level.items()]
     head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
-    return f"{markdown(head, rows)}\n\n{origins({'speed.json': read_json(SPEED)})}"
+    return markdown(head, rows)
 
 
-def seconds_of(run: Mapping[str, Any]) -> tuple[float, float, float]:
+def seconds_of(run: Mapping[str, Any], speeds: Mapping[str, Any]) -> tuple[float, float, float]:
     """Return a run's seconds at the median speed of its shape, at the most and at the least."""
-    speed, read = read_json(SPEED)["cells"][shape(run["keys"])], run["characters_read"]
+    speed, read = speeds[shape(run["keys"])], run["characters_read"]
     return read / speed["median"], read / speed["most"], read / speed["least"]
 
 

@@ -1,10 +1,8 @@
 """Every kept result has a command, every command is one that can be given, and the page says so."""
 
 import argparse
-import runpy
 import shlex
 import subprocess
-import sys
 from importlib import import_module
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from configs import command
 from experiments import all as every
 from experiments import claims, results
-from experiments.results import AND, CHECKOUT, HERE, RESULTS, Result, files_of, result_of
+from experiments.results import AND, CHECKOUT, HERE, RESULTS, Result, kept_results, result_of
 from model.commands.command_line import Parser
 from model.errors import InputError
 from model.files.storage import read_json, write_json
@@ -30,7 +28,7 @@ def test_every_kept_result_is_named():
         ["git", "ls-files", "experiments/*/results/*.json"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
-    named = {path for result in RESULTS for path in files_of(result)}
+    named = {path for result in kept_results(RESULTS) for path in result.paths}
     for path in map(ROOT.joinpath, kept):
         if path not in named:  # else it is made of others: a table, a figure's numbers
             assert "origin" not in read_json(path), f"{path} stands in no entry of RESULTS"
@@ -40,16 +38,23 @@ class GivenError(Exception):
     """What a command was given, instead of its doing it."""
 
 
-def start(words):
-    """Start a command as Python would, in this process."""
-    if words[0] == "-m":
-        import_module(words[1]).main()
-    else:
-        runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+@pytest.fixture
+def start(run_here, set_command_line):
+    """Return a function that starts a command as Python would, in this process."""
+
+    def call(line):
+        _, *words = shlex.split(line)
+        if words[0] == "-m":
+            set_command_line(*words[1:])
+            import_module(words[1]).main()
+        else:
+            assert run_here(*words).returncode == 0
+
+    return call
 
 
 @pytest.fixture
-def parsed(monkeypatch):
+def parsed(monkeypatch, start):
     """Return a function that parses a command by its own options, and stops it there."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
     scripts = import_module("command")  # scripts/command.py
@@ -62,15 +67,12 @@ def parsed(monkeypatch):
 
     for owner in (command, scripts):
         monkeypatch.setattr(owner, "parse", stopping(owner.parse))
-        monkeypatch.setattr(owner, "run", lambda main: main())  # what it refuses is for the test
     for parser in (argparse.ArgumentParser, Parser):
         monkeypatch.setattr(parser, "parse_args", stopping(parser.parse_args))
 
     def call(line):
-        _, *words = shlex.split(line)
-        monkeypatch.setattr(sys, "argv", words[1:] if words[0] == "-m" else words)
         with pytest.raises(GivenError) as given:
-            start(words)
+            start(line)
         return given.value.args[0]
 
     return call
@@ -97,9 +99,10 @@ def has(name):
     return not subprocess.run(["git", "cat-file", "-e", name], cwd=ROOT, stderr=-3).returncode
 
 
-def test_words_that_a_command_does_not_know_are_not(parsed):
-    with pytest.raises(InputError, match="unknown: --words"):
-        parsed("python scripts/evaluate.py --data CORPUS --words 3")
+def test_words_that_a_command_does_not_know_are_not(run_here):
+    run = run_here("scripts/evaluate.py", "--data", "CORPUS", "--words", 3)
+    assert run.returncode == 2
+    assert "unknown: --words" in run.stderr
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if not line.startswith("python ")])
@@ -117,14 +120,10 @@ def test_a_script_of_the_shell_can_be_run(line):
         ("scaling/results/plan_dgx1v_ethernet.json", "efficiency"),
     ],
 )
-def test_what_takes_seconds_comes_out_as_it_was_kept(file, same, tmp_path, monkeypatch):
-    line = result_of(file).command.replace(f"experiments/{file}", str(tmp_path / "again.json"))
-    _, *words = shlex.split(line)
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    monkeypatch.setattr(import_module("command"), "run", lambda main: main())
+def test_what_takes_seconds_comes_out_as_it_was_kept(file, same, tmp_path, monkeypatch, start):
+    line = result_of(file).result.command
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", words[1:] if words[0] == "-m" else words)
-    start(words)
+    start(line.replace(f"experiments/{file}", f"{tmp_path}/again.json"))
     again, kept = (read_json(path)[same] for path in (tmp_path / "again.json", HERE / file))
     assert flat(again) == pytest.approx(flat(kept), rel=1e-6)
 
@@ -138,53 +137,50 @@ def flat(value):
     return [value] if isinstance(value, int | float) else []
 
 
+THREE = [Result(f"a/results/{name}.json", f"make {name}") for name in ("good", "dirty", "no")]
+
+
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """Three results: one as it should be, one of a changed tree, one that is not there."""
-    monkeypatch.setattr(results, "HERE", tmp_path)
-    found = [Result(f"a/results/{name}.json", f"make {name}") for name in ("good", "dirty", "no")]
-    monkeypatch.setattr(results, "RESULTS", tuple(found))
-    monkeypatch.setattr(every, "RESULTS", tuple(found))
-    results._owners.cache_clear()
+def kept(tmp_path):
+    """A folder with files of three results: as it should be, of a changed tree, and none."""
     (tmp_path / "a/results").mkdir(parents=True)
     for name, revision in (("good", "0123"), ("dirty", "0123-dirty")):
         origin = {"git_revision": revision}
         write_json(tmp_path / f"a/results/{name}.json", {"seconds": 90, "origin": origin})
-    yield
-    results._owners.cache_clear()
+    return tmp_path
 
 
-def test_what_is_there_is_told_from_what_is_missing(kept, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["all", "--list"])
-    every.main()
+def test_what_is_there_is_told_from_what_is_missing(kept, capsys):
+    every.main(["--list"], THREE, kept)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "present  a/results/good.json at 0123, 1.5 minutes"
     assert lines[1].strip() == "make good"
     assert lines[-1] == "1 absent, 1 dirty, 1 present"
-    monkeypatch.setattr(sys, "argv", ["all", "--missing"])
-    every.main()
+    every.main(["--missing"], THREE, kept)
     out = capsys.readouterr().out
     assert "good" not in out
     assert "dirty    a/results/dirty.json at 0123-dirty" in out
     assert "absent   a/results/no.json\n         make no\n" in out
 
 
-def test_a_study_whose_run_has_no_file_is_partial(kept, monkeypatch):
-    study = Result("a/results/*.json", "make all", ("good", "dirty"))
-    monkeypatch.setattr(results, "RESULTS", (study,))
-    results._owners.cache_clear()
-    assert study.state == "dirty"
-    more = Result("a/results/*.json", "make all", ("good", "dirty", "no"))
-    monkeypatch.setattr(results, "RESULTS", (more,))
-    results._owners.cache_clear()
-    assert more.state == "partial"
+@pytest.mark.parametrize(
+    ("names", "state"), [(("good", "dirty"), "dirty"), (("good", "dirty", "no"), "partial")]
+)
+def test_a_study_whose_run_has_no_file_is_partial(kept, names, state):
+    (study,) = kept_results([Result("a/results/*.json", "make all", names)], kept)
+    assert study.state == state
+
+
+def test_a_file_belongs_to_the_first_result_that_it_matches(kept):
+    one, others = kept_results([THREE[0], Result("a/results/*.json", "make all")], kept)
+    assert [path.stem for path in one.paths] == ["good"]
+    assert [path.stem for path in others.paths] == ["dirty"]
 
 
 @pytest.mark.parametrize("words", [[], ["--list", "--missing"]])
-def test_one_of_both_is_asked_for(words, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["all", *words])
+def test_one_of_both_is_asked_for(words):
     with pytest.raises(InputError, match="give --list or --missing"):
-        every.main()
+        every.main(words)
 
 
 def test_minutes_are_those_that_all_files_say():

@@ -1,8 +1,6 @@
 """Studies: their runs, the law of sizes, features, titles, axes, and words."""
 
-import sys
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,9 +23,9 @@ from experiments.features.run import Options as FeatureOptions
 from experiments.features.titles import TITLE_MARK, title_scores
 from experiments.generation.run import bits_per_character, distinct_words
 from experiments.peers.report import by_rate
-from experiments.sizes import report as sizes_report
-from experiments.sizes.report import Law, fit, parameters_of, standard_errors
-from experiments.studies import mean_of, read_runs, told, whole_results
+from experiments.sizes.report import Law, fastest, fit, parameters_of, standard_errors
+from experiments.studies import Options as StudyOptions
+from experiments.studies import mean_of, read_runs, told, train_study, whole_results
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import load_model, save_model
@@ -65,8 +63,8 @@ def test_an_unknown_study_is_one_line():
 
 
 @pytest.fixture
-def small_study(tmp_path, monkeypatch):
-    """A study of two seeds, of which the second has failed; nothing is trained."""
+def small_study(tmp_path):
+    """A study of two seeds, of which the second has failed; what starts it, and what it trains."""
     folder = tmp_path / "small"
     (folder / "results").mkdir(parents=True)
     (folder / "runs.toml").write_text(
@@ -79,42 +77,39 @@ def small_study(tmp_path, monkeypatch):
         write_json(folder / "results" / f"one_seed_{seed}.json", result)
     trained = []
 
-    def train(run, sst, options):
+    def train(run, options):
         trained.append(run.name)
         return {"valid_bits_per_character": 1.0, "failure": []}
 
-    monkeypatch.setattr(studies, "HERE", tmp_path)
-    monkeypatch.setattr(studies, "train", train)
-    no_texts = SimpleNamespace(read=lambda data: SimpleNamespace(sets=()))
-    monkeypatch.setitem(studies.SETS, "sst", no_texts)
-    return trained
+    def start(*words):
+        options = command.parse(StudyOptions, arguments=["small", *words])
+        train_study(options, train, here=tmp_path)
+
+    return start, trained
 
 
-def start_study(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["studies", "small", *words])
-    studies.main()
-
-
-def test_a_failed_run_is_in_no_table_and_is_trained_again(small_study, monkeypatch, capsys):
-    assert list(whole_results("small")) == ["one_seed_0"]
-    start_study(monkeypatch)
-    assert small_study == ["one_seed_1"]
-    start_study(monkeypatch)
-    assert small_study == ["one_seed_1"]
+def test_a_failed_run_is_in_no_table_and_is_trained_again(small_study, tmp_path, capsys):
+    start, trained = small_study
+    assert list(whole_results("small", here=tmp_path)) == ["one_seed_0"]
+    start()
+    assert trained == ["one_seed_1"]
+    start()
+    assert trained == ["one_seed_1"]
     assert "all 2 runs have a result; --again trains them again" in capsys.readouterr().out
-    start_study(monkeypatch, "--again")
-    assert small_study == ["one_seed_1", "one_seed_0", "one_seed_1"]
+    start("--again")
+    assert trained == ["one_seed_1", "one_seed_0", "one_seed_1"]
 
 
-def test_of_several_names_one_that_is_unknown_trains_nothing(small_study, monkeypatch):
+def test_of_several_names_one_that_is_unknown_trains_nothing(small_study):
+    start, trained = small_study
     with pytest.raises(InputError, match="no such run: two; known: one_seed_0, one_seed_1"):
-        start_study(monkeypatch, "one", "two")
-    assert not small_study
-    start_study(monkeypatch, "one")
-    assert small_study == ["one_seed_0", "one_seed_1"]
+        start("one", "two")
+    assert not trained
+    start("one")
+    assert trained == ["one_seed_0", "one_seed_1"]
 
 
-def test_runs_whose_seconds_overlap_stand_side_by_side(monkeypatch, tmp_path):
+def test_runs_whose_seconds_overlap_stand_side_by_side():
     """The ranges of the first two overlap; the third is slower than both."""
     keys = [{"model.cell": "mlstm", "model.hidden_size": H} for H in (128, 256, 512)]
     runs = [
@@ -127,10 +122,7 @@ def test_runs_whose_seconds_overlap_stand_side_by_side(monkeypatch, tmp_path):
         f"mlstm_{k['model.hidden_size']}": dict(zip(("median", "least", "most"), v, strict=True))
         for k, v in zip(keys, speeds, strict=True)
     }
-    write_json(tmp_path / "speed.json", {"cells": cells})
-    monkeypatch.setattr(sizes_report, "SPEED", tmp_path / "speed.json")
-    monkeypatch.setattr(sizes_report, "results", lambda: runs)
-    lines = [line for line in sizes_report.board().splitlines() if line.startswith("| 2.00")]
+    lines = [line for line in fastest(runs, cells).splitlines() if line.startswith("| 2.00")]
     assert lines == [
         "| 2.00 | `units_128` | 0 | 1.950 | 10 (8 to 12) |",
         "| 2.00 | `units_256` | 0 | 1.950 | 11 (11 to 12) |",
@@ -138,11 +130,10 @@ def test_runs_whose_seconds_overlap_stand_side_by_side(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["imbd", "semeval", "yelp_full"])
-def test_features_are_compared_on_sets_of_two_classes_alone(name, monkeypatch, capsys):
+def test_features_are_compared_on_sets_of_two_classes_alone(name, capsys):
     words = ["--data", ".", "--output", "o.json", "--sets", "sst", name]
-    monkeypatch.setattr(sys, "argv", ["features", *words])
     with pytest.raises(SystemExit, match="2"):
-        command.parse(FeatureOptions, "")
+        command.parse(FeatureOptions, arguments=words)
     assert name in capsys.readouterr().err
 
 
@@ -319,11 +310,7 @@ def of_bytes_or_subwords(request, tmp_path, subword_model, subwords):
     return load_model(tmp_path)
 
 
-def test_title_scores_are_those_of_reading_each_text_with_each_opening(
-    monkeypatch, of_bytes_or_subwords
-):
-    monkeypatch.setattr("experiments.features.titles.PLEASED", ("Great", "Good one"))
-    monkeypatch.setattr("experiments.features.titles.DISPLEASED", ("Bad",))
+def test_title_scores_are_those_of_reading_each_text_with_each_opening(of_bytes_or_subwords):
     loaded = of_bytes_or_subwords
     texts = ["I like it a lot", "no", "it broke after a day and nobody answered"]
     chances = {}
@@ -338,7 +325,8 @@ def test_title_scores_are_those_of_reading_each_text_with_each_opening(
         np.logaddexp(chances["Great", row], chances["Good one", row]) - chances["Bad", row]
         for row in range(3)
     ]
-    np.testing.assert_allclose(title_scores(loaded, texts), expected, atol=1e-4)
+    scores = title_scores(loaded, texts, pleased=("Great", "Good one"), displeased=("Bad",))
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
 def test_words_that_tell_are_those_of_one_class():
