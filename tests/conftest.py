@@ -159,10 +159,9 @@ def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.fixture
 def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., recycling.Pool]:
-    """Return a function that lets a new pool hand out all tensors of `smallest` bytes or more."""
+    """Return a function that lets a pool hand out the tensors of windows."""
 
-    def replace(pool: recycling.Pool, smallest: int) -> recycling.Pool:
-        monkeypatch.setattr(recycling, "SMALLEST", smallest)
+    def replace(pool: recycling.Pool) -> recycling.Pool:
         monkeypatch.setattr(recycling, "_pool", pool)
         return pool
 

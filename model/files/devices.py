@@ -1,5 +1,7 @@
 """Where a model runs: on the best device available, or on the one asked for, if it exists."""
 
+from typing import NamedTuple
+
 import torch
 
 from ..errors import InputError
@@ -7,13 +9,33 @@ from ..errors import InputError
 KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 
 
-def choose_device(name: str) -> torch.device:
+class Machine(NamedTuple):
+    """What torch is built for, and what of it is there."""
+
+    built_for_gpus: bool
+    gpus: int
+    built_for_mps: bool
+    mps: bool
+
+
+def this_machine() -> Machine:
+    """Return what torch tells of this machine."""
+    mps = torch.backends.mps
+    built = torch.version.cuda is not None or torch.version.hip is not None
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return Machine(built, gpus, mps.is_built(), mps.is_available())
+
+
+def choose_device(name: str, machine: Machine | None = None) -> torch.device:
     """Return the device of a name; `auto` is a CUDA GPU, else Apple's, else the CPU.
 
-    Raises InputError, with the reason, for a device that cannot be used.
+    machine: this one unless given. Raises InputError, with the reason, for a device that cannot be
+    used.
     """
+    machine = machine or this_machine()
     if name == "auto":
-        found = (kind for kind in ("cuda", "mps") if not reason_against(torch.device(kind)))
+        kinds = ("cuda", "mps")
+        found = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
         return torch.device(next(found, "cpu"))
     try:
         device = torch.device(name)
@@ -21,27 +43,28 @@ def choose_device(name: str) -> torch.device:
         raise InputError(f"device {name!r} is unknown; known: {KNOWN}") from error
     if device.type not in ("cpu", "cuda", "mps"):
         raise InputError(f"device {name!r}: nothing here runs on one; known: {KNOWN}")
-    if reason := reason_against(device):
+    if reason := reason_against(device, machine):
         raise InputError(f"device {name}: {reason}; use auto or cpu")
     return device
 
 
-def reason_against(device: torch.device) -> str:
-    """Return why a device cannot be used, or an empty string."""
+def reason_against(device: torch.device, machine: Machine | None = None) -> str:
+    """Return why a device of a machine, of this one unless given, cannot be used; else ""."""
+    machine = machine or this_machine()
     if device.type == "cuda":
-        return _reason_against_cuda(device.index or 0)
-    if device.type == "mps" and not torch.backends.mps.is_built():
+        return _reason_against_cuda(device.index or 0, machine)
+    if device.type == "mps" and not machine.built_for_mps:
         return "only on a Mac, and this torch is not built for one"
-    if device.type == "mps" and not torch.backends.mps.is_available():
+    if device.type == "mps" and not machine.mps:
         return "needs macOS 12.3 or newer and a GPU of Apple's"
     return ""
 
 
-def _reason_against_cuda(index: int) -> str:
-    if torch.version.cuda is None and torch.version.hip is None:
+def _reason_against_cuda(index: int, machine: Machine) -> str:
+    if not machine.built_for_gpus:
         return "torch sees no GPU: this is its CPU build; install the one for your GPU"
-    if not torch.cuda.is_available():
+    if not machine.gpus:
         return "torch sees no GPU; is its driver installed, and CUDA_VISIBLE_DEVICES not empty?"
-    if index >= (count := torch.cuda.device_count()):
-        return f"there are {count} GPUs, numbered from 0"
+    if index >= machine.gpus:
+        return f"there are {machine.gpus} GPUs, numbered from 0"
     return ""

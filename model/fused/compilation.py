@@ -145,13 +145,13 @@ def _cache_folder() -> Path:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(library: Path) -> Iterator[None]:
+def _one_at_a_time(library: Path, patience: float = SECONDS_TO_COMPILE) -> Iterator[None]:
     """Let one process of a machine compile while the others wait, with an end to the waiting.
 
     The system drops the lock of a killed process, and the library appears whole or not at all, so
     a process that gets no lock compiles for itself.
     """
-    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=SECONDS_TO_COMPILE)
+    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=patience)
     with contextlib.ExitStack() as stack:
         # A Timeout is an OSError; NotImplementedError: a file system without locks.
         with contextlib.suppress(OSError, NotImplementedError):

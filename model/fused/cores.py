@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from math import ceil, inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path("/")
 
@@ -28,30 +28,28 @@ class Allowance(NamedTuple):
         return max(1, ceil(min(self)))
 
 
-def allowance() -> Allowance:
-    """Return what this process may use."""
-    return Allowance(affine_cores(), quota())
+def usable_cores(root: Path = ROOT) -> int:
+    """Return how many cores this process may use, or, if the system does not say, all.
 
-
-def usable_cores() -> int:
-    """Return how many cores this process may use, or, if the system does not say, all."""
-    return allowance().cores
+    root: the folder that has proc and sys.
+    """
+    return Allowance(affine_cores(), quota(root)).cores
 
 
 def affine_cores() -> int:
     """Return how many cores the scheduler may put this process on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0) | _places())
+        # torch shows the functions of its OpenMP to the whole process
+        return len(os.sched_getaffinity(0) | bound_cores(ctypes.CDLL(None)))
     return os.cpu_count() or 1
 
 
-def _places() -> set[int]:
+def bound_cores(openmp: Any) -> set[int]:
     """Return the numbers of the cores that OpenMP binds its threads to; none unless it was told to.
 
     With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them,
     after which the system says of that thread, and of those that it starts, no more than this one.
     """
-    openmp = ctypes.CDLL(None)  # torch shows the functions of its OpenMP to the whole process
     cores: set[int] = set()
     if hasattr(openmp, "omp_get_place_proc_ids"):
         for place in range(openmp.omp_get_num_places()):
@@ -115,14 +113,14 @@ def has_instructions(name: str) -> bool:
 
 
 @cache
-def follow_quota() -> None:
+def follow_quota(root: Path = ROOT) -> None:
     """Let torch take no more threads than there are usable cores, unless somebody chose a number.
 
     Only the first call does this: a program may set another number later. Torch itself takes a
-    thread for each physical core, whatever the quota is.
+    thread for each physical core, whatever the quota is. root: the folder that has proc and sys.
     """
     import torch
 
     chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
-    if not chosen and torch.get_num_threads() > usable_cores():
-        torch.set_num_threads(usable_cores())
+    if not chosen and torch.get_num_threads() > usable_cores(root):
+        torch.set_num_threads(usable_cores(root))

@@ -8,9 +8,11 @@ threads ask the scheduler for short slices of time.
 
 import os
 import threading
+from collections.abc import Callable
 from ctypes import c_bool, c_int64
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import torch
 
@@ -28,18 +30,27 @@ MOST_IDLE_THREADS = 64  # systems that limit threads give a process more than th
 class Watch:
     """Checks now and then whether this process's threads have to queue for cores."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        threads: Path = THREADS,
+        clock: Callable[[], float] = monotonic,
+        library: Callable[[], Any] = window_library,
+        cores: Callable[[], int] = affine_cores,
+    ) -> None:
+        """threads: has a folder for each thread. library: what acts, None where it is missing."""
         self.crowded = False
+        self._threads, self._clock, self._library, self._cores = threads, clock, library, cores
         self._lock = threading.Lock()
-        self._looked_at, self._queued = monotonic(), queued_seconds()
+        self._looked_at, self._queued = clock(), queued_seconds(threads)
 
     def look(self) -> None:
         """Check again, where the last look is long enough ago; else this costs nothing."""
-        if monotonic() - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
+        now = self._clock()
+        if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
         if self._lock.acquire(blocking=False):  # else another thread is looking
             try:
-                self._judge(monotonic(), queued_seconds())
+                self._judge(now, queued_seconds(self._threads))
             finally:
                 self._lock.release()
 
@@ -49,43 +60,37 @@ class Watch:
         crowded = queueing > (FEW if self.crowded else MANY)
         if crowded != self.crowded:
             self.crowded = crowded
-            _keep_idle_team(crowded)
+            self._keep_idle_team(crowded)
         if crowded:
-            _take_short_slices()
+            self._take_short_slices()
+
+    def _take_short_slices(self) -> None:
+        library = self._library()
+        if library is not None:
+            for thread in map(int, _listed(self._threads)):
+                library.mlstm_take_short_slices(c_int64(thread))
+
+    def _keep_idle_team(self, wanted: bool) -> None:
+        library = self._library()
+        threads = self._cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
+        # Where torch alone has more threads than there are cores, OpenMP polls briefly as it is.
+        if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
+            library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
 
 
-def queued_seconds() -> float:
+def queued_seconds(threads: Path = THREADS) -> float:
     """Return for how many seconds, summed over this process's threads, they have queued."""
     nanoseconds = 0
-    for thread in _threads():
+    for thread in _listed(threads):
         try:
-            nanoseconds += int((THREADS / thread / "schedstat").read_text().split()[1])
-        except (
-            OSError,
-            IndexError,
-            ValueError,
-        ):  # the thread has ended, or the system does not say
-            continue
+            nanoseconds += int((threads / thread / "schedstat").read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            continue  # the thread has ended, or the system does not say
     return nanoseconds * 1e-9
 
 
-def _threads() -> list[str]:
-    return os.listdir(THREADS) if THREADS.is_dir() else []
-
-
-def _take_short_slices() -> None:
-    library = window_library()
-    if library is not None:
-        for thread in map(int, _threads()):
-            library.mlstm_take_short_slices(c_int64(thread))
-
-
-def _keep_idle_team(wanted: bool) -> None:
-    library = window_library()
-    threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
-    # Where torch alone has more threads than there are cores, OpenMP polls briefly as it is.
-    if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
-        library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
+def _listed(threads: Path) -> list[str]:
+    return os.listdir(threads) if threads.is_dir() else []
 
 
 watch = Watch()

@@ -23,7 +23,9 @@ SLACK = 1.25
 class Pool:
     """Blocks of memory that nobody uses at the moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, smallest: int = SMALLEST) -> None:
+        """smallest: bytes of the smallest tensor whose memory is kept."""
+        self.smallest = smallest
         # Reentrant: a block may come back, by the garbage collector, while one is being taken.
         self.lock = threading.RLock()
         self.idle: list[Tensor] = []  # uint8, the longest idle first
@@ -54,19 +56,23 @@ class Pool:
             while sum(map(Tensor.numel, self.idle)) > SLACK * self.most_used:
                 del self.idle[0]
 
+    def empty(self, *shape: int, dtype: torch.dtype) -> Tensor:
+        """Return an uninitialised CPU tensor; its memory comes back when nobody refers to it."""
+        size = prod(shape) * dtype.itemsize
+        if size < self.smallest:
+            return torch.empty(shape, dtype=dtype, device="cpu")
+        block = self.allocate(size)
+        lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
+        weakref.finalize(lease, self.release, block).atexit = False
+        return torch.from_numpy(lease)[:size].view(dtype).view(shape)
+
 
 _pool = Pool()
 
 
 def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised CPU tensor."""
-    size = prod(shape) * dtype.itemsize
-    if size < SMALLEST:
-        return torch.empty(shape, dtype=dtype, device="cpu")
-    block = _pool.allocate(size)
-    lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
-    weakref.finalize(lease, _pool.release, block).atexit = False
-    return torch.from_numpy(lease)[:size].view(dtype).view(shape)
+    """Return an uninitialised CPU tensor of the memory that this process keeps."""
+    return _pool.empty(*shape, dtype=dtype)
 
 
 def empty_like(tensor: Tensor) -> Tensor:

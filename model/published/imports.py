@@ -90,6 +90,14 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
             "cannot be told which; give --gate-order ifou or ifuo"
         )
     bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
+    return order_by_bits(path, bits)
+
+
+def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
+    """Return the order with the fewer bits per character, and a remark that says both.
+
+    Raises InputError, with the file's name, where they do not tell.
+    """
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that a NaN does not pass.

@@ -12,8 +12,8 @@ import filelock
 import pytest
 import torch
 
-from model.fused import compilation, recycling
-from model.fused.recycling import recycled_empty
+from model.fused import compilation
+from model.fused.recycling import SMALLEST, Pool
 from tests.runs import ROOT
 
 USE = """
@@ -145,47 +145,45 @@ def test_a_lock_left_by_a_killed_process_holds_nobody_up(tmp_path):
         pass
 
 
-def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "SECONDS_TO_COMPILE", 0.2)
+def test_waiting_for_a_live_process_ends(tmp_path):
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
-        with compilation._one_at_a_time(tmp_path / "window.so"):
+        with compilation._one_at_a_time(tmp_path / "window.so", patience=0.2):
             assert 0.1 < time.monotonic() - started < 60
 
 
 @pytest.fixture
-def pool(monkeypatch):
-    monkeypatch.setattr(recycling, "_pool", recycling.Pool())
-    return recycling._pool
+def pool():
+    return Pool()
 
 
 def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
-    size = recycling.SMALLEST
-    first = recycled_empty(size, dtype=torch.uint8)
+    size = SMALLEST
+    first = pool.empty(size, dtype=torch.uint8)
     address, view = first.data_ptr(), first[10:20]
     del first
-    other = recycled_empty(size, dtype=torch.uint8)
+    other = pool.empty(size, dtype=torch.uint8)
     assert other.data_ptr() != address
     del view
-    again = recycled_empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
+    again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
     assert again.data_ptr() == address
     assert again.shape == (size // 8, 2)
 
 
 def test_little_more_is_idle_than_was_in_use_at_once(pool):
-    size = recycling.SMALLEST
-    held = [recycled_empty(size, dtype=torch.uint8) for _ in range(5)]
+    size = SMALLEST
+    held = [pool.empty(size, dtype=torch.uint8) for _ in range(5)]
     del held
     assert [block.numel() for block in pool.idle] == [size] * 5
-    recycled_empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
+    pool.empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
     assert sum(block.numel() for block in pool.idle) == 6 * size  # at most 1.25 times 5 sizes
     assert pool.used == 0
 
 
 def test_memory_that_is_much_too_large_is_not_reused(pool):
-    pool.idle = [torch.empty(5 * recycling.SMALLEST, dtype=torch.uint8)]
-    taken = recycled_empty(2 * recycling.SMALLEST, dtype=torch.uint8)
-    assert taken.untyped_storage().nbytes() == 2 * recycling.SMALLEST
+    pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
+    taken = pool.empty(2 * SMALLEST, dtype=torch.uint8)
+    assert taken.untyped_storage().nbytes() == 2 * SMALLEST
 
 
 def test_threads_never_share_memory(pool):
@@ -195,7 +193,7 @@ def test_threads_never_share_memory(pool):
 
     def work(mark):
         for _ in range(300):
-            mine = recycled_empty(recycling.SMALLEST, dtype=torch.uint8)
+            mine = pool.empty(SMALLEST, dtype=torch.uint8)
             mine[:4] = mark
             time.sleep(0)
             if not (mine[:4] == mark).all():

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -59,53 +60,64 @@ def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
     assert int(run.stdout) >= 1  # not all: on a busy machine it may come late itself
 
 
-@pytest.fixture
-def watch(monkeypatch):
-    """A watch, and what it was made to do, with a clock and a queue that the test moves."""
-    now = {"clock": 0.0, "queued": 0.0}
-    done = []
-    monkeypatch.setattr(crowding, "monotonic", lambda: now["clock"])
-    monkeypatch.setattr(crowding, "queued_seconds", lambda: now["queued"])
-    monkeypatch.setattr(crowding, "_keep_idle_team", lambda wanted: done.append(wanted))
-    monkeypatch.setattr(crowding, "_take_short_slices", lambda: done.append("short"))
+class RecordedLibrary:
+    """In place of the compiled library: what it was asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def mlstm_keep_idle_team(self, wanted, threads):
+        self.asked.append((wanted.value, threads.value))
+
+    def mlstm_take_short_slices(self, thread):
+        assert thread.value == threading.get_native_id()
+        self.asked.append("short")
+
+
+class MovedWatch(crowding.Watch):
+    """A watch of this thread alone, with a clock and a queue that the test moves."""
+
+    def __init__(self, threads, library, cores=2):
+        self.now = 0.0
+        self.file = threads / str(threading.get_native_id()) / "schedstat"
+        self.file.parent.mkdir()
+        self.file.write_text("1 0 1")
+        super().__init__(threads, lambda: self.now, lambda: library, lambda: cores)
+
+    def passes(self, seconds, queued):
+        self.now += seconds
+        before = int(self.file.read_text().split()[1])
+        self.file.write_text(f"1 {before + round(queued * 1e9)} 1")
+        self.look()
+        return self.crowded
+
+
+def test_crowding_is_noticed_and_forgotten(tmp_path):
     torch.set_num_threads(2)
-    watch = crowding.Watch()
-
-    def passes(seconds, queued):
-        now["clock"] += seconds
-        now["queued"] += queued
-        watch.look()
-        return watch.crowded
-
-    return passes, done
-
-
-def test_crowding_is_noticed_and_forgotten(watch):
-    passes, done = watch
-    assert not passes(1.0, 0.01)
-    assert not passes(0.1, 0.1)  # too soon after the last look
-    assert passes(1.0, 0.5)
-    assert passes(1.0, 0.08)  # less than made it one
-    assert not passes(1.0, 0.01)
-    assert done == [True, "short", "short", False]
+    library = RecordedLibrary()
+    watch = MovedWatch(tmp_path, library)
+    assert not watch.passes(1.0, 0.01)
+    assert not watch.passes(0.1, 0.1)  # too soon after the last look
+    assert watch.passes(1.0, 0.5)
+    assert watch.passes(1.0, 0.08)  # less than made it one
+    assert not watch.passes(1.0, 0.01)
+    assert library.asked == [(True, 2), "short", "short", (False, 2)]
 
 
-def test_a_single_thread_never_waits(watch):
-    passes, done = watch
-    torch.set_num_threads(1)
-    assert not passes(1.0, 0.9)
-    assert done == []
+def test_a_single_thread_never_waits(tmp_path):
+    library = RecordedLibrary()
+    assert not MovedWatch(tmp_path, library).passes(1.0, 0.9)
+    assert library.asked == []
 
 
 @pytest.mark.skipif(not crowding.THREADS.is_dir(), reason="the system does not tell")
-def test_time_in_the_queue_is_added_up_over_threads(monkeypatch, tmp_path):
+def test_time_in_the_queue_is_added_up_over_threads(tmp_path):
     assert crowding.queued_seconds() >= 0
     for name, text in (("1", "7 2000000000 3"), ("2", "7 500000000 3"), ("3", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "schedstat").write_text(text)
     (tmp_path / "ended").mkdir()
-    monkeypatch.setattr(crowding, "THREADS", tmp_path)
-    assert crowding.queued_seconds() == 2.5
+    assert crowding.queued_seconds(tmp_path) == 2.5
 
 
 def short_slices_are_granted():
@@ -115,21 +127,24 @@ def short_slices_are_granted():
 
 
 @pytest.mark.skipif(not short_slices_are_granted(), reason="Linux from 6.12 on, x86-64")
-def test_the_scheduler_is_asked_for_short_slices_and_nothing_else():
+def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(tmp_path):
     if compilation.window_library() is None:
         pytest.skip("not compiled")
     get_attributes, size = 315, 48
     before, after = (ctypes.create_string_buffer(size) for _ in range(2))
     system = ctypes.CDLL(None)
     assert system.syscall(get_attributes, 0, before, size, 0) == 0
-    crowding._take_short_slices()
+    torch.set_num_threads(2)
+    watch = MovedWatch(tmp_path, window_library())
+    assert watch.passes(1.0, 0.5)
     assert system.syscall(get_attributes, 0, after, size, 0) == 0
+    watch.passes(1.0, 0)  # lets the idle team go
     assert int.from_bytes(after.raw[24:32], "little") == 100_000
     assert after.raw[:24] == before.raw[:24]  # policy and nice
 
 
 @pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")
-def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
+def test_openmp_polls_for_less_time_while_there_is_an_idle_team(tmp_path):
     if compilation.window_library() is None:
         pytest.skip("not compiled")
     if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
@@ -143,38 +158,29 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team():
             time.sleep(0.03)
         return time.process_time() - seconds
 
-    crowding._keep_idle_team(False)  # another test may have met a crowded machine
+    watch = MovedWatch(tmp_path, window_library(), crowding.affine_cores())
+    for queued in (0.5, 0):  # another test may have met a crowded machine
+        watch.passes(1.0, queued)
     polling()
     alone = polling()
-    crowding._keep_idle_team(True)
+    assert watch.passes(1.0, 0.5)
     time.sleep(0.05)
     crowded = polling()
-    crowding._keep_idle_team(False)
+    assert not watch.passes(1.0, 0)
     assert crowded < alone / 2
-
-
-class RecordedLibrary:
-    """In place of the compiled library: what it was asked for."""
-
-    def __init__(self):
-        self.asked = []
-
-    def mlstm_keep_idle_team(self, wanted, threads):
-        self.asked.append((wanted.value, threads.value))
 
 
 @pytest.mark.parametrize(
     ("cores", "threads", "kept"),
     [(4, 4, 2), (4, 2, 4), (4, 5, None), (4, 6, None), (1, 4, None), (100, 2, None)],
 )
-def test_an_idle_team_is_kept_only_to_fill_cores(monkeypatch, cores, threads, kept):
+def test_an_idle_team_is_kept_only_to_fill_cores(tmp_path, cores, threads, kept):
     library = RecordedLibrary()
-    monkeypatch.setattr(crowding, "window_library", lambda: library)
-    monkeypatch.setattr(crowding, "affine_cores", lambda: cores)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    crowding._keep_idle_team(True)
-    assert library.asked == ([] if kept is None else [(True, kept)])
-    crowding._keep_idle_team(False)
+    watch = MovedWatch(tmp_path, library, cores)
+    torch.set_num_threads(threads)
+    assert watch.passes(1.0, 0.5)
+    assert library.asked == [*([] if kept is None else [(True, kept)]), "short"]
+    assert not watch.passes(1.0, 0.0)
     assert library.asked[-1][0] is False  # let go, whatever the number of threads is by then
 
 

@@ -149,16 +149,16 @@ def test_a_model_that_was_loaded_in_bf16_has_the_same_classifier(folder):
     assert SentimentClassifier(loaded).fit().classes == ("bad", "good")
 
 
-def test_threads_that_predict_first_load_once(folder, monkeypatch):
-    classifier, loads = SentimentClassifier(folder), []
-    fit = SentimentClassifier.fit
+def test_threads_that_predict_first_load_once(folder):
+    loads = []
 
-    def slow(self, *given):
-        loads.append(self)
-        time.sleep(0.2)
-        return fit(self, *given)
+    class SlowClassifier(SentimentClassifier):
+        def fit(self, *given):
+            loads.append(self)
+            time.sleep(0.2)
+            return super().fit(*given)
 
-    monkeypatch.setattr(SentimentClassifier, "fit", slow)
+    classifier = SlowClassifier(folder)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: classifier.predict(TEXTS).tolist(), range(4)))
     assert len(loads) == 1

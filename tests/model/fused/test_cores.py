@@ -99,20 +99,17 @@ class Bound:
         numbers[:] = self.places[place]
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system binds no threads")
 @pytest.mark.parametrize(
     ("openmp", "expected"),
     [
-        pytest.param(object(), 1, id="no OpenMP"),
-        pytest.param(Bound(), 1, id="not bound"),
-        pytest.param(Bound([7]), 1, id="bound to the one core that there is"),
-        pytest.param(Bound([7, 8], [9, 10]), 4, id="this thread in one of two places"),
+        pytest.param(object(), set(), id="no OpenMP"),
+        pytest.param(Bound(), set(), id="not bound"),
+        pytest.param(Bound([7]), {7}, id="bound to one core"),
+        pytest.param(Bound([7, 8], [9, 10]), {7, 8, 9, 10}, id="this thread in one of two places"),
     ],
 )
-def test_cores_that_openmp_binds_threads_to_count(monkeypatch, openmp, expected):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
-    monkeypatch.setattr(cores.ctypes, "CDLL", lambda _: openmp)
-    assert cores.affine_cores() == expected
+def test_cores_that_openmp_binds_threads_to_count(openmp, expected):
+    assert cores.bound_cores(openmp) == expected
 
 
 @pytest.mark.skipif(cores.affine_cores() < 2, reason="one core is bound to anyway")
@@ -141,18 +138,20 @@ def threads():
     ("said", "before", "after"),
     [({}, 8, 2), ({}, 4, 2), ({}, 1, 1), ({"OMP_NUM_THREADS": "4"}, 4, 4)],
 )
-def test_torch_follows_the_quota_unless_somebody_chose(monkeypatch, threads, said, before, after):
+@pytest.mark.skipif(cores.affine_cores() < 2, reason="two may not run at once")
+def test_torch_follows_the_quota_unless_somebody_chose(
+    monkeypatch, cgroups, threads, said, before, after
+):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(cores, "allowance", lambda: cores.Allowance(8, 2.0))
-    cores.follow_quota.cache_clear()
+    system = cgroups(V2 | {f"{GROUP}/cpu.max": "200000 100000"})
     threads(before)
-    cores.follow_quota()
+    cores.follow_quota(system)
     assert torch.get_num_threads() == after
     threads(4)  # a program's own choice stays
-    cores.follow_quota()
+    cores.follow_quota(system)
     assert torch.get_num_threads() == 4
 
 
