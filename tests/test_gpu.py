@@ -149,12 +149,14 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
             seed=0,
             parallel=ParallelConfig(lane_groups=2),
         )
-        masks.append(trainer._dropout_factors().cpu())
+        used = []
+        trainer.objective.register_forward_pre_hook(lambda _, g, used=used: used.append(g[3].cpu()))
         tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
         window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
         with cuda_graphs.captured_by(graphs):
             for _ in range(2):
                 trainer.train(as_batch(window, trainer.world.device))
+        masks.append(torch.cat(used))
     assert torch.equal(*masks)
     (idle,) = graphs.idle.values()
     assert len(idle) == 1

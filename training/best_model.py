@@ -1,7 +1,7 @@
 """The best model of a run by its validation score, and what the console says about the run."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,8 +29,16 @@ from .trainer import Trainer
 class BestModelWriter:
     """Evaluates, writes `model/` when the score is the best so far, prints for the main rank."""
 
-    def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
+    def __init__(
+        self,
+        directory: PretrainingDirectory,
+        corpus: Corpus,
+        lanes: int,
+        world: World,
+        evaluate: Callable[..., tuple[float, int]] = evaluate_split,
+    ):
         self.directory, self.world, self.lanes = directory, world, lanes
+        self._evaluate = evaluate
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
@@ -95,7 +103,7 @@ class BestModelWriter:
 
     def _score(self, trainer: Trainer, model: LanguageModel) -> float:
         model.eval()
-        bits, _ = evaluate_split(model, self.valid, lanes=self.lanes, world=self.world)
+        bits, _ = self._evaluate(model, self.valid, lanes=self.lanes, world=self.world)
         model.train()
         if not math.isfinite(bits):
             raise diverged(trainer, "the loss on the valid split is")

@@ -1,7 +1,7 @@
 """Measures what takes the time of a step on every rank: computing, exchanging, waiting."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,20 +18,21 @@ NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step
 class Stopwatch:
     """Measures seconds; used as a context it pauses, for what is not training."""
 
-    def __init__(self) -> None:
-        self._started = self._paused = time.perf_counter()
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._started = self._paused = clock()
 
     def lap(self) -> float:
         """Return the seconds since the last lap, and begin a new one."""
-        now = time.perf_counter()
+        now = self._clock()
         seconds, self._started = now - self._started, now
         return max(seconds, 1e-9)
 
     def __enter__(self) -> None:
-        self._paused = time.perf_counter()
+        self._paused = self._clock()
 
     def __exit__(self, *error: object) -> None:
-        self._started += time.perf_counter() - self._paused
+        self._started += self._clock() - self._paused
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,15 @@ class Times:
 class ThroughputMeter:
     """Measures the steps between two rows of metrics."""
 
-    def __init__(self, world: World, exchange: Exchange, prefetcher: Prefetcher):
+    def __init__(
+        self,
+        world: World,
+        exchange: Exchange,
+        prefetcher: Prefetcher,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
         self.world, self.exchange, self.prefetcher = world, exchange, prefetcher
-        self.stopwatch = Stopwatch()
+        self.stopwatch = Stopwatch(clock)
         self.steps = self.characters = 0
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row

@@ -34,6 +34,18 @@ def writer(tmp_path, corpus):
     return BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
 
 
+@pytest.fixture
+def writer_of_scores(tmp_path, corpus):
+    """Return a function that makes a writer of models whose scores are given."""
+
+    def make(*scores):
+        rows = iter([(score, 1) for score in scores])
+        directory = PretrainingDirectory(tmp_path)
+        return BestModelWriter(directory, corpus, 4, ALONE, lambda *_, **__: next(rows))
+
+    return make
+
+
 def trained(**settings):
     trainer = make_trainer(**settings)
     trainer.train(as_batch(make_window(), CPU))
@@ -97,9 +109,8 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
     assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
 
 
-def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer, monkeypatch):
-    scores = iter([3.0, 2.0, 2.5])
-    monkeypatch.setattr(best_model, "evaluate_split", lambda *given, **how: (next(scores), 1))
+def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores):
+    writer = writer_of_scores(3.0, 2.0, 2.5)
     trainer, scored, rows = trained(), [], []
     for step in range(3):
         scored.append(trainer.model.decoder.weight.detach().clone())
@@ -115,9 +126,8 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer, monkeypat
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_a_score_that_is_not_finite_is_no_best_one(writer, monkeypatch, score):
-    monkeypatch.setattr(best_model, "evaluate_split", lambda *given, **how: (score, 1))
-    trainer = trained()
+def test_a_score_that_is_not_finite_is_no_best_one(writer_of_scores, score):
+    writer, trainer = writer_of_scores(score), trained()
     with pytest.raises(Diverged, match="loss on the valid split is not finite"):
         writer.evaluate(trainer)
     assert trainer.progress.best_bits_per_character is None

@@ -19,7 +19,7 @@ from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.files import storage
 from model.files.storage import read_json, write_json
-from model.files.weights import load_model
+from model.files.weights import load_model, load_tensors, save_tensors
 from model.state import DTYPES
 from model.text.profiles import text_profile
 from model.text.split import encode_split
@@ -33,7 +33,6 @@ from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.powersgd import PowerSgdSender
 from training.parallel.rank_groups import RankGroups
-from training.runs import checkpoint_store
 from training.runs.named_checkpoints import keep_newest
 
 PROFILE = text_profile("openai")
@@ -183,18 +182,14 @@ def test_overflows_of_an_open_row_are_part_of_it(checkpoints, small_split):
     assert restored.close_row() == row
 
 
-def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_split, monkeypatch):
+def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_split):
     trainer = make_trainer("fp16", clip_norm=1.0)
     train(trainer, small_split, 2)
-    save = checkpoint.save_tensors
-    monkeypatch.setattr(
-        checkpoint,
-        "save_tensors",
-        lambda path, tensors: save(
-            path, {name: t for name, t in tensors.items() if name != "row_overflows"}
-        ),
-    )
     checkpoints.save(trainer, PROFILE, {})
+    path = checkpoints.complete()[-1] / checkpoint.LANES_FILE
+    tensors = load_tensors(path)
+    del tensors["row_overflows"]
+    save_tensors(path, tensors)
     restored = make_trainer("fp16", clip_norm=1.0)
     checkpoints.restore(restored)
     assert restored.close_row()["overflows"] == 0
@@ -223,20 +218,14 @@ def test_the_newest_are_kept_and_each_is_a_model(checkpoints, small_split):
         assert torch.equal(value, loaded.model.state_dict()[key])
 
 
-def test_a_failed_save_leaves_the_earlier_ones(checkpoints, small_split, monkeypatch):
+def test_a_failed_save_leaves_the_earlier_ones(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     before = copy.deepcopy(trainer.model.state_dict())
-
-    def fail(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     train(trainer, small_split, 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_store, "write_json", fail)
-        with pytest.raises(OSError, match="No space"):
-            checkpoints.save(trainer, PROFILE, {})
+    with pytest.raises(TypeError, match="not JSON serializable"):  # after the weights
+        checkpoints.save(trainer, PROFILE, {"origin": object()})
     assert [path.name for path in checkpoints.folder.iterdir()] == ["step-00000001"]
     restored = make_trainer()
     checkpoints.restore(restored)

@@ -269,40 +269,41 @@ def test_length_of_a_run():
         TrainConfig(steps=-1)
 
 
-def test_dropout_draws_a_mask_per_lane_and_step_from_the_seed():
-    trainer = make_trainer(dropout=0.4, lanes=500)
-    first = trainer._dropout_factors()
-    assert first.unique().tolist() == pytest.approx([0.0, 1 / 0.6])
+def train_noting_dropout(trainer, seed=0, windows=1):
+    """Take a step; return what dropout multiplied by: of each micro-batch, [B, H]."""
+    used = []
+    hook = trainer.objective.register_forward_pre_hook(lambda _, given: used.append(given[3]))
+    trainer.train(*(as_batch(make_window(seed=seed + n), CPU) for n in range(windows)))
+    hook.remove()
+    return used
+
+
+def test_a_mask_keeps_its_part_of_the_units_and_follows_from_seed_and_window():
+    def draw(seed, window):
+        return draw_dropout_mask(0.4, seed=seed, window=window, lanes=slice(0, 500), units=8)
+
+    first = draw(0, 0)
     # 4,000 draws: the part kept is 0.6 within four standard errors
-    assert (first > 0).float().mean().item() == pytest.approx(0.6, abs=0.032)
-    assert torch.equal(trainer._dropout_factors(), first)
-    trainer.progress.step = 1
-    assert not torch.equal(trainer._dropout_factors(), first)
+    assert first.float().mean().item() == pytest.approx(0.6, abs=0.032)
+    assert torch.equal(draw(0, 0), first)
+    assert not torch.equal(draw(0, 1), first)
+    assert not torch.equal(draw(1, 0), first)
 
 
 def test_ranks_together_draw_the_mask_of_one_process():
     shares = []
     for rank in range(3):
-        trainer = make_trainer(dropout=0.5, lanes=7)
-        trainer.world = World(rank, 3, torch.device("cpu"))
-        shares.append(trainer._dropout_factors())
-    assert torch.equal(torch.cat(shares), make_trainer(dropout=0.5, lanes=7)._dropout_factors())
+        trainer = make_trainer(dropout=0.5, lanes=9)
+        trainer.world, trainer.state = World(rank, 3, CPU), trainer.model.initial_state(3)
+        shares += train_noting_dropout(trainer)
+    whole = draw_dropout_mask(0.5, seed=0, window=0, lanes=slice(0, 9), units=8)
+    assert torch.equal(torch.cat(shares), 2.0 * whole)
 
 
-def test_a_rank_draws_only_the_mask_of_its_own_lanes(monkeypatch):
-    drawn = []
-
-    class Counted(np.random.Generator):
-        def random(self, size):
-            drawn.append(size)
-            return super().random(size)
-
-    monkeypatch.setattr(np.random, "Generator", Counted)
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Counted(np.random.PCG64(seed)))
-    trainer = make_trainer(dropout=0.5, lanes=9)
-    trainer.world = World(1, 3, torch.device("cpu"))
-    trainer._dropout_factors()
-    assert drawn == [(3, 8)]
+def test_a_rank_draws_only_the_mask_of_its_own_lanes():
+    """All before them would be numbers for a day, and for terabytes."""
+    far = slice(10**9, 10**9 + 3)
+    assert draw_dropout_mask(0.5, seed=0, window=0, lanes=far, units=1024).shape == (3, 1024)
 
 
 @pytest.mark.parametrize("share", [slice(0, 7), slice(2, 5), slice(5, 5)])
@@ -315,9 +316,9 @@ def test_the_mask_is_the_one_that_earlier_runs_drew(share):
 
 def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     trainer = make_trainer(dropout=0.8)
-    unseen = trainer._dropout_factors().sum(0) == 0  # in all three lanes
+    (factors,) = train_noting_dropout(trainer)
+    unseen = factors.sum(0) == 0  # in all three lanes
     assert unseen.any()
-    trainer.train(as_batch(make_window(), CPU))
     gradient = trainer.model.decoder.weight.grad
     assert not gradient[:, unseen].any()
     assert gradient[:, ~unseen].any(0).all()
@@ -327,30 +328,21 @@ def test_lane_groups_hide_the_units_that_one_group_hides():
     found = []
     for groups in (1, 3):
         trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(lane_groups=groups))
-        masks = trainer._dropout_factors()
-        trainer.train(as_batch(make_window(), CPU))
+        masks = torch.cat(train_noting_dropout(trainer))
         found.append(gradients(trainer))
-    assert len({tuple(mask) for mask in masks.tolist()}) == 3  # each lane has its own
+        assert len({tuple(mask) for mask in masks.tolist()}) == 3  # each lane has its own
     for name, gradient in found[0].items():
         # The sums of three lanes, in another order; fp32.
         torch.testing.assert_close(found[1][name], gradient, rtol=1e-5, atol=1e-7, msg=name)
 
 
-def test_each_window_of_a_step_has_a_mask_of_its_own(monkeypatch):
-    trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(windows_per_step=2))
-    used, plain = [], trainer.objective.forward
-
-    def noted(inputs, targets, state, factors, leaves):
-        used.append(factors)
-        return plain(inputs, targets, state, factors, leaves)
-
-    monkeypatch.setattr(trainer.objective, "forward", noted)
-    for step in range(2):
-        trainer.train(*(as_batch(make_window(seed=2 * step + n), CPU) for n in range(2)))
+def test_each_window_of_a_step_has_a_mask_of_its_own():
+    trainer = make_trainer(dropout=0.4, parallel=ParallelConfig(windows_per_step=2))
+    used = [each for step in range(2) for each in train_noting_dropout(trainer, 2 * step, 2)]
     assert len(used) == 4
     for window, factors in enumerate(used):
-        mask = draw_dropout_mask(0.5, seed=0, window=window, lanes=slice(0, 3), units=8)
-        assert torch.equal(factors, 2.0 * mask)
+        mask = draw_dropout_mask(0.4, seed=0, window=window, lanes=slice(0, 3), units=8)
+        torch.testing.assert_close(factors, mask / 0.6)
 
 
 def test_the_rest_beside_muon_has_a_rate_of_its_own():

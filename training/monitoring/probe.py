@@ -70,10 +70,11 @@ class Probe:
         return cls(fitted_on, scored_on, profile, tokenizer)
 
     def measure(self, model: LanguageModel) -> Findings:
-        """Fit on train; return the results on val."""
-        train, val = (
-            features_in_order(model, sequences, kind=KIND) for sequences in self.sequences
-        )  # [N, H] each
+        """Return what the model's features tell."""
+        return self.examine(*(features_in_order(model, s, kind=KIND) for s in self.sequences))
+
+    def examine(self, train: np.ndarray, val: np.ndarray) -> Findings:
+        """Fit on the features of train; return the results on those of val, [N, H] each."""
         scaler = StandardScaler().fit(train)
         train, val = scaler.transform(train), scaler.transform(val)
         signs = 2 * self.train.labels - 1.0

@@ -18,7 +18,6 @@ from tests.training.test_trainer import make_trainer
 from training.divergence import Diverged, check_divergence
 from training.evaluation import EvaluateConfig
 from training.monitoring import monitor as monitor_module
-from training.monitoring import probe as probe_module
 from training.monitoring.monitor import COLOURED, Monitor, text_figure
 from training.monitoring.probe import Probe
 from training.parallel.distributed import World
@@ -43,18 +42,14 @@ def read_probe(paths, most=1000):
     return Probe.read(*paths, most, text_profile("openai"), ByteTokenizer())
 
 
-def test_the_unit_that_knows_the_label_is_found(sets, small_model, monkeypatch):
-    probe = read_probe(sets)
-    labels = {60: probe.train.labels, 30: probe.val.labels}
-
-    def features(model, sequences, **how):
-        known = labels[len(sequences)]
-        noise = np.random.default_rng(len(known)).normal(size=(len(known), 6))
-        noise[:, 4] = 0.1 * noise[:, 4] - known  # low for the positive class
+def test_the_unit_that_knows_the_label_is_found(sets):
+    def features(labels):
+        noise = np.random.default_rng(len(labels)).normal(size=(len(labels), 6))
+        noise[:, 4] = 0.1 * noise[:, 4] - labels  # low for the positive class
         return noise.astype(np.float32)
 
-    monkeypatch.setattr(probe_module, "features_in_order", features)
-    found = probe.measure(small_model)
+    probe = read_probe(sets)
+    found = probe.examine(features(probe.train.labels), features(probe.val.labels))
     assert (found.unit, found.sign, found.unit_accuracy) == (4, -1, 1.0)
     assert found.accuracy >= 0.9
     assert found.values[found.labels == 1].min() > found.values[found.labels == 0].max()

@@ -72,6 +72,6 @@ def test_a_failure_is_reported_once_and_does_not_end_training(monkeypatch, caplo
         "tracker does not accept rows: no network",
         "tracker could not end its run: no network",
     ]
-    monkeypatch.setattr(package, "init", failing)
+    package.init = failing
     with pytest.raises(InputError, match="started no run"):
         Tracker("tracker", "run", {})
