@@ -87,7 +87,9 @@ def measure(
     return json.loads(json.dumps(result))
 
 
-def run_to_end(words: Sequence[str], threads: int, timeout: float | None = None) -> str | None:
+def run_to_end(
+    words: Sequence[str], threads: int, timeout: float | None = None, grace: float = GRACE
+) -> str | None:
     """Run a training command; return None, or in one line why it failed.
 
     All its processes have ended afterwards, also after Ctrl-C or after `timeout` seconds.
@@ -108,7 +110,7 @@ def run_to_end(words: Sequence[str], threads: int, timeout: float | None = None)
     except subprocess.TimeoutExpired:
         return f"took longer than {timeout:g} s"
     finally:
-        end(process)
+        end(process, grace)
         assert process.stderr is not None
         process.stderr.close()
     if process.returncode == 0:
@@ -127,15 +129,15 @@ def reason_in(text: str) -> str:
     return next(iter([*causes, *found, *lines[-1:]]), "")
 
 
-def end(process: "subprocess.Popen[str]") -> None:
-    """End a command that still runs; a launcher ends its ranks."""
+def end(process: "subprocess.Popen[str]", grace: float = GRACE) -> None:
+    """End a command that still runs; a launcher has `grace` seconds to end its ranks."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
+            process.wait(grace)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

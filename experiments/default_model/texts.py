@@ -8,7 +8,7 @@ python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.default_model.everyday import VALIDATION, everyday_sentences, everyday_wordings
 from experiments.default_model.examples import STARS, Example, counted, normalized, write_examples
-from experiments.default_model.grammar import draw
+from experiments.default_model.grammar import Sentence, draw
 from experiments.default_model.rare import SENTENCE_END, noisy_copies, rare_texts
 from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import Review, what_bars
@@ -94,8 +94,13 @@ def write(folder: Path, train: Sequence[Example], val: Sequence[Example], counts
     print(json.dumps(report, indent=1))
 
 
-def grammar_sentences(held: int, count: int, chooser: random.Random) -> list[Example]:
-    """Return `held` sentences of the grammar, then `count` others that differ in their words.
+def grammar_sentences(
+    held: int,
+    count: int,
+    chooser: random.Random,
+    draw: Callable[[random.Random], Sentence] = draw,
+) -> list[Example]:
+    """Return `held` sentences that `draw` gives, then `count` others that differ in their words.
 
     Mistakes, capitals and endings make no other sentence of a held one.
     """

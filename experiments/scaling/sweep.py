@@ -92,7 +92,7 @@ def main() -> int:
 
 def measure(given: Options) -> int:
     """Launch what is missing, and print the table of all points; return the exit code."""
-    options = settled(given)
+    options = settled(given, affine_cores())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends ranks first
     points = options.points
     for point in points:
@@ -104,12 +104,12 @@ def measure(given: Options) -> int:
     return 1 if any(result["failure"] for result in measured) else 0
 
 
-def settled(options: Options) -> Options:
-    """Give every rank the same number of threads, whatever the number of ranks."""
+def settled(options: Options, cores: int) -> Options:
+    """Give every rank the same number of a node's cores, whatever the number of ranks."""
     if options.threads is not None:
         return options
     most = min(max(options.worlds), options.ranks_per_node or max(options.worlds))
-    return replace(options, threads=max(affine_cores() // most, 1))
+    return replace(options, threads=max(cores // most, 1))
 
 
 def sweep(

@@ -17,34 +17,41 @@ from .problem import Problem
 from .timing import fastest
 
 Work = Callable[[], object]
+Choose = Callable[[list[Work]], Work]
 
 
 def gemm_floor(
-    problem: Problem, *, backward: bool = True, inputs: int | None = None, ours: bool = False
+    problem: Problem,
+    *,
+    backward: bool = True,
+    inputs: int | None = None,
+    ours: bool = False,
+    choose: Choose = fastest,
 ) -> Work:
     """Return the work of one window.
 
     inputs: how many inputs are projected; None: one for every byte and lane. ours: also try our
-    products on matrix units, where there are some.
+    products on matrix units, where there are some. choose: of the routines for a product, whose
+    first is plain torch's.
     """
-    s, fastest = problem.shape, Fastest(ours)
+    s, products = problem.shape, Products(ours, choose)
     rows, H, E = s.T * s.B, s.H, s.E
     inputs = rows if inputs is None else inputs
     work = [
-        (fastest.product(s.draw(inputs, E), problem.w_x.detach().t()), 1),
-        (fastest.packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
-        (fastest.packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
+        (products.product(s.draw(inputs, E), problem.w_x.detach().t()), 1),
+        (products.packed_product(s.draw(s.B, H), problem.w_mh.detach()), s.T),
+        (products.packed_product(s.draw(s.B, H), problem.w_h.detach()), s.T),
     ]
     if backward:
         dz, m = s.draw(rows, 4 * H), s.draw(rows, H)
         dx, x = s.draw(inputs, 5 * H), s.draw(inputs, E)
         work += [
-            (fastest.packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
-            (fastest.packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),
-            (fastest.summed_product(dz, m), 1),
-            (fastest.summed_product(m, m.clone()), 1),
-            (fastest.product(dx, problem.w_x.detach()), 1),
-            (fastest.summed_product(dx, x), 1),
+            (products.packed_product(s.draw(s.B, 4 * H), problem.w_h.detach().t()), s.T),
+            (products.packed_product(s.draw(s.B, H), problem.w_mh.detach().t()), s.T),
+            (products.summed_product(dz, m), 1),
+            (products.summed_product(m, m.clone()), 1),
+            (products.product(dx, problem.w_x.detach()), 1),
+            (products.summed_product(dx, x), 1),
         ]
 
     def run() -> None:
@@ -55,17 +62,17 @@ def gemm_floor(
     return _graphed(run) if s.device.type == "cuda" else run
 
 
-class Fastest:
-    """Finds the fastest routine for a product; all write to memory that is already allocated."""
+class Products:
+    """Chooses the routine for a product; all write to memory that is already allocated."""
 
-    def __init__(self, ours: bool):
-        self.ours = ours
+    def __init__(self, ours: bool, choose: Choose):
+        self.ours, self.choose = ours, choose
 
     def product(self, a: Tensor, b: Tensor) -> Work:
         """Return a @ b."""
         out = a.new_empty(a.shape[0], b.shape[1])
         b_rows = b.contiguous()
-        return fastest(
+        return self.choose(
             [
                 lambda: torch.mm(a, b, out=out),
                 lambda: torch.mm(a, b_rows, out=out),
@@ -86,13 +93,13 @@ class Fastest:
             candidates += library_packed(a, w)
         if self._takes_ours(a):
             candidates.append(StreamedProduct(a, w))
-        return fastest(candidates)
+        return self.choose(candidates)
 
     def summed_product(self, a: Tensor, b: Tensor) -> Work:
         """Return a.T @ b, summed over all rows, either way round and from either layout."""
         out, turned = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
         a_columns = a.t().contiguous()
-        return fastest(
+        return self.choose(
             [
                 lambda: torch.mm(a.t(), b, out=out),
                 lambda: torch.mm(b.t(), a, out=turned),

@@ -197,15 +197,15 @@ def test_sentences_of_the_grammar_differ_and_none_is_everyday():
     assert not {normalized(text) for text in texts} & everyday_wordings()
 
 
-def test_no_held_sentence_is_learned_with_mistakes(monkeypatch):
+def test_no_held_sentence_is_learned_with_mistakes():
     """Few words may be drawn, so that the same sentences come again, dressed in other ways."""
     plain = [
         Sentence(f"Fine {n % 10}{end}", f"Fine {n % 10}", "positive", "kind")
         for n, end in enumerate(("", ".", "!") * 20)
     ]
     drawn = iter(plain)
-    monkeypatch.setattr("experiments.default_model.texts.draw", lambda chooser: next(drawn))
-    texts = [example.text for example in grammar_sentences(4, 16, random.Random(0))]
+    examples = grammar_sentences(4, 16, random.Random(0), draw=lambda chooser: next(drawn))
+    texts = [example.text for example in examples]
     held, learned = ({normalized(text) for text in part} for part in (texts[:4], texts[4:]))
     assert len(held) == 4
     assert learned

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from data_utils.corpus import open_corpus
-from experiments import speeds, training_runs
+from experiments import speeds
 from experiments.training_runs import Recipe, measure, reason_in, run_to_end
 from model.errors import InputError
 from tests.runs import ROOT
@@ -51,10 +51,10 @@ def test_a_run_says_why_it_failed():
     assert run_to_end([sys.executable, "-S", "-c", ""], 1) is None
 
 
-def test_a_run_that_takes_too_long_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(training_runs, "GRACE", 0.3)
+def test_a_run_that_takes_too_long_is_ended(tmp_path):
     (tmp_path / "run.sh").write_text(f"trap '' TERM\necho $$ > {tmp_path}/id\nsleep 60\n")
-    assert run_to_end(["sh", str(tmp_path / "run.sh")], 1, timeout=0.7) == "took longer than 0.7 s"
+    words = ["sh", str(tmp_path / "run.sh")]
+    assert run_to_end(words, 1, timeout=0.7, grace=0.3) == "took longer than 0.7 s"
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "id").read_text()), 0)
 

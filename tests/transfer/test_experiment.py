@@ -140,14 +140,9 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
-def unable(*_):
-    raise RuntimeError("no font")
-
-
-def test_results_are_whole_before_pictures_are_drawn(
-    tmp_path, small_model, sets, monkeypatch, caplog
-):
-    monkeypatch.setattr(experiment, "save_png", unable)
+def test_results_are_whole_before_pictures_are_drawn(tmp_path, small_model, sets, caplog):
+    for name in ("weights", "neuron"):
+        (tmp_path / "out" / f"{name}.png").mkdir(parents=True)  # in the picture's place
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())

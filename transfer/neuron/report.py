@@ -30,11 +30,13 @@ MOMENT_KINDS = {"rises": "Largest rises", "falls": "Largest falls"}
 Results = dict[str, Any]
 
 
-def write_report(results: Results, folder: Path) -> Path:
-    """Write neuron.html and figures/*.png; return the page's path."""
+def write_report(
+    results: Results, folder: Path, drawn: Mapping[str, Callable[[Results], Figure]] | None = None
+) -> Path:
+    """Write neuron.html and figures/*.png; return the page's path. drawn: DRAWN unless given."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     pictures = {}
-    for name, draw in DRAWN.items():
+    for name, draw in (DRAWN if drawn is None else drawn).items():
         with drawing(file := folder / "figures" / f"{name}.png"):
             figure = draw(results)
             pictures[name] = as_svg(figure)

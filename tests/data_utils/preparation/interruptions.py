@@ -8,31 +8,41 @@ from contextlib import contextmanager
 import pytest
 
 
-class Interrupting(logging.Handler):
-    """Raises KeyboardInterrupt, as Ctrl-C does, when the log says certain words."""
+class Acting(logging.Handler):
+    """Acts, as Ctrl-C or another process may, when the log says certain words."""
 
-    def __init__(self, words):
+    def __init__(self, words, act):
         super().__init__()
-        self.words = words
+        self.words, self.act = words, act
 
     def emit(self, record):
         if self.words in record.getMessage():
-            raise KeyboardInterrupt
+            self.act()
 
 
 @contextmanager
-def interrupted_at(words):
-    """Interrupt what is inside when it logs `words`; fail if it never does."""
-    log, handler = logging.getLogger("data_utils"), Interrupting(words)
+def acting_at(words, act, logger="data_utils"):
+    """Call `act` in the middle of what is inside: each time that it logs `words`."""
+    log, handler = logging.getLogger(logger), Acting(words, act)
     level = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            yield
+        yield
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+@contextmanager
+def interrupted_at(words, logger="data_utils"):
+    """Interrupt what is inside when it logs `words`; fail if it never does."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), acting_at(words, interrupt, logger):
+        yield
 
 
 @contextmanager

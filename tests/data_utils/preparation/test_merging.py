@@ -49,11 +49,17 @@ def test_a_stretch_of_long_reviews_is_no_larger_than_one_of_short_ones(write, or
     assert len(sizes) <= 2 + sum(lengths) // 4000
 
 
-def test_each_of_many_short_runs_is_opened_a_few_times(write, monkeypatch):
+def test_each_of_many_short_runs_is_opened_a_few_times(write):
+    opened = []
+
+    class CountedRun(SortedRun):
+        def path(self, suffix):
+            opened.append(suffix)
+            return super().path(suffix)
+
     for number in range(200):
-        runs = write([b"%03d" % number], [number << 32 | 7])
-    opened, path = [], SortedRun.path
-    monkeypatch.setattr(SortedRun, "path", lambda *a: opened.append(a) or path(*a))
+        written = write([b"%03d" % number], [number << 32 | 7])
+    runs = [CountedRun(run.base, run.source) for run in written]
     found = [b"".join(part) for part in stretches(runs, 3)]
     assert len(opened) <= 20 * len(runs)  # not once for each stretch
     assert b"".join(found) == b"".join(b"%03d" % number for number in range(200))

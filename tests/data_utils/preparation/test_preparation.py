@@ -21,6 +21,7 @@ from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
+    acting_at,
     change_unnoticed,
     interrupted_at,
     interrupted_removal,
@@ -62,18 +63,17 @@ def test_every_review_lands_whole_in_one_split(tmp_path, source):
     assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
 
 
-def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, source, monkeypatch):
-    alone = prepare_corpus([source], tmp_path / "alone")
-    encode = preparation.encode
+def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, source):
+    alone, refused = prepare_corpus([source], tmp_path / "alone"), []
 
-    def overtaken(*arguments):
-        runs = encode(*arguments)
-        with pytest.raises(InputError, match="another process is preparing it"):
-            preparation.prepare_corpus([source], tmp_path / "out", Preparation(seed=1), 1)
-        return runs
+    def overtake():
+        with pytest.raises(InputError, match="another process is preparing it") as error:
+            prepare_corpus([source], tmp_path / "out", seed=1)
+        refused.append(error)
 
-    monkeypatch.setattr(preparation, "encode", overtaken)
-    meta = prepare_corpus([source], tmp_path / "out")
+    with acting_at("records;", overtake):  # the report on the reading
+        meta = prepare_corpus([source], tmp_path / "out")
+    assert len(refused) == 1
     assert meta["splits"] == alone["splits"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "in.jsonl", "out"]
 

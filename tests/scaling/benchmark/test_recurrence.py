@@ -56,22 +56,22 @@ def test_compiled_step_does_the_same_work():
 
 def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
     emulate_tiles(monkeypatch)
-    monkeypatch.setattr(floor, "fastest", lambda candidates: chosen.append(candidates[-1]) or list)
+    problem = small_problem(torch.bfloat16)
     for ours, kinds in ((True, {SummedProduct, StreamedProduct}), (False, {FunctionType})):
-        chosen: list[object] = []
+        candidates: list[list[object]] = []
         with torch.inference_mode():
-            floor.gemm_floor(small_problem(torch.bfloat16), ours=ours)
-        assert len(chosen) == 9
-        assert {type(product) for product in chosen} == kinds
+            floor.gemm_floor(problem, ours=ours, choose=candidates.append)
+        assert len(candidates) == 9
+        assert {type(found[-1]) for found in candidates} == kinds
 
 
 @pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
 @pytest.mark.parametrize("inputs", [None, 7])
-def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs, monkeypatch):
-    monkeypatch.setattr(floor, "library_packed", lambda a, w: [])  # FLOPs not counted inside
+def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs):
     problem = small_problem()
     with torch.inference_mode():
-        work = floor.gemm_floor(problem, backward=backward, inputs=inputs)
+        torchs = {"choose": lambda candidates: candidates[0]}  # FLOPs are counted inside
+        work = floor.gemm_floor(problem, backward=backward, inputs=inputs, **torchs)
         with FlopCounterMode(display=False) as counter:
             work()
     s = problem.shape

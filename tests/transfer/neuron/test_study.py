@@ -14,6 +14,7 @@ from model import save_model
 from model.errors import InputError
 from model.files.weights import load_model
 from model.text.profiles import text_profile
+from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.model.pages.test_heatmap import NASTY
 from tests.model.pages.test_page import BROWSER, browse, messages
 from tests.transfer.test_experiment import make_set, with_questions
@@ -127,12 +128,11 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
         assert "usual" not in page
 
 
-def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, monkeypatch, caplog):
+def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog):
     def unable(found):
         raise RuntimeError("no font")
 
-    monkeypatch.setitem(DRAWN, "by_units", unable)
-    page = write_report(studied[0], tmp_path).read_text()
+    page = write_report(studied[0], tmp_path, DRAWN | {"by_units": unable}).read_text()
     assert page.count("data:image/svg+xml;base64,") == 3
     assert "the numbers are in neuron.json: could not be drawn." in page
     assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
@@ -154,13 +154,12 @@ def test_a_gru_is_called_one(studied):
     assert DRAWN["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
 
 
-def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path, monkeypatch):
+def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path):
     results = copy.deepcopy(studied[0])
     results["origin"]["command"] = "neuron.py --train caf\udce9.csv"  # as Python reads such a name
     results["classes"] = ["caf\udce9", "tea"]
     results["extremes"]["texts"]["positive_though_negative"] = []
-    monkeypatch.setattr("transfer.neuron.report.DRAWN", {})
-    page = write_report(results, tmp_path).read_text(encoding="utf-8")
+    page = write_report(results, tmp_path, drawn={}).read_text(encoding="utf-8")
     assert "--train caf?.csv" in page
     assert "<h3>It says tea, the label is caf?: none</h3>" in page
 
@@ -178,24 +177,22 @@ def test_nothing_of_a_text_or_a_label_acts(studied):
 def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets, monkeypatch):
     """And what it had measured lies beside it, until the next one is whole."""
 
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
+    def refused(*arguments, **options):
+        raise AssertionError("the transfer has done it")
 
     folder = shutil.copytree(studied[1], tmp_path / "study")  # with the features
     earlier = (folder / "neuron.json").read_bytes()
     assert not (folder / "neuron.partial.json").exists()
-    monkeypatch.setattr(neuron_study, "measure_baselines", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_at("measuring: baselines", logger="transfer"):
         run_study(studied[2], sets, folder, OPTIONS)
     assert (folder / "neuron.json").read_bytes() == earlier
     kept = json.loads((folder / "neuron.partial.json").read_text())
     for name in ("ranking", "histogram", "without", "by_units", "extremes", "alone"):
         assert kept[name] == studied[0][name]
     assert "baselines" not in kept
-    monkeypatch.undo()
     for part in ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit"):
         monkeypatch.setattr(neuron_study, part, lambda *arguments, **options: {})
-    monkeypatch.setattr(neuron_study, "regress_on_unit", interrupted)  # the transfer has done it
+    monkeypatch.setattr(neuron_study, "regress_on_unit", refused)
     assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]
     assert not (folder / "neuron.partial.json").exists()
     assert json.loads((folder / "neuron.json").read_text())["baselines"] == {}
