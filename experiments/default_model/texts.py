@@ -95,10 +95,7 @@ def write(folder: Path, train: Sequence[Example], val: Sequence[Example], counts
 
 
 def grammar_sentences(
-    held: int,
-    count: int,
-    chooser: random.Random,
-    draw: Callable[[random.Random], Sentence] = draw,
+    held: int, count: int, chooser: random.Random, draw: Callable[..., Sentence] = draw
 ) -> list[Example]:
     """Return `held` sentences that `draw` gives, then `count` others that differ in their words.
 

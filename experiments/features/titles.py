@@ -22,6 +22,7 @@ TITLE_MARK = " |"  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
 PLEASED = ("Great", "Excellent", "Love", "Awesome", "Perfect", "Wonderful", "Very good")
 DISPLEASED = ("Terrible", "Disappoint", "Waste", "Horrible", "Don't", "Poor", "Not")
+OPENINGS = (PLEASED, DISPLEASED)
 
 
 def score_titles(
@@ -45,12 +46,9 @@ def score_titles(
 
 
 def title_scores(
-    loaded: LoadedModel,
-    texts: Sequence[str],
-    pleased: Sequence[str] = PLEASED,
-    displeased: Sequence[str] = DISPLEASED,
+    loaded: LoadedModel, texts: Sequence[str], openings: Sequence[Sequence[str]] = OPENINGS
 ) -> np.ndarray:
-    """Return float64 [N]: the log of pleased over displeased openings after each text."""
+    """Return float64 [N]: the log of the first over the second openings after each text."""
     # The profile ends every text with a space, which belongs to the opening: pieces of words begin
     # with it. The last symbol is read together with the opening that it predicts.
     framed = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
@@ -61,11 +59,11 @@ def title_scores(
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
             state = state_before_last(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]
-            likely, unlikely = (
-                torch.stack([log_chances(loaded, weights, state, last, o) for o in openings])
-                for openings in (pleased, displeased)
+            pleased, displeased = (
+                torch.stack([log_chances(loaded, weights, state, last, o) for o in kind])
+                for kind in openings
             )  # [openings, B] each
-            scores[batch.indices] = (likely.logsumexp(0) - unlikely.logsumexp(0)).cpu().numpy()
+            scores[batch.indices] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
     return scores
 
 

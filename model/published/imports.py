@@ -94,10 +94,7 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
 
 
 def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
-    """Return the order with the fewer bits per character, and a remark that says both.
-
-    Raises InputError, with the file's name, where they do not tell.
-    """
+    """Return the better order and a remark; InputError, with the file's name, if bits tell none."""
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that a NaN does not pass.

@@ -325,7 +325,7 @@ def test_title_scores_are_those_of_reading_each_text_with_each_opening(of_bytes_
         np.logaddexp(chances["Great", row], chances["Good one", row]) - chances["Bad", row]
         for row in range(3)
     ]
-    scores = title_scores(loaded, texts, pleased=("Great", "Good one"), displeased=("Bad",))
+    scores = title_scores(loaded, texts, openings=(("Great", "Good one"), ("Bad",)))
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 

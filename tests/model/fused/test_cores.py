@@ -170,7 +170,7 @@ TINY = ModelConfig(hidden_size=8)
 def test_a_program_that_makes_a_model_follows_the_quota(monkeypatch, threads, make, after):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cores, "allowance", lambda: cores.Allowance(8, 1.0))
+    monkeypatch.setattr(cores, "usable_cores", lambda root: 1)
     cores.follow_quota.cache_clear()
     threads(2)
     make()
