@@ -74,7 +74,7 @@ def test_what_a_window_holds_follows_from_its_index(persist):
 
 
 def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
-    sizes = np.full(200, 5000)
+    sizes = np.full(2000, 500)
     tokens = np.ones(sizes.sum(), np.uint8)
     split = Split(tokens, np.concatenate([[0], np.cumsum(sizes)]))
     copies, copy = [], passes.shuffled
@@ -83,6 +83,7 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
         "shuffled",
         lambda split, seed, number: copies.append(number) or copy(split, seed, number),
     )
+    monkeypatch.setattr(passes, "COPIED_AT_ONCE", 100)
     tracemalloc.start()
     try:
         reading = Passes(split, DataConfig(window=5000), 4, 0, slice(None))
