@@ -167,8 +167,6 @@ def _read_split(
             count = min(block_reviews, split.reviews - position) + 1
             path = folder / offsets_file(name)
             offsets = np.fromfile(path, "<i8", count, offset=8 * position)
-            if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(split.tokens):
-                raise InputError(f"{path}: damaged; prepare the corpus again")
             ending = int(np.searchsorted(offsets, offsets[0] + block_bytes, side="right")) - 1
             offsets = offsets[: max(ending, 1) + 1]
             first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
