@@ -1,11 +1,13 @@
 """Ranks that compute the gradient of one step in many ways; test_exchange.py starts and reads them.
 
 Rank 0 prints, as JSON: for each way, the largest relative difference over the tensors from the
-gradient of one process with all lanes, the bytes sent, and whether all ranks have the same.
+gradient of one process with all lanes, the bytes sent, whether all ranks have the same, and whether
+the first exchange adds up as the second does.
 """
 
 import json
 import sys
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -72,14 +74,12 @@ def windows(own):
     ]
 
 
-def trained(
-    world, *, backend="fused", cell="mlstm", precision="fp32", exchanges=1, deal=None, **parallel
-):
-    """Return the trainer after some steps from the seed, with the last one's gradient."""
+def made(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
+    """Return a trainer that is about to take its first step."""
     shares = parallel.get("shares", "even")
     config = ParallelConfig(**parallel)
     world = with_shares(world, shares if shares == "even" else shares[: world.size])
-    trainer = Trainer(
+    return Trainer(
         build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]),
         optim=OptimConfig(name="sgd", lr=1e-12),
         train=TrainConfig(precision=precision),
@@ -89,8 +89,18 @@ def trained(
         seed=0,
         parallel=config,
     )
+
+
+def take_step(trainer):
+    """Train on as many windows as a step has."""
+    trainer.train(*windows(trainer.own)[: trainer.parallel.windows_per_step])
+
+
+def trained(world, *, exchanges=1, deal=None, **way):
+    """Return the trainer after some steps from the seed, with the last one's gradient."""
+    trainer = made(world, **way)
     for _ in range(exchanges):
-        trainer.train(*windows(trainer.own)[: config.windows_per_step])
+        take_step(trainer)
         if deal:
             trainer.deal_lanes(Shares(deal[: world.size]))
     return trainer
@@ -99,6 +109,18 @@ def trained(
 def gradient(trainer):
     """Return the trainer's gradients by name; its optimiser has taken the loss's scale off."""
     return {name: p.grad for name, p in trainer.model.named_parameters()}
+
+
+def repeats(world, *, exchanges=1, deal=None, **way):
+    """Return whether a second step from the same weights and states has the first one's bits."""
+    trainer = made(world, **way)
+    weights, state = deepcopy(trainer.model.state_dict()), trainer.state
+    take_step(trainer)
+    first = deepcopy(gradient(trainer))
+    trainer.model.load_state_dict(weights)
+    trainer.state = state
+    take_step(trainer)
+    return all(tensor.equal(first[name]) for name, tensor in gradient(trainer).items())
 
 
 def compare(world, way):
@@ -117,6 +139,7 @@ def compare(world, way):
         "sent_bytes": found.exchange.sent_bytes,
         "exposed": found.exchange.clock.lap(),
         "same": bool((everyone == everyone[0]).all()),
+        "repeats": repeats(world, **way),
         "parameters": flat.numel(),
     }
 

@@ -27,11 +27,11 @@ AGAIN = {"if-exists": "resume"}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The rows of a run that two ranks train without disturbance."""
+    """The folder of a run that three ranks train without disturbance."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    processes = run_ranks(2, *small_run(folder, LONG))
+    processes = run_ranks(3, *small_run(folder, LONG))
     assert not any(process.returncode for process in processes), processes
-    return rows_of(folder)
+    return folder
 
 
 def begun(folder, lines):
@@ -65,19 +65,23 @@ def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
             assert together[row["step"]][key] == pytest.approx(row[key], rel=2e-5)
 
 
-def test_sigterm_to_one_rank_stops_both_at_one_step_and_the_same_command_resumes(whole, tmp_path):
+def test_sigterm_to_one_rank_stops_all_at_one_step_and_the_same_command_resumes(whole, tmp_path):
+    """Bit for bit: two ranks' numbers have the same sum in any order, three ranks' do not."""
     command = small_run(tmp_path / "run", LONG, **AGAIN, **{"checkpoint.every_steps": 1000})
-    ranks = start_ranks(2, *command)
+    ranks = start_ranks(3, *command)
     begun(tmp_path / "run", lines=2)
     ranks[1].send_signal(signal.SIGTERM)
     said = [rank.communicate(timeout=120)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [os.EX_TEMPFAIL, 0], said
+    assert [rank.returncode for rank in ranks] == [os.EX_TEMPFAIL, 0, os.EX_TEMPFAIL], said
     assert "stopped and saved at step" in said[0]
     (checkpoint,) = (tmp_path / "run" / "checkpoint").iterdir()
     assert read_json(checkpoint / "training.json")["progress"]["step"] < LONG
-    processes = run_ranks(2, *command)
+    processes = run_ranks(3, *command)
     assert not any(process.returncode for process in processes), processes
-    assert rows_of(tmp_path / "run") == whole
+    assert rows_of(tmp_path / "run") == rows_of(whole)
+    last = f"checkpoint/step-{LONG:08d}"
+    for name in ("model.safetensors", "optimizer.safetensors", "lanes.safetensors"):
+        assert (tmp_path / "run" / last / name).read_bytes() == (whole / last / name).read_bytes()
 
 
 @pytest.mark.slow

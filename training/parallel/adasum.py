@@ -20,9 +20,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from model.language_model import LanguageModel
+
 from ..feeding import Batch
 from ..objective import IGNORED
-from .buckets import Exchange, Learner, begin_as_one, gradients_of
+from .buckets import Exchange, begin_as_one, gradients_of
 from .distributed import World
 from .rank_groups import RankGroups
 
@@ -38,7 +40,13 @@ class AdasumExchange(Exchange):
     """
 
     def __init__(
-        self, model: Learner, world: World, groups: RankGroups, within: Exchange, *, of_steps: bool
+        self,
+        model: LanguageModel,
+        world: World,
+        groups: RankGroups,
+        within: Exchange,
+        *,
+        of_steps: bool,
     ):
         """Take what averages within this rank's group; of_steps: not gradients but steps."""
         super().__init__(model, world)

@@ -1,8 +1,7 @@
 """The mean of all ranks' gradients, sent bucket by bucket while backward computes the rest."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -10,20 +9,14 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 
 from ..feeding import Batch
+from ..objective import Objective
 from .clock import Clock
 from .distributed import World
 from .rank_groups import RankGroups
-
-
-class Learner(Protocol):
-    """What is asked of a model whose gradients are exchanged."""
-
-    def parameters(self) -> Iterable[nn.Parameter]: ...
-
-    def gate_leaves(self) -> GateLeaves: ...
 
 
 class Exchange:
@@ -41,7 +34,7 @@ class Exchange:
     leaves: GateLeaves | None = None
     """What takes the gradients in backward; absent, the parameters do."""
 
-    def __init__(self, model: Learner, world: World):
+    def __init__(self, model: LanguageModel, world: World):
         self.model, self.world = model, world
         self.clock = Clock(world.device)  # seconds that nothing but the exchange took
         # Ranks of different groups have optimisers in different states.
@@ -112,7 +105,9 @@ class BucketedExchange(Exchange):
 
     leaves: GateLeaves
 
-    def __init__(self, model: Learner, world: World, sender: BucketSender, bucket_cap_mb: float):
+    def __init__(
+        self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
+    ):
         super().__init__(model, world)
         self.sender, self.clock, self.forgets = sender, sender.clock, sender.forgets
         self.leaves = model.gate_leaves()
@@ -122,7 +117,23 @@ class BucketedExchange(Exchange):
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
         )
+        self._rehearse()
+        # Now that DDP has its first gradients: the sender does not count them.
         self.ddp.register_comm_hook(sender, type(sender).send)
+
+    def _rehearse(self) -> None:
+        """Send the gradients of one symbol, so that every step has its buckets laid out alike.
+
+        DDP lays them out anew, in the order of the first gradients, after it has sent those. gloo
+        adds three ranks' numbers in an order that depends on their place in a bucket: without this
+        the first step after a resume would differ from that of a run without interruption.
+        """
+        symbol = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
+        state = self.model.initial_state(1)
+        self.ddp()
+        nats, _ = Objective(self.model)(symbol, symbol, state, leaves=self.leaves)
+        nats.backward()
+        self.ddp.zero_grad()
 
     @property
     def sent_bytes(self) -> float:
@@ -158,12 +169,12 @@ def ring_bytes(ranks: int, payload: int) -> float:
     return 2 * (ranks - 1) / ranks * payload
 
 
-def begin_as_one(model: Learner) -> None:
+def begin_as_one(model: LanguageModel) -> None:
     """Give every rank the main rank's parameters, as DDP does by itself."""
     for parameter in model.parameters():
         dist.broadcast(parameter.detach(), src=0)
 
 
-def gradients_of(model: Learner) -> list[Tensor]:
+def gradients_of(model: LanguageModel) -> list[Tensor]:
     """Return the gradients that there are, in the order of the parameters."""
     return [p.grad for p in model.parameters() if p.grad is not None]

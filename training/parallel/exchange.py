@@ -7,10 +7,11 @@ import torch
 
 from model.bounds import Bound, PositiveFloat, PositiveInt, check_bounds
 from model.errors import InputError
+from model.language_model import LanguageModel
 from model.state import DTYPES
 
 from .adasum import AdasumExchange
-from .buckets import BucketedExchange, BucketSender, Exchange, Learner
+from .buckets import BucketedExchange, BucketSender, Exchange
 from .distributed import World
 from .flat import FlatExchange
 from .powersgd import PowerSgdSender
@@ -47,7 +48,7 @@ class ParallelConfig:
     """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
     groups must be a power of two."""
     powersgd_rank: PositiveInt = 4
-    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # DDP rebuilds its buckets after the first
+    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch asks for 2 or more
     """Exchanges before PowerSGD compresses, at least 2."""
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class ParallelConfig:
 
 
 def make_exchange(
-    model: Learner, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
+    model: LanguageModel, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
 ) -> Exchange:
     """Return how the ranks' gradients become one; a process alone has nothing to exchange.
 
@@ -101,7 +102,7 @@ def make_exchange(
 
 
 def _in_buckets(
-    model: Learner, config: ParallelConfig, world: World, groups: RankGroups
+    model: LanguageModel, config: ParallelConfig, world: World, groups: RankGroups
 ) -> BucketedExchange:
     sender = BucketSender(groups, DTYPES.get(config.compression, torch.float32), world.device)
     if config.compression == "powersgd":

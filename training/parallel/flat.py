@@ -6,14 +6,16 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from .buckets import Exchange, Learner, begin_as_one, gradients_of, ring_bytes
+from model.language_model import LanguageModel
+
+from .buckets import Exchange, begin_as_one, gradients_of, ring_bytes
 from .distributed import World
 
 
 class FlatExchange(Exchange):
     """Nothing travels while backward computes."""
 
-    def __init__(self, model: Learner, world: World, dtype: torch.dtype):
+    def __init__(self, model: LanguageModel, world: World, dtype: torch.dtype):
         """Take the dtype in which gradients travel."""
         super().__init__(model, world)
         self.dtype = dtype

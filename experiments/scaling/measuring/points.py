@@ -26,7 +26,7 @@ EXCHANGES: dict[str, dict[str, Any]] = {
 WHOLE = ("flat", "flat-fp16", "adasum")  # in one piece after backward, without buckets
 ALONE = "none"  # the exchange of a single rank
 FP32_BYTES = 4  # of a gradient in memory
-FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets after the first, PowerSGD begins at the third
+FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets in the first, PowerSGD begins at the third
 
 
 @dataclass(frozen=True, kw_only=True)
