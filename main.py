@@ -41,7 +41,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
-    steps_per_epoch = -(-lanes.windows_per_epoch // windows)
+    steps_per_epoch = lanes.windows_per_epoch / windows
     trainer = run.make_trainer(world, config.train.total_steps(steps_per_epoch))
     steps = trainer.steps
     checkpoints = Checkpoints(
@@ -54,7 +54,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     monitor = Monitor(config.evaluate, corpus, world)
     run.create_directory(world)
     best_model.forget_lost_model(trainer)
-    best_model.announce(trainer, lanes.windows_per_epoch / windows)
+    best_model.announce(trainer, steps_per_epoch)
 
     first_step = trainer.progress.step
     with (

@@ -62,7 +62,7 @@ class TrainConfig:
     """How long the model is trained, and in which precision."""
 
     steps: PositiveInt | None = None
-    """Windows to train on. Default: 1,000, unless epochs is given."""
+    """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
     epochs: PositiveFloat | None = None
     """Passes over the train split, instead of steps."""
     precision: Precision = "auto"
@@ -89,10 +89,10 @@ class TrainConfig:
         if self.steps is not None and self.epochs is not None:
             raise InputError("train.steps and train.epochs exclude each other; give one")
 
-    def total_steps(self, windows_per_epoch: int) -> int:
+    def total_steps(self, steps_per_epoch: float) -> int:
         """Return the length of the run in steps."""
         if self.epochs is not None:
-            return max(1, round(self.epochs * windows_per_epoch))
+            return max(1, round(self.epochs * steps_per_epoch))
         return self.steps or 1000
 
 
