@@ -171,7 +171,7 @@ class ResolvedRun:
         if self.from_checkpoint is not None:
             go_back(self.directory, self.from_checkpoint)
         if self.begins_cooldown:
-            keep_newest(self.directory.checkpoints, BEFORE_COOLDOWN)
+            keep_newest(self.directory, BEFORE_COOLDOWN)
         save_config(self.directory.config, self.config)
 
 

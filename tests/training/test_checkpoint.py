@@ -34,6 +34,7 @@ from training.parallel.exchange import ParallelConfig
 from training.parallel.powersgd import PowerSgdSender
 from training.parallel.rank_groups import RankGroups
 from training.runs.named_checkpoints import keep_newest
+from training.runs.run_directory import PretrainingDirectory
 
 PROFILE = text_profile("openai")
 
@@ -362,7 +363,7 @@ def test_a_checkpoint_kept_by_a_name_is_restored(checkpoints, small_split):
     trainer, restored = make_trainer(), make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
-    keep_newest(checkpoints.folder, "before-cooldown")
+    keep_newest(PretrainingDirectory(checkpoints.folder.parent), "before-cooldown")
     for _ in range(2):  # removes step-00000001
         train(trainer, small_split, 1)
         checkpoints.save(trainer, PROFILE, {})

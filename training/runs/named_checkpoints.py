@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
@@ -61,11 +62,14 @@ def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
         raise InputError(f"{error}; remove {checkpoint} to go on from the one before") from error
 
 
-def keep_newest(folder: Path, word: str) -> None:
-    """Keep a copy of the newest checkpoint under the name `word-N`, N its step."""
-    newest = find_checkpoint(folder, None)
+def keep_newest(run: PretrainingDirectory, word: str) -> None:
+    """Keep copies of the newest checkpoint, as `word-N`, N its step, and of the best model."""
+    newest = find_checkpoint(run.checkpoints, None)
     if newest is not None:
-        _copy(newest, folder / newest.name.replace("step", word))
+        name = newest.name.replace("step", word)
+        if run.model.is_dir():
+            _copy(run.model, _model_beside(run, name))
+        _copy(newest, run.checkpoints / name)
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:
@@ -73,7 +77,9 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
     checkpoints; where there is one of that name, `aside-step-N-2/`. Another checkpoint of the same
-    step is of another branch, and counts as later. A kill leaves nothing less than before.
+    step is of another branch, and counts as later. The model stays only if it was the best at the
+    checkpoint; if it was not, the one kept beside the checkpoint may be. A kill leaves nothing less
+    than before.
     """
     checkpoint = run.checkpoints / name
     step = saved_step(checkpoint)
@@ -84,20 +90,39 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     if other or last > step:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
-        shutil.rmtree(run.model, ignore_errors=True)  # first: after a kill, none of another branch
+        if not _is_best_of(run.model, checkpoint):  # first: after a kill, none of another branch
+            shutil.rmtree(run.model, ignore_errors=True)
+    if not run.model.is_dir() and _is_best_of(_model_beside(run, name), checkpoint):
+        _copy(_model_beside(run, name), run.model)
     if name != newest.name:
         _copy(checkpoint, newest)
     for path in later:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def _model_beside(run: PretrainingDirectory, name: str) -> Path:
+    """Return where the best model from the time of a named checkpoint is kept."""
+    return run.folder / f"model-{name}"
+
+
+def _is_best_of(model: Path, checkpoint: Path) -> bool:
+    """Return whether a model is the best that its run had when it saved a checkpoint."""
+    best = read_json(checkpoint / TRAINING_FILE)["progress"].get("best_bits_per_character")
+    return best is not None and best == _provenance(model).get("best_valid_bits_per_character")
+
+
 def _step_of_model(folder: Path) -> int:
     """Return the step that a model is of: one may be newer than any checkpoint; 0 for none."""
+    step = _provenance(folder).get("step")
+    return step if type(step) is int else 0
+
+
+def _provenance(model: Path) -> dict[str, Any]:
+    """Return what a model says of its origin; nothing where it is absent or says nothing."""
     with suppress(InputError):
-        provenance = read_json(folder / CONFIG_FILE).get("provenance")
-        step = provenance.get("step") if isinstance(provenance, dict) else None
-        return step if type(step) is int else 0
-    return 0
+        provenance = read_json(model / CONFIG_FILE).get("provenance")
+        return provenance if isinstance(provenance, dict) else {}
+    return {}
 
 
 def _same_files(one: Path, other: Path) -> bool:

@@ -6,7 +6,14 @@ import pytest
 
 from model.errors import InputError
 from model.files.storage import write_json
-from training.runs.named_checkpoints import TRAINING_FILE, find_checkpoint, go_back, saved_step
+from training.runs.named_checkpoints import (
+    BEFORE_COOLDOWN,
+    TRAINING_FILE,
+    find_checkpoint,
+    go_back,
+    keep_newest,
+    saved_step,
+)
 from training.runs.run_directory import PretrainingDirectory
 
 
@@ -91,6 +98,39 @@ def test_a_model_of_a_later_step_than_any_checkpoint_goes_aside(a_run, step, mov
     aside = a_run.folder / "aside-step-00000006"
     assert (aside / "model/of").exists() is moved
     assert "step-00000004" in names_in(a_run.checkpoints)
+
+
+def add_model(made, step, best):
+    made.model.mkdir(exist_ok=True)
+    (made.model / "of").write_text(str(step))
+    provenance = {"step": step, "best_valid_bits_per_character": best}
+    write_json(made.model / "config.json", {"provenance": provenance})
+
+
+@pytest.mark.parametrize(("best", "stays"), [(1.25, True), (1.5, False), (None, False)])
+def test_the_model_stays_that_was_the_best_at_the_checkpoint(a_run, best, stays):
+    """Another score is of another branch's model, none of a run that evaluates nothing."""
+    progress = {"step": 2, "best_bits_per_character": None if best is None else 1.25}
+    write_json(a_run.checkpoints / "step-00000002" / TRAINING_FILE, {"progress": progress})
+    add_model(a_run, 1, best)
+    go_back(a_run, "step-00000002")
+    assert a_run.model.exists() is stays
+    assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "1"
+
+
+@pytest.mark.parametrize("best", [1.25, 1.5])
+def test_the_model_from_before_a_cooldown_comes_back(a_run, best):
+    """Unless it was a later one than the checkpoint's, as after a kill between the two."""
+    progress = {"step": 4, "best_bits_per_character": 1.25}
+    write_json(a_run.checkpoints / "step-00000004" / TRAINING_FILE, {"progress": progress})
+    add_model(a_run, 3, best)
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    add_model(a_run, 6, 1.125)
+    for _ in range(2):  # once more, as after a kill
+        go_back(a_run, "before-cooldown-00000004")
+        assert a_run.model.exists() is (best == 1.25)
+    assert (a_run.folder / "aside-step-00000006/model/of").read_text() == "6"
+    assert not a_run.model.exists() or (a_run.model / "of").read_text() == "3"
 
 
 def test_a_kill_while_going_back_leaves_no_model_of_a_later_step(a_run, monkeypatch):
