@@ -54,7 +54,12 @@ def hold_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
 def _acquire(lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool) -> bool:
     """Return whether the folder had to be made."""
     made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=not new)
+    try:
+        folder.mkdir(parents=True, exist_ok=not new)
+    except FileExistsError:
+        if new or folder.exists():
+            raise
+        return _acquire(lock, folder, patience, new)  # its holder has removed it meanwhile
     try:
         _lock(lock, folder, patience)
     except FileNotFoundError:  # its holder had made it, and has removed it

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import socket
 import subprocess
 import sys
@@ -75,6 +76,20 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
     Thread(target=over.set).start()
     with hold_folder(tmp_path / "run", patience=60):
         assert over.is_set()
+
+
+def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_path, monkeypatch):
+    folder, mkdir, calls = tmp_path / "run", os.mkdir, []
+
+    def removed_meanwhile(path, mode=0o777):
+        calls.append(path)
+        if len(calls) == 1:  # it was there for mkdir, and is gone for who asks next
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", removed_meanwhile)
+    with hold_folder(folder):
+        assert folder.is_dir()
 
 
 def test_an_unused_folder_is_removed(tmp_path):
