@@ -99,11 +99,12 @@ def _ended_by_signals() -> Iterator[None]:
         yield
     finally:
         for number in heard:
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is _end:
+                signal.signal(number, signal.SIG_DFL)
 
 
 def _end(number: int, frame: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice; once is enough
+    signal.signal(number, signal.SIG_IGN)  # to the end: `timeout` sends it twice
     raise Ended(number)
 
 

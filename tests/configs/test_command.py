@@ -103,6 +103,21 @@ run(lambda: write_atomically(Path("answers"), write))
 """
 
 
+# `timeout` sends its signal twice: the second one comes as early, or as late, as it likes.
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_comes_twice_ends_a_command_once(capsys, name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    try:
+        with pytest.raises(SystemExit) as end:
+            run(lambda: os.kill(os.getpid(), number))
+        assert signal.getsignal(number) is signal.SIG_IGN
+        assert end.value.code == 128 + number
+        assert capsys.readouterr().err == "interrupted\n"
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_leaves_no_file_half_written(tmp_path, name):
     number = getattr(signal, name)
