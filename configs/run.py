@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
@@ -58,17 +59,10 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.keep",
     "log.every_steps",
     "log.tracker",
-    # How ranks work together, since their number may change; windows_per_step may not.
-    "parallel.compression",
-    "parallel.bucket_cap_mb",
-    "parallel.flat",
-    "parallel.lane_groups",
-    "parallel.shares",
-    "parallel.powersgd_rank",
-    "parallel.powersgd_start",
-    "parallel.adasum_group",  # if the number of groups stays
+    # How ranks work together, since their number may change.
+    *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
+    - {"parallel.windows_per_step", "parallel.combine"},
 }
-
 
 COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
 LENGTH = {"train.steps", "train.epochs"}

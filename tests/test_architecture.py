@@ -1,6 +1,7 @@
 """The arrows between the packages, and the sizes that keep them readable."""
 
 import ast
+import re
 import statistics
 import subprocess
 import sys
@@ -145,6 +146,25 @@ def test_files_and_functions_stay_readable():
             assert lines <= 60, f"{path}: {name} has {lines} lines"
     lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
     assert statistics.median(lengths) <= 12
+
+
+@pytest.mark.parametrize(
+    ("part", "own", "trunk"),
+    [
+        ("adasum", {"adasum.py"}, {"exchange.py", "rank_groups.py"}),  # the latter makes its groups
+        ("powersgd", {"powersgd.py"}, {"exchange.py"}),
+        ("flat_?exchange", {"flat.py"}, {"exchange.py"}),
+        ("apex", {"nvidia_apex.py"}, {"optim.py"}),
+    ],
+)
+def test_the_plain_path_names_no_optional_part(part, own, trunk):
+    files = [path for name in ("training", "configs") for path in (ROOT / name).rglob("*.py")]
+    naming = {
+        path.name
+        for path in [*files, ROOT / "main.py"]
+        if re.search(part, path.read_text(), re.IGNORECASE)
+    }
+    assert naming == own | trunk
 
 
 def test_a_folder_is_seen_at_a_glance():

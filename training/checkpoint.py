@@ -2,8 +2,8 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and the training state:
 
-- `optimizer.safetensors`; with Adasum each group of ranks has its own optimiser state, and those
-  after the first are in `optimizer-1.safetensors` and on;
+- `optimizer.safetensors`; where groups of ranks have optimiser states of their own, those after the
+  first are in `optimizer-1.safetensors` and on;
 - `ema/`, a model directory of the averaged weights, if there are any;
 - `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
   the last row of metrics; the random state;
@@ -83,7 +83,7 @@ class Checkpoints(CheckpointStore):
         state = trainer.all_lanes()
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
-        groups = trainer.exchange.optimizer_groups
+        groups = trainer.exchange.states.groups
         if not world.is_main:
             groups.send_to_main(optimizers, world)
             return
@@ -103,12 +103,10 @@ class Checkpoints(CheckpointStore):
             save_tensors(partial / LANES_FILE, carried)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
-        count = trainer.exchange.optimizer_groups.count
-        adasum = trainer.parallel.combine == "adasum"
+        states = trainer.exchange.states
         return {
-            "format_version": self.FORMAT_VERSION if count > 1 else 1,
-            **({"optimizer_states": count} if count > 1 else {}),
-            **({"adasum_groups": trainer.exchange.combined_groups} if adasum else {}),
+            "format_version": self.FORMAT_VERSION if states.groups.count > 1 else 1,
+            **states.describe(),
             "corpus": self.corpus_fingerprint,
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
@@ -140,7 +138,7 @@ class Checkpoints(CheckpointStore):
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
                 f"{self.corpus_fingerprint}); put the old one back or start a new run"
             )
-        _check_groups(content, trainer, path)
+        trainer.exchange.states.check_saved(content, path)
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
@@ -156,7 +154,7 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
     if trainer.averaging is not None and averaged.parent.exists():  # else it begins anew
         restore_weights(trainer.averaging.module, averaged, CONFIG)
         trainer.averaging.n_averaged.fill_(1)  # not 0: there is something to average with
-    path = folder / optimizer_file(trainer.exchange.optimizer_groups.index)
+    path = folder / optimizer_file(trainer.exchange.states.groups.index)
     load_optimizers(trainer.optimizers, load_tensors(path), path)
     _restore_carried(trainer, folder / LANES_FILE)
 
@@ -196,31 +194,3 @@ def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[s
 def optimizer_file(group: int) -> str:
     """Return the name of the file with a group's optimiser; the first's is that of the only one."""
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
-
-
-def _check_groups(content: Mapping[str, Any], trainer: Trainer, path: Path) -> None:
-    """Raise InputError where Adasum would work between another number of groups than before."""
-    states, now = trainer.exchange.optimizer_groups.count, trainer.exchange.combined_groups
-    if (saved := _number(content, "optimizer_states", 1, path)) != states:
-        raise InputError(
-            f"{path}: each Adasum group has its own optimiser state; the checkpoint has {saved} "
-            f"groups, this run {states}; {_mend(saved, trainer)}"
-        )
-    if (saved := _number(content, "adasum_groups", now, path)) != now:  # older ones do not say
-        raise InputError(
-            f"{path}: Adasum combined the gradients of {saved} groups, now of {now}; "
-            f"{_mend(saved, trainer)}"
-        )
-
-
-def _number(content: Mapping[str, Any], key: str, default: int, path: Path) -> int:
-    number = content.get(key, default)
-    if not isinstance(number, int) or number < 1:
-        raise InputError(f"{path}: {key} is {number!r}; it should be a number")
-    return number
-
-
-def _mend(groups: int, trainer: Trainer) -> str:
-    ranks = trainer.world.size
-    mend = f"set parallel.adasum_group {ranks // groups}, or " if ranks % groups == 0 else ""
-    return f"{mend}start {groups * trainer.parallel.adasum_group} processes"

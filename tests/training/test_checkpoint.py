@@ -29,10 +29,11 @@ from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
 from training.feeding import as_batch
 from training.optimizers.state import flatten_optimizers
+from training.parallel.adasum import AdasumStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.powersgd import PowerSgdSender
-from training.parallel.rank_groups import RankGroups
+from training.parallel.rank_groups import OptimizerStates, RankGroups
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 
@@ -276,8 +277,11 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     assert description["format_version"] == 1
     assert "optimizer_states" not in description
     write_json(path, description | {"format_version": 2, "optimizer_states": 4})
-    with pytest.raises(InputError, match="has 4 groups, this run 1; start 4 processes"):
+    with pytest.raises(InputError, match=r"\.json: optimizer_states is 4; this run has 1$"):
         checkpoints.restore(make_trainer())
+    alone = make_trainer(parallel=ParallelConfig(combine="adasum"))
+    with pytest.raises(InputError, match="has 4 groups, this run 1; start 4 processes"):
+        checkpoints.restore(alone)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,8 @@ def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
     write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
     monkeypatch.setattr(checkpoint, "through_main", lambda world, act: act())  # no other ranks
     trainer.world = World(0, 4, torch.device("cpu"))
-    trainer.exchange.optimizer_groups = RankGroups(size=1, count=4, index=0, place=0)
+    groups = RankGroups(size=1, count=4, index=0, place=0)
+    trainer.exchange.states = AdasumStates(trainer.world, groups, 1, of_steps=True)
     with pytest.raises(InputError, match=f"has {saved_groups} groups, .*{advice}"):
         checkpoints.restore(trainer)
 
@@ -311,7 +316,7 @@ class OtherGroup(RankGroups):
 def test_every_group_of_ranks_finds_its_own_optimiser(checkpoints, small_split, index):
     trainer, restored = make_trainer(), make_trainer()
     for each in (trainer, restored):
-        each.exchange.optimizer_groups = OtherGroup(size=1, count=2, index=index, place=0)
+        each.exchange.states = OptimizerStates(OtherGroup(size=1, count=2, index=index, place=0))
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     description = read_json(checkpoints.complete()[-1] / "training.json")

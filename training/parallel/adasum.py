@@ -12,21 +12,24 @@ computed by one rank alone, so all ranks end with the same bits, whatever their 
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from model.errors import InputError
 from model.language_model import LanguageModel
 
 from ..feeding import Batch
 from ..objective import IGNORED
 from .buckets import Exchange, begin_as_one, gradients_of
 from .distributed import World
-from .rank_groups import RankGroups
+from .rank_groups import OptimizerStates, RankGroups
 
 TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added as it is
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -52,10 +55,8 @@ class AdasumExchange(Exchange):
         super().__init__(model, world)
         self.groups, self.within, self.of_steps = groups, within, of_steps
         self.adasum = Adasum(groups)
-        self.combined_groups = groups.count
         self.clock, self.leaves = within.clock, within.leaves
-        if of_steps:
-            self.optimizer_groups = groups
+        self.states = AdasumStates(world, groups, groups.size, of_steps=of_steps)
         begin_as_one(model)
 
     @property
@@ -107,6 +108,41 @@ class AdasumExchange(Exchange):
         self.clock.begin()
         self.adasum.combine_(tensors)
         self.clock.end()
+
+
+class AdasumStates(OptimizerStates):
+    """One for each group where Adasum combines their steps; one where it combines gradients."""
+
+    def __init__(self, world: World, groups: RankGroups, group_size: int, *, of_steps: bool):
+        """Take `parallel.adasum_group` too: a process alone is a group, whatever it asks for."""
+        super().__init__(groups if of_steps else RankGroups.whole(world))
+        self.combined, self.group_size, self.ranks = groups.count, group_size, world.size
+
+    def describe(self) -> dict[str, Any]:
+        """Add the groups between which gradients or steps are combined."""
+        return {**super().describe(), "adasum_groups": self.combined}
+
+    def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
+        """Raise InputError, too, where there is one state but Adasum had other groups."""
+        super().check_saved(description, path)
+        now = self.combined  # older checkpoints do not say it
+        if (saved := self.saved_number(description, "adasum_groups", now, path)) != now:
+            raise InputError(
+                f"{path}: Adasum combined the gradients of {saved} groups, now of {now}; "
+                f"{self._mend(saved)}"
+            )
+
+    def reason_against(self, saved: int) -> str:
+        """Say how to start as many groups as were saved."""
+        return (
+            f"each Adasum group has its own optimiser state; the checkpoint has {saved} groups, "
+            f"this run {self.groups.count}; {self._mend(saved)}"
+        )
+
+    def _mend(self, groups: int) -> str:
+        ranks = self.ranks
+        mend = f"set parallel.adasum_group {ranks // groups}, or " if ranks % groups == 0 else ""
+        return f"{mend}start {groups * self.group_size} processes"
 
 
 class Adasum:

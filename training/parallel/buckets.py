@@ -16,7 +16,7 @@ from ..feeding import Batch
 from ..objective import Objective
 from .clock import Clock
 from .distributed import World
-from .rank_groups import RankGroups
+from .rank_groups import OptimizerStates, RankGroups
 
 
 class Exchange:
@@ -29,16 +29,13 @@ class Exchange:
 
     forgets: str | None = None
     """What a resume begins anew, as a sentence for the user."""
-    combined_groups = 1
-    """Groups of ranks between which Adasum combines."""
     leaves: GateLeaves | None = None
     """What takes the gradients in backward; absent, the parameters do."""
 
     def __init__(self, model: LanguageModel, world: World):
         self.model, self.world = model, world
         self.clock = Clock(world.device)  # seconds that nothing but the exchange took
-        # Ranks of different groups have optimisers in different states.
-        self.optimizer_groups = RankGroups.whole(world)
+        self.states = OptimizerStates(RankGroups.whole(world))
 
     @property
     def sent_bytes(self) -> float:

@@ -10,7 +10,7 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import DTYPES
 
-from .adasum import AdasumExchange
+from .adasum import AdasumExchange, AdasumStates
 from .buckets import BucketedExchange, BucketSender, Exchange
 from .distributed import World
 from .flat import FlatExchange
@@ -88,23 +88,26 @@ def make_exchange(
     stateful_optimizer: whether its steps depend on earlier ones by more than the weights. All ranks
     call it together. Raises InputError where the ranks cannot be grouped as asked for.
     """
-    if world.size == 1:
+    if config.combine == "mean":
+        return _mean_within(RankGroups.whole(world), model, config, world)
+    alone = world.size == 1
+    groups = RankGroups.whole(world) if alone else RankGroups.of(world, config.adasum_group)
+    within = _mean_within(groups, model, config, world)
+    if groups.count > 1:
+        return AdasumExchange(model, world, groups, within, of_steps=stateful_optimizer)
+    within.states = AdasumStates(world, groups, config.adasum_group, of_steps=stateful_optimizer)
+    return within
+
+
+def _mean_within(
+    groups: RankGroups, model: LanguageModel, config: ParallelConfig, world: World
+) -> Exchange:
+    if groups.size == 1:
         return Exchange(model, world)
-    if config.combine == "adasum":
-        groups = RankGroups.of(world, config.adasum_group)
-        if groups.count > 1:
-            alone = groups.size == 1
-            within = Exchange(model, world) if alone else _in_buckets(model, config, world, groups)
-            return AdasumExchange(model, world, groups, within, of_steps=stateful_optimizer)
+    dtype = DTYPES.get(config.compression, torch.float32)
     if config.flat:
-        return FlatExchange(model, world, DTYPES.get(config.compression, torch.float32))
-    return _in_buckets(model, config, world, RankGroups.whole(world))
-
-
-def _in_buckets(
-    model: LanguageModel, config: ParallelConfig, world: World, groups: RankGroups
-) -> BucketedExchange:
-    sender = BucketSender(groups, DTYPES.get(config.compression, torch.float32), world.device)
+        return FlatExchange(model, world, dtype)
+    sender = BucketSender(groups, dtype, world.device)
     if config.compression == "powersgd":
         rank, start = config.powersgd_rank, config.powersgd_start
         sender = PowerSgdSender(groups, world.device, rank=rank, start=start)

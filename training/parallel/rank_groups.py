@@ -1,7 +1,9 @@
-"""Ranks in groups of neighbours of equal size."""
+"""Ranks in groups of neighbours of equal size, and whose optimiser states a checkpoint holds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -80,3 +82,32 @@ class RankGroups:
                 world.finish(dist.irecv(buffer, src=index * self.size))
                 received[name] = buffer.cpu()
             yield received
+
+
+class OptimizerStates:
+    """The optimiser states of a run: one in every group of ranks; by default all are one group."""
+
+    def __init__(self, groups: RankGroups):
+        self.groups = groups
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a checkpoint says of them, for `check_saved`."""
+        return {"optimizer_states": self.groups.count} if self.groups.count > 1 else {}
+
+    def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
+        """Raise InputError, naming the file, where a checkpoint is not of as many groups."""
+        saved = self.saved_number(description, "optimizer_states", 1, path)
+        if saved != self.groups.count:
+            raise InputError(f"{path}: {self.reason_against(saved)}")
+
+    def reason_against(self, saved: int) -> str:
+        """Return what keeps this run from going on with another number of states."""
+        return f"optimizer_states is {saved}; this run has {self.groups.count}"
+
+    @staticmethod
+    def saved_number(description: Mapping[str, Any], key: str, default: int, path: Path) -> int:
+        """Return a number of groups; InputError where it is none."""
+        number = description.get(key, default)
+        if not isinstance(number, int) or number < 1:
+            raise InputError(f"{path}: {key} is {number!r}; it should be a number")
+        return number

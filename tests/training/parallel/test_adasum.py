@@ -214,7 +214,6 @@ def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, mo
     """Gradients of other groups are another algorithm; a checkpoint from before may not say."""
     monkeypatch.setattr(adasum, "begin_as_one", lambda model: None)  # there are no other ranks
     trainer = make_trainer(name="sgd", beta1=0.0)
-    trainer.parallel = ParallelConfig(combine="adasum")
     checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc")
 
     def combine(count):
