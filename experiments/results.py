@@ -228,6 +228,8 @@ RESULTS: tuple[Result, ...] = (
     _closed("40d996876e13", Result("main_job/results/[!c]*.json",
                                    "bash experiments/main_job/run.sh DATA WORK")),
     Result("tour/results/transfer.json", "bash scripts/quickstart.sh"),
+    Result("tour/results/first_answer.json",
+           f"{MODULE}tour.first_answer --output experiments/tour/results/first_answer.json"),
     *(
         _closed(revision, Result(f"recipe/results/{files}.json", f"{RUN_RECIPE}{words}"))
         for files, revision, words in (
