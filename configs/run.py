@@ -30,9 +30,9 @@ from training.runs.named_checkpoints import (
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
-    hold_new_run,
-    hold_run,
-    hold_unnamed_run,
+    lock_new_run,
+    lock_run,
+    lock_unnamed_run,
 )
 from training.trainer import Trainer
 
@@ -172,13 +172,13 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder and settle what its config leaves open; the config is not saved yet."""
-    with ExitStack() as held:
+    with ExitStack() as locked:
 
-        def hold() -> str:
-            folder = _hold_directory(options, world.timeout.total_seconds() / 2)
-            return str(held.enter_context(folder).folder)
+        def lock() -> str:
+            folder = _lock_directory(options, world.timeout.total_seconds() / 2)
+            return str(locked.enter_context(folder).folder)
 
-        directory = PretrainingDirectory(Path(through_main(world, hold)))
+        directory = PretrainingDirectory(Path(through_main(world, lock)))
         yield _resolve(options, world, directory)
 
 
@@ -285,12 +285,12 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=train, model=model, optim=optim)
 
 
-def _hold_directory(
+def _lock_directory(
     options: RunOptions, patience: float
 ) -> AbstractContextManager[PretrainingDirectory]:
     """Lock the run's folder against other processes.
 
-    patience: under a launcher that may restart, seconds to wait until the process that held the
+    patience: under a launcher that may restart, seconds to wait until the process that locked the
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
@@ -299,14 +299,14 @@ def _hold_directory(
     if options.resume is not None:
         if options.run_dir is not None:
             raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
-        return hold_run(PretrainingDirectory(options.resume).check_exists(), patience)
+        return lock_run(PretrainingDirectory(options.resume).check_exists(), patience)
     name = options.config.stem if options.config else "tour"
     if options.may_be_under_way:
         folder = options.run_dir or PretrainingDirectory.ROOT / name
-        return hold_run(PretrainingDirectory(folder), patience)
+        return lock_run(PretrainingDirectory(folder), patience)
     if options.run_dir is not None:
-        return hold_new_run(PretrainingDirectory(options.run_dir))
-    return hold_unnamed_run(name)
+        return lock_new_run(PretrainingDirectory(options.run_dir))
+    return lock_unnamed_run(name)
 
 
 def _check_resume(changed: Set[str], allowed: Set[str]) -> None:

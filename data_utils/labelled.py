@@ -124,9 +124,9 @@ def held_out_rows(
     """Return the rows to learn from and those held out, int64; in order unless `shuffled`."""
     if not 0 < fraction < 1:
         raise InputError(f"the fraction held out is {fraction}; it must be between 0 and 1")
-    held = max(round(count * fraction), 1)
+    out = max(round(count * fraction), 1)
     order = np.random.default_rng(seed).permutation(count)
-    rest, chosen = order[held:], order[:held]
+    rest, chosen = order[out:], order[:out]
     return (rest, chosen) if shuffled else (np.sort(rest), np.sort(chosen))
 
 

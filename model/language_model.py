@@ -34,7 +34,7 @@ VOCABULARY_SIZE = 256  # V where bytes are the symbols
 # symbols in 256 rows.
 MOST_LOGITS = 1 << 23
 # No model comes near. Up to these, shapes fit torch's integers and even a description that was made
-# to do harm is held against its file at once.
+# to do harm is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
     **dict.fromkeys(("heads", "context"), 1 << 20),
@@ -140,10 +140,10 @@ class ModelConfig:
         if not is_whole(layer) or not -self.layers <= layer < self.layers:
             raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
 
-    def check_held(self, unit: int, layer: int) -> None:
-        """Raise InputError where holding a unit's value would change nothing the model predicts."""
+    def check_clamp(self, unit: int, layer: int) -> None:
+        """Raise InputError where clamping a unit would change nothing the model predicts."""
         self.check_unit(unit, layer)
-        LAYERS[self.cell].check_held(self, layer)
+        LAYERS[self.cell].check_clamp(self, layer)
 
 
 def architecture_fields(cell: object) -> set[str]:

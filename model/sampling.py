@@ -1,4 +1,4 @@
-"""Text from the model, symbol by symbol: valid UTF-8 by construction, any unit held at a value.
+"""Text from the model, symbol by symbol: valid UTF-8 by construction, any unit clamped to a value.
 
 Symbols (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
 probability zero and the others are renormalised. The alternative, to sample freely and drop what
@@ -43,12 +43,12 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-LARGEST = 65504.0  # that every dtype of the state can hold: fp16's
+LARGEST = 65504.0  # that every dtype of the state has: fp16's
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
-    """A unit whose cell, hidden value, or both are held fixed while the model reads and writes."""
+    """A unit whose cell, hidden value, or both stay fixed while the model reads and writes."""
 
     unit: int
     layer: int = -1
@@ -60,16 +60,16 @@ class Clamp:
         given = [value for value in (self.cell, self.hidden) if value is not None]
         if not given or not all(abs(value) <= LARGEST for value in given):
             raise InputError(
-                f"unit {self.unit} is to be held at cell {self.cell}, hidden {self.hidden}; "
+                f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
                 f"give a finite value, within {LARGEST:,.0f} of zero, for at least one"
             )
 
     def apply(self, state: State) -> State:
         """Return the state [L, B, n] with the unit at its values."""
         if self.cell is not None:
-            state = state.hold("cell", self.layer, self.unit, self.cell)
+            state = state.clamp("cell", self.layer, self.unit, self.cell)
         if self.hidden is not None:
-            state = state.hold("hidden", self.layer, self.unit, self.hidden)
+            state = state.clamp("hidden", self.layer, self.unit, self.hidden)
         return state
 
 
@@ -83,7 +83,7 @@ class Reader:
     @torch.inference_mode()
     def __init__(self, model: LanguageModel, clamp: Clamp | None = None):
         if clamp is not None:
-            model.config.check_held(clamp.unit, clamp.layer)
+            model.config.check_clamp(clamp.unit, clamp.layer)
         self.model, self.clamp = model, clamp
         self.weights = model.fold()
         self.state = self._clamped(model.initial_state(1))

@@ -108,7 +108,7 @@ class State:
         """Return one layer's state, [B, n] each, without a copy."""
         return self.each(lambda tensor: tensor[index])
 
-    def hold(self, name: StateName, layer: int, unit: int, value: float) -> "State":
+    def clamp(self, name: StateName, layer: int, unit: int, value: float) -> "State":
         """Return the state [L, B, n] with this value for a unit of what `features` reads."""
         tensor = self.features(name).clone()
         tensor[layer, :, unit] = value

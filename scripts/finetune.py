@@ -69,7 +69,7 @@ def main() -> int:
     from transfer.finetuning.experiment import run_finetuning
 
     device = choose_device(options.device)
-    with FinetuningDirectory(options.output).held(resume=options.resume):
+    with FinetuningDirectory(options.output).locked(resume=options.resume):
         sets = read_sets(options)  # the folder is refused before, the model read after
     stop = StopRequest()
     results = run_finetuning(

@@ -1,4 +1,4 @@
-"""Continue a prompt with a model; to shift the sentiment, hold a unit at a value.
+"""Continue a prompt with a model; to shift the sentiment, clamp a unit to a value.
 
 python scripts/generate.py --model runs/tour --prompt "I thought this"
 python scripts/generate.py --model runs/tour --prompt "I thought this" --value -2 --temperature 0.7

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.shapes import hold_tensors
+from model.files.shapes import check_tensors
 from model.files.storage import step_folder, step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
@@ -162,7 +162,7 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
 def _restore_carried(trainer: Trainer, path: Path) -> None:
     # Overflows are counted since version 1 of the format, some time after it began.
     carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
-    hold_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
+    check_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
     names = trainer.state.tensors()
     trainer.load_lanes(State(**{name: carried[name] for name in names}))
     trainer.restore_nats(carried["row_nats"].flatten())

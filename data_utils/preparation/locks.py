@@ -1,4 +1,4 @@
-"""A lock file that one process at a time holds; the system frees it when its holder ends."""
+"""A lock file that one process at a time has; the system frees it when that process ends."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock file `path`, which is removed at the end.
+    """Lock the file `path`, which is removed at the end.
 
-    busy: called if another process holds it; raises an error, or returns to wait for that process.
+    busy: called if another process has it; raises an error, or returns to wait for that process.
     """
     # A lock file without a lock would outlive a kill: better none, and a warning.
     lock = filelock.FileLock(path, fallback_to_soft=False)

@@ -87,7 +87,7 @@ def main() -> int:
 def train(options: Options, stop: StopRequest) -> None:
     """Take the steps that are left, until asked to stop; write the model as it then is."""
     directory = FinetuningDirectory(options.output)
-    with directory.held(resume=options.resume):
+    with directory.locked(resume=options.resume):
         loaded = load_model(options.model, compute_dtype=torch.bfloat16)
         held = read_examples(options.texts / "val.jsonl")
         task = task_of(loaded, read_examples(options.texts / "train.jsonl"), held)

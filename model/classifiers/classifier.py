@@ -13,7 +13,7 @@ from ..errors import InputError, checked_number, checked_whole
 from ..features import FeatureKind, Pooling, check_poolings
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import check_shapes, load_tensors, save_tensors
+from ..files.weights import check_header, load_tensors, save_tensors
 
 # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head that
 # predicts one to five stars; 6: such a head with a bag of n-grams
@@ -208,7 +208,7 @@ def load_classifier(folder: Path, hidden_size: int) -> Classifier:
 
 def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]:
     rows = () if classes == 2 else (classes,)
-    check_shapes(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
+    check_header(path, {"coefficients": (*rows, size), "intercept": rows or (1,)})
     tensors = load_tensors(path)
     intercept = tensors["intercept"].float().numpy()
     return tensors["coefficients"].float().numpy(), intercept if rows else float(intercept[0])

@@ -14,7 +14,7 @@ import torch
 
 from ..errors import InputError
 from ..features import FeatureKind
-from ..files.weights import check_shapes, load_tensors
+from ..files.weights import check_header, load_tensors
 from .classifier import (
     CONFIG_FILE,
     THRESHOLD,
@@ -123,7 +123,7 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
     """Read the weights of heads on `features` features; InputError if they are damaged."""
     with torch.device("meta"):
         heads = Heads(config, features, classes)
-    check_shapes(path, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
+    check_header(path, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
     tensors = load_tensors(path)
     if not bool((tensors["scale"] > 0).all()):
         raise InputError(f"{path}: scale, by which features are divided, is not above zero")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..bounds import Fraction, check_bounds
 from ..errors import checked_whole
 
-# As in language_model.py: whatever a description asks for can be held against its file at once.
+# As in language_model.py: whatever a description asks for can be checked against its file at once.
 MOST_UNITS = 1 << 20
 MOST_LAYERS = MOST_HEADS = 1 << 10
 SMALLEST_SCALE = 1e-2  # of the median scale: a unit that hardly moves is not blown up

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, checked_number, checked_whole
-from ..files.weights import check_shapes, load_tensors, save_tensors
+from ..files.weights import check_header, load_tensors, save_tensors
 
 WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
 LONGEST = 2  # words of an n-gram
@@ -107,5 +107,5 @@ def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
     if not 0 < scale <= LARGEST:
         raise InputError(f"ngrams.scale is {scale}; it must be above zero, at most {LARGEST}")
     path = folder / WEIGHTS_FILE
-    check_shapes(path, {WEIGHTS: (buckets,)}, {WEIGHTS})
+    check_header(path, {WEIGHTS: (buckets,)}, {WEIGHTS})
     return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)

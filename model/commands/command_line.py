@@ -24,7 +24,7 @@ PRECISIONS = ("fp32", "bf16", "fp16", "int8")
 COMMANDS = {
     "classify": "tell the sentiment of texts",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
-    "generate": "let a model write on from a prompt, its sentiment held where you want it",
+    "generate": "let a model write on from a prompt, its sentiment clamped where you want it",
     "featurize": "write the features of texts, for a classifier of your own",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",

@@ -1,4 +1,4 @@
-"""Let a model write on from a prompt; a unit may be held at a value, to shift the sentiment.
+"""Let a model write on from a prompt; a unit may be clamped to a value, to shift the sentiment.
 
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment 2
@@ -26,23 +26,23 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--neuron",
         type=int,
-        help="the unit to hold (default: the one that the model's classifier relies on most)",
+        help="the unit to clamp (default: the one that the model's classifier relies on most)",
     )
     parser.add_argument(
         "--sentiment",
         type=float,
-        help="what to hold the cell state of the sentiment unit at, above 0 positive and below "
+        help="what to clamp the cell state of the sentiment unit to, above 0 positive and below "
         "negative, whatever its sign in the model",
     )
     parser.add_argument(
         "--value",
         type=float,
-        help="what to hold the unit's cell state at, before every symbol read or written",
+        help="what to clamp the unit's cell state to, before every symbol read or written",
     )
     parser.add_argument(
         "--hidden-value",
         type=float,
-        help="what to hold the unit's hidden state at, alone or together with --value",
+        help="what to clamp the unit's hidden state to, alone or together with --value",
     )
     parser.add_argument(
         "--layer", type=int, default=-1, help="the layer of the unit, from 0; -1 is the last"
@@ -157,7 +157,7 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     if options.value is None and options.hidden_value is None:
         if options.neuron is not None:
-            raise InputError("--neuron needs --value or --hidden-value: what to hold the unit at")
+            raise InputError("--neuron needs --value or --hidden-value: what to clamp the unit to")
         return None
     unit = options.neuron
     if unit is None:

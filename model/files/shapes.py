@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 LAYOUT = "the layout, by the sizes of its other tensors, has"
 
 
-def hold_shapes(
+def check_shapes(
     source: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, or of another shape.
@@ -27,15 +27,15 @@ def hold_shapes(
             )
 
 
-def hold_tensors(
+def check_tensors(
     source: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
     bfloat16 is taken for float32: packed runs may have rounded to it. authority: as for
-    `hold_shapes`.
+    `check_shapes`.
     """
-    hold_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
+    check_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
     for name, tensor in found.items():
         wanted = expected[name].dtype
         rounded = wanted == torch.float32 and tensor.dtype == torch.bfloat16
@@ -54,7 +54,7 @@ def _word(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def hold_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
+def check_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
     """Raise InputError for the first tensor with a value that is NaN or infinite in fp32."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):

@@ -24,7 +24,7 @@ from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
-from .shapes import Shape, hold_finite, hold_shapes
+from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_json
 
@@ -75,7 +75,7 @@ def save_model(
     """
     assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
     tensors = model.state_dict()
-    hold_finite(folder, tensors)
+    check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder)
     save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
@@ -196,11 +196,11 @@ def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str
     """Return a model's weights from a file whose header fits it."""
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     integers = {name for name, shape in shapes.items() if quantized and is_quantized(shape)}
-    check_shapes(path, quantized_shapes(shapes) if quantized else shapes, integers)
+    check_header(path, quantized_shapes(shapes) if quantized else shapes, integers)
     tensors = load_tensors(path)
     if quantized:
         tensors = dequantize(tensors)
-        hold_finite(path, tensors)  # scales may be too large for their integers
+        check_finite(path, tensors)  # scales may be too large for their integers
     return tensors
 
 
@@ -209,7 +209,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
     Raises InputError, and leaves an existing file unchanged, if a value is not finite.
     """
-    hold_finite(path, tensors)
+    check_finite(path, tensors)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         write_atomically(path, lambda temporary: save_file(contiguous, temporary))
@@ -234,11 +234,11 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
     with _told_if_unreadable(path):
         tensors = load_file(path)
-    hold_finite(path, tensors)
+    check_finite(path, tensors)
     return tensors
 
 
-def check_shapes(
+def check_header(
     path: Path, expected: Mapping[str, Shape], integers: Set[str] = frozenset()
 ) -> None:
     """Compare a file's header with the expected shapes; no tensor is read.
@@ -249,7 +249,7 @@ def check_shapes(
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         found = {name: tuple(part.get_shape()) for name, part in slices.items()}
         dtypes = {name: part.get_dtype() for name, part in slices.items()}
-    hold_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
+    check_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
         if dtype not in ({INTEGER} if name in integers else FLOATS):
             wanted = "8-bit integers" if name in integers else "floating-point numbers"

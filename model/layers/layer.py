@@ -32,8 +32,8 @@ class RecurrentLayer(nn.Module):
         """Raise InputError where the cell cannot be as the config asks for."""
 
     @classmethod
-    def check_held(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError where a unit of that layer, held, would change no prediction."""
+    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
+        """Raise InputError where a unit of that layer, clamped, would change no prediction."""
 
     @classmethod
     def make(cls, config: "ModelConfig", index: int) -> Self:

@@ -65,15 +65,15 @@ class TransformerLayer(RecurrentLayer):
             )
 
     @classmethod
-    def check_held(cls, config: "ModelConfig", layer: int) -> None:
+    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
         """Raise InputError for all layers but the last.
 
         A layer reads its keys and values, not what the layer before has put out last.
         """
         if layer % config.layers != config.layers - 1:
             raise InputError(
-                f"layer {layer}: a transformer's units can be held in its last layer alone; leave "
-                "the layer out"
+                f"layer {layer}: a transformer's units can be clamped in its last layer alone; "
+                "leave the layer out"
             )
 
     @classmethod

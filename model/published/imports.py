@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InputError
-from ..files.shapes import hold_finite
+from ..files.shapes import check_finite
 from ..language_model import LanguageModel
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
@@ -31,7 +31,7 @@ class Imported:
 def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import OpenAI's numbered .npy files; `auto` means i f o u, as their code has it."""
     tensors = read_openai(folder)
-    hold_finite(folder, tensors)
+    check_finite(folder, tensors)
     order: GateOrder = "ifou" if gate_order == "auto" else gate_order
     model = assemble(tensors, order)
     bits = bits_on_plain_english(model)
@@ -51,7 +51,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     English better is taken. Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
-    hold_finite(path, weights.tensors)
+    check_finite(path, weights.tensors)
     remarks = _describe(weights)
     if gate_order == "auto":
         order, reason = _find_order(path, weights)

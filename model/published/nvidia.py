@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files.shapes import LAYOUT, Shape, hold_shapes
+from ..files.shapes import LAYOUT, Shape, check_shapes
 from ..language_model import VOCABULARY_SIZE
 from .tensor_file import load_tensor_file
 
@@ -97,12 +97,12 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     for name, tensor in flat.items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
             raise InputError(f"{path}: {name} is not a dense tensor of floating-point numbers")
-    asked, held = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
+    asked, there = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
     if _is_tied(flat):
         asked -= flat["decoder.weight"].nbytes
-    if asked > held:
+    if asked > there:
         raise InputError(
-            f"{path}: its tensors claim {asked:,} bytes where the file has {held:,}; get it again"
+            f"{path}: its tensors claim {asked:,} bytes where the file has {there:,}; get it again"
         )
     return flat, has_classifier
 
@@ -156,7 +156,7 @@ def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[
         expected |= _layer_shapes(f"rnns.{layer}.", H if layer else E, H, folded)
     if has_decoder:
         expected |= {"decoder.weight": (V, H), "decoder.bias": (V,)}
-    hold_shapes(path, shapes, expected, LAYOUT)
+    check_shapes(path, shapes, expected, LAYOUT)
     return V, layers
 
 

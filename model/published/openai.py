@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files.arrays import map_array
-from ..files.shapes import LAYOUT, Shape, hold_shapes
+from ..files.shapes import LAYOUT, Shape, check_shapes
 from ..files.storage import is_taken, whole_folder
 from ..language_model import VOCABULARY_SIZE, LanguageModel
 from .gates import reorder
@@ -108,7 +108,7 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
     pairs = list(zip(rest, tail, strict=True))
     found = {f"{file} ({name})": shapes[file] for file, name in pairs}
     expected = {f"{file} ({name})": sizes[name] for file, name in pairs}
-    hold_shapes(folder, found, expected, LAYOUT)
+    check_shapes(folder, found, expected, LAYOUT)
     return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
 
 

@@ -59,7 +59,7 @@ def _check_zip(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
-    """Hold what pickles refer to, and the tuples they build, to what tensors need.
+    """Refuse what pickles refer to, and tuples they build, beyond what tensors need.
 
     The opcodes are followed without carrying them out; nothing is imported.
     """

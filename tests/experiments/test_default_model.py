@@ -61,7 +61,7 @@ from model.files.weights import save_model
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows
-from training.runs.folder_lock import hold_folder
+from training.runs.folder_lock import lock_folder
 from training.runs.signals import StopRequest
 from transfer.intervals import paired_difference
 
@@ -277,7 +277,7 @@ def test_a_training_is_resumed_with_what_it_began_with(training, tmp_path, chang
 
 
 def test_a_folder_has_one_training_at_a_time(training):
-    with hold_folder(training.output), pytest.raises(InputError, match=r"process .* has held it"):
+    with lock_folder(training.output), pytest.raises(InputError, match=r"process .* has held it"):
         train(training, StopRequest())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.files.shapes import hold_tensors
+from model.files.shapes import check_tensors
 
 GROUP_STEP = "group_step"
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps for people to look at.
@@ -43,7 +43,7 @@ def load_optimizers(
     kernel would read and write beyond a tensor that is too small.
     """
     kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in OF_ONE_STEP}
-    hold_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
+    check_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
     for name, tensor in _remembered(optimizers):
         tensor.copy_(kept[name])
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):

@@ -146,7 +146,7 @@ class AdasumStates(OptimizerStates):
 
 
 class Adasum:
-    """Combines what the groups hold; the ranks of a group hold the same."""
+    """Combines what the groups have; the ranks of a group have the same."""
 
     def __init__(self, groups: RankGroups):
         self.groups = groups

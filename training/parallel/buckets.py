@@ -52,7 +52,7 @@ class Exchange:
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:
-        """Hold the last backward pass of a step; at the end every gradient is the ranks' mean."""
+        """Run a step's last backward pass within; at the end every gradient is the ranks' mean."""
         yield
 
     def on_any_rank(self, found: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class Exchange:
 
     @contextmanager
     def update(self) -> Iterator[None]:
-        """Hold the step of the optimisers."""
+        """Run the step of the optimisers within."""
         yield
 
 

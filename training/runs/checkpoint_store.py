@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from model.files.shapes import hold_tensors
+from model.files.shapes import check_tensors
 from model.files.storage import (
     check_format_version,
     read_json,
@@ -54,7 +54,7 @@ class CheckpointStore:
 
 
 def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
-    """Load a module's tensors; InputError as for `hold_tensors` if they do not fit."""
+    """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
     tensors = load_tensors(path)
-    hold_tensors(path, tensors, module.state_dict(), authority)
+    check_tensors(path, tensors, module.state_dict(), authority)
     module.load_state_dict(tensors)

@@ -1,7 +1,7 @@
 """One process at a time writes into a folder: a lock of the system's, which ends with its holder.
 
-While a process holds a folder, `.lock` is locked in it and `.holder.json` says who that is. Both go
-when it ends; a kill leaves them behind, but no lock on them.
+While a process has locked a folder, `.lock` in it is locked and `.holder.json` says who that is.
+Both go when it ends; a kill leaves them behind, but no lock on them.
 """
 
 import errno
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def hold_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
-    """Keep other processes from holding the folder, which is made where it is absent.
+def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
+    """Keep other processes from locking the folder, which is made where it is absent.
 
     patience: seconds to wait for a holder that may be about to end. A folder that was made and that
-    nothing was written to is removed at the end. Raises InputError, saying who holds it, where it
-    is held; new: FileExistsError, where it exists.
+    nothing was written to is removed at the end. Raises InputError, saying who locked it, where it
+    is; new: FileExistsError, where it exists.
     """
     if not new and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")

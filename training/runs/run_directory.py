@@ -11,7 +11,7 @@ from typing import ClassVar, Self, TypeVar
 from model.errors import InputError
 from model.files.storage import recover_folders
 
-from .folder_lock import hold_folder, holds_nothing
+from .folder_lock import holds_nothing, lock_folder
 
 VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
 
@@ -86,24 +86,24 @@ class PretrainingDirectory(RunDirectory):
 
 
 @contextmanager
-def hold_new_run(run: Directory) -> Iterator[Directory]:
-    """Hold the folder of a new run; InputError if something is in it."""
-    with hold_folder(run.folder):
+def lock_new_run(run: Directory) -> Iterator[Directory]:
+    """Lock the folder of a new run; InputError if something is in it."""
+    with lock_folder(run.folder):
         run.check_empty()
         yield run
 
 
 @contextmanager
-def hold_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
-    """Make and hold the first of `runs/<name>`, `runs/<name>-2`, ... that does not exist.
+def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
+    """Make and lock the first of `runs/<name>`, `runs/<name>-2`, ... that does not exist.
 
     Several processes that do this at the same moment make a folder each.
     """
     for number in count(1):
         folder = PretrainingDirectory.ROOT / (f"{name}-{number}" if number > 1 else name)
-        with ExitStack() as held:
+        with ExitStack() as locked:
             try:
-                held.enter_context(hold_folder(folder, new=True))
+                locked.enter_context(lock_folder(folder, new=True))
             except FileExistsError:
                 continue
             yield PretrainingDirectory(folder)
@@ -111,12 +111,12 @@ def hold_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 
 
 @contextmanager
-def hold_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
-    """Hold the folder of a run that may have begun, and clear what a kill left half-written.
+def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
+    """Lock the folder of a run that may have begun, and clear what a kill left half-written.
 
-    patience: as in `hold_folder`. Raises InputError if the folder holds something but no run.
+    patience: as in `lock_folder`. Raises InputError if the folder holds something but no run.
     """
-    with hold_folder(run.folder, patience):
+    with lock_folder(run.folder, patience):
         if not run.config.is_file():
             run.check_empty()
         for place in (run.folder, run.checkpoints, run.model):

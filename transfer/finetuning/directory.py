@@ -11,7 +11,7 @@ from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json, whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest, save_model
-from training.runs.run_directory import RunDirectory, hold_new_run, hold_run
+from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
 from .config import FinetuningConfig
 from .task import Task
@@ -42,12 +42,12 @@ class FinetuningDirectory(RunDirectory):
         """The classes told to the texts of val and test: int64 [N], or [N, C] of 0 and 1."""
         return self.folder / "choices.npz"
 
-    def held(self, *, resume: bool) -> AbstractContextManager[Self]:
-        """Hold the folder of the run to resume, or of a new one.
+    def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
+        """Lock the folder of the run to resume, or of a new one.
 
         Entering raises InputError where there is no such run, or no room for a new one.
         """
-        return hold_run(self.check_exists()) if resume else hold_new_run(self)
+        return lock_run(self.check_exists()) if resume else lock_new_run(self)
 
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool

@@ -55,7 +55,7 @@ def run_finetuning(
     SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
     """
     directory = FinetuningDirectory(output)
-    with directory.held(resume=resume):
+    with directory.locked(resume=resume):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
         directory.begin(loaded, task, config, resume=resume)

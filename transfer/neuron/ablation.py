@@ -80,12 +80,12 @@ def without_unit(
     refitted = fit_regression(train.units(rest), val.units(rest), seed)
     features = test.features.copy()
     features[:, unit] = train.features[:, unit].mean()
-    held = Examples(features, test.labels)
+    clamped = Examples(features, test.labels)
     right, others = whole.right(test), test.units(rest)
     return {
         "refitted": {
             **_measured(refitted, others),
             **paired_difference(right, refitted.right(others)),
         },
-        "held": {**_measured(whole, held), **paired_difference(right, whole.right(held))},
+        "held": {**_measured(whole, clamped), **paired_difference(right, whole.right(clamped))},
     }

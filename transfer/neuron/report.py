@@ -140,10 +140,10 @@ def _cell(results: Results) -> str:
 
 
 def _lost(results: Results) -> str:
-    refitted, held = (results["without"][name] for name in ("refitted", "held"))
+    refitted, clamped = (results["without"][name] for name in ("refitted", "held"))
     return (
-        f"Without the unit, refitted, the accuracy falls by {_points(refitted)}; held at its mean "
-        f"in every text, nothing refitted, by {_points(held)}."
+        f"Without the unit, refitted, the accuracy falls by {_points(refitted)}; clamped to its "
+        f"mean in every text, nothing refitted, by {_points(clamped)}."
     )
 
 
@@ -180,7 +180,7 @@ def _units(results: Results) -> str:
 def _without(results: Results) -> str:
     unit = results["neuron"]["index"]
     rows: list[list[str]] = []
-    for name, label in (("refitted", "refitted on the others"), ("held", "held at its mean")):
+    for name, label in (("refitted", "refitted on the others"), ("held", "clamped to its mean")):
         row = results["without"][name]
         low, high = row["lost_interval"]
         lost = [f"{row['lost']:+.4f}", f"{low:+.4f} to {high:+.4f}"]

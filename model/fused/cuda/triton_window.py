@@ -1,7 +1,7 @@
 """A window on CUDA: products by cuBLAS, the arithmetic between them in Triton.
 
 `run_forward` and `run_backward` are the two passes over plain buffers. They run as they stand
-under Triton's interpreter, where the tests hold them against the reference; on a GPU each is
+under Triton's interpreter, where the tests check them against the reference; on a GPU each is
 captured once in a CUDA graph, per sizes, and replayed.
 """
 

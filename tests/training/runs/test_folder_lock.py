@@ -15,13 +15,13 @@ import pytest
 from model.errors import InputError
 from model.files.storage import write_json
 from tests.runs import ROOT
-from training.runs.folder_lock import HOLDER_FILE, LOCK_FILE, hold_folder
+from training.runs.folder_lock import HOLDER_FILE, LOCK_FILE, lock_folder
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from training.runs.folder_lock import hold_folder
-with hold_folder(Path(sys.argv[1])):
+from training.runs.folder_lock import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -33,12 +33,12 @@ def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         who = f"{folder}: process {process.pid} on {socket.gethostname()} has held it since 2"
-        with pytest.raises(InputError) as caught, hold_folder(folder):
+        with pytest.raises(InputError) as caught, lock_folder(folder):
             pass
         assert str(caught.value).startswith(who)
         process.kill()
         process.wait()
-        with hold_folder(folder):
+        with lock_folder(folder):
             (folder / "kept").touch()
     assert [path.name for path in folder.iterdir()] == ["kept"]
 
@@ -49,7 +49,7 @@ def test_a_holder_that_has_just_started_is_named_too(tmp_path):
     with filelock.FileLock(tmp_path / LOCK_FILE):
         writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record))
         writer.start()
-        with pytest.raises(InputError, match="process 12 on a has held it"), hold_folder(tmp_path):
+        with pytest.raises(InputError, match="process 12 on a has held it"), lock_folder(tmp_path):
             pass
         writer.join()
 
@@ -58,7 +58,7 @@ def test_an_unnamed_holder_also_refuses_others(tmp_path):
     with (
         filelock.FileLock(tmp_path / LOCK_FILE),
         pytest.raises(InputError, match="another process holds it"),
-        hold_folder(tmp_path),
+        lock_folder(tmp_path),
     ):
         pass
 
@@ -67,14 +67,14 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
     held, over = Event(), Event()
 
     def hold():
-        with hold_folder(tmp_path / "run"):
+        with lock_folder(tmp_path / "run"):
             held.set()
             over.wait()
 
     Thread(target=hold).start()
     held.wait()
     Thread(target=over.set).start()
-    with hold_folder(tmp_path / "run", patience=60):
+    with lock_folder(tmp_path / "run", patience=60):
         assert over.is_set()
 
 
@@ -88,12 +88,12 @@ def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_
         mkdir(path, mode)
 
     monkeypatch.setattr(os, "mkdir", removed_meanwhile)
-    with hold_folder(folder):
+    with lock_folder(folder):
         assert folder.is_dir()
 
 
 def test_an_unused_folder_is_removed(tmp_path):
-    with hold_folder(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
     assert not list(tmp_path.iterdir())
 
@@ -104,7 +104,7 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, monkeypatch, caplog
 
     monkeypatch.setattr(fcntl, "flock", fail)
     for _ in range(2):  # nor does the first one leave anything that the second takes for a lock
-        with hold_folder(tmp_path):
+        with lock_folder(tmp_path):
             (tmp_path / "kept").touch()
         assert "no locks here (Function not implemented)" in caplog.text
         assert [path.name for path in tmp_path.iterdir()] == ["kept"]
@@ -113,6 +113,6 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, monkeypatch, caplog
 def test_a_file_is_no_folder(tmp_path):
     path = Path(tmp_path / "run")
     path.write_text("kept")
-    with pytest.raises(InputError, match="is a file"), hold_folder(path):
+    with pytest.raises(InputError, match="is a file"), lock_folder(path):
         pass
     assert path.read_text() == "kept"

@@ -17,7 +17,7 @@ from model.files.weights import model_digest
 from model.text.profiles import text_profile
 from tests.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
-from training.runs.folder_lock import hold_folder
+from training.runs.folder_lock import lock_folder
 from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
@@ -217,7 +217,7 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
 
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
-        hold_folder(tmp_path / "out"),
+        lock_folder(tmp_path / "out"),
         pytest.raises(InputError, match=r"out: process .* has held it since"),
     ):
         run(folder, tmp_path / "out", epochs=1)
