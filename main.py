@@ -42,7 +42,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     steps_per_epoch = lanes.windows_per_epoch / windows
-    trainer = run.make_trainer(world, config.train.total_steps(steps_per_epoch))
+    trainer = run.make_trainer(world, steps_per_epoch)
     steps = trainer.steps
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer

@@ -25,6 +25,7 @@ from training.runs.named_checkpoints import (
     find_checkpoint,
     go_back,
     keep_newest,
+    last_until,
     saved_step,
 )
 from training.runs.run_directory import (
@@ -67,6 +68,8 @@ MAY_CHANGE_ON_RESUME = {
 COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
+# The steps after the newest checkpoint would not come to the same model with another value.
+LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ class ResolvedRun:
     resumed: bool
     may_be_restarted: bool = False  # by a launcher, with any rank as the main one
     from_checkpoint: str | None = None  # the newest
-    begins_cooldown: bool = False
-    new_length: bool = False
+    before: RunConfig | None = None  # the settings that a resumed run had until now
+    changed: Set[str] = frozenset()  # the keys in which they differ
 
     def with_vocabulary(self, size: int) -> "ResolvedRun":
         """Take V from the corpus's tokenizer; InputError if the config has another value."""
@@ -105,15 +108,17 @@ class ResolvedRun:
         check_same(world, flatten(run.config) | paths)
         return run
 
-    def make_trainer(self, world: World, steps: int) -> Trainer:
-        """Seed torch, build the model, and return a trainer for this many steps.
+    def make_trainer(self, world: World, steps_per_epoch: float) -> Trainer:
+        """Seed torch, build the model, and return a trainer for all steps of the run.
 
-        Raises InputError, on every rank, where a new length of the run is over already.
+        Raises InputError, on every rank, where a new length of the run is over already, or a change
+        would be one of a cooldown under way.
         """
         config = self.config
-        if self.new_length:
+        steps = config.train.total_steps(steps_per_epoch)
+        if self.changed & SCHEDULE:
             last = config.optim.schedule(steps, self.lanes).last_step
-            through_main(world, lambda: self._check_length(last))
+            through_main(world, lambda: self._check_schedule(last, steps_per_epoch))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -126,9 +131,19 @@ class ResolvedRun:
             parallel=config.parallel,
         )
 
-    def _check_length(self, steps: int) -> None:
+    def _check_schedule(self, steps: int, steps_per_epoch: float) -> None:
+        """steps: the last one by the new schedule."""
         done = saved_step(find_checkpoint(self.directory.checkpoints, self.from_checkpoint))
-        if steps < done:
+        if self.before is not None:
+            planned = self.before.train.total_steps(steps_per_epoch)
+            begin = self.before.optim.cooldown_begin(planned)
+            if begin is not None and done > begin:
+                raise InputError(
+                    f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
+                    f"after its cooldown has begun, at step {begin:,}; "
+                    f"{_advice_before(self.directory.checkpoints, begin)}"
+                )
+        if self.changed & LENGTH and steps < done:
             raise InputError(
                 f"train.steps or train.epochs asks for {steps:,} steps, and the run has {done:,} "
                 "already; ask for more, or go back to an earlier checkpoint (--from)"
@@ -162,9 +177,13 @@ class ResolvedRun:
             await_visible(self.directory.config)
 
     def _write_config(self) -> None:
-        if self.from_checkpoint is not None:
-            go_back(self.directory, self.from_checkpoint)
-        if self.begins_cooldown:
+        back_to = self.from_checkpoint
+        newest = find_checkpoint(self.directory.checkpoints, None)
+        if back_to is None and newest is not None and self.changed & LEARNING:
+            back_to = newest.name  # a kill may have left the model of a later step
+        if back_to is not None:
+            go_back(self.directory, back_to)
+        if self.changed & COOLDOWN:
             keep_newest(self.directory, BEFORE_COOLDOWN)
         save_config(self.directory.config, self.config)
 
@@ -183,7 +202,7 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
 
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
-    config, begins_cooldown, new_length = options.run, False, False
+    config, before, changed = options.run, None, set[str]()
     resumed = bool(world.from_main(directory.config.is_file()))
     if resumed:
         await_visible(directory.config)
@@ -192,12 +211,10 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
             _check_checkpoints(saved, directory, world)
         config = config if options.resume is not None else settled(config, saved)
         config = _starting_as(_shuffling_as(config, saved), saved)
-        saved = without_cooldown(saved) if options.from_checkpoint is not None else saved
-        begins_cooldown = _begins_cooldown(config, saved)
-        changed = changed_keys(saved, config)
-        new_length = bool(changed & LENGTH)
+        before = without_cooldown(saved) if options.from_checkpoint is not None else saved
+        begins_cooldown = _begins_cooldown(config, before)
+        changed = changed_keys(before, config)
         _check_resume(changed, COOLDOWN if begins_cooldown else set())
-        _check_cooldown(changed & SCHEDULE, saved, directory, world)
         if begins_cooldown:
             config = _cooling_down(config, directory, options.from_checkpoint, world)
     lanes = config.data.total_lanes(world.size)
@@ -222,8 +239,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         resumed,
         options.may_be_under_way,
         options.from_checkpoint,
-        begins_cooldown,
-        new_length,
+        before,
+        changed,
     )
 
 
@@ -339,21 +356,9 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
     through_main(world, check)
 
 
-def _check_cooldown(
-    changed: Set[str], saved: RunConfig, directory: PretrainingDirectory, world: World
-) -> None:
-    """Raise InputError, on every rank, where a change would be one of a cooldown under way."""
-    begin, checkpoints = saved.optim.cooldown_from, directory.checkpoints
-    if begin is None:
-        return
-
-    def check() -> None:
-        if changed and saved_step(find_checkpoint(checkpoints, None)) >= begin:
-            kept = sorted(path.name for path in checkpoints.glob(f"{BEFORE_COOLDOWN}-*"))
-            raise InputError(
-                f"a resumed run cannot change {', '.join(sorted(changed))} after its cooldown has "
-                f"begun, at step {begin:,}; go back to a checkpoint before it: --from "
-                f"{kept[-1] if kept else 'NAME'}"
-            )
-
-    through_main(world, check)
+def _advice_before(checkpoints: Path, step: int) -> str:
+    """Say from which checkpoint of this step, or of an earlier one, the run may go on."""
+    kept = last_until(checkpoints, step)
+    if kept is None:
+        return "no checkpoint from before it is kept, so begin a new run for that"
+    return f"go back to a checkpoint before it: --from {kept.name}"

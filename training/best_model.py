@@ -22,6 +22,7 @@ from .evaluation import evaluate_split
 from .monitoring.console import outliving_the_reader
 from .parallel.distributed import World
 from .precision import has_fast_bf16
+from .runs.named_checkpoints import has_score
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Trainer
 
@@ -82,8 +83,13 @@ class BestModelWriter:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
 
     def forget_lost_model(self, trainer: Trainer) -> None:
-        """Forget the best score if its model is gone, as in a run that was just unpacked."""
-        if not self.world.from_main(self.directory.model.is_dir()):
+        """Forget the best score if its model is gone, as in a run that was just unpacked.
+
+        A kill may also leave the model of an evaluation after the newest checkpoint. It stays until
+        the next evaluation, which then writes the model of the steps as they are taken again.
+        """
+        best = trainer.progress.best_bits_per_character
+        if not self.world.from_main(has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
     def _size_of(self, split: Split) -> str:

@@ -40,15 +40,19 @@ def resolved(folder, *words, world=ALONE):
         return run
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A run that began with a batch of 5 lanes a rank and the precision left open."""
-    folder = tmp_path / "run"
-    with holding(folder, "--data.lanes_per_rank", "5", "--train.precision", "auto") as run:
+def begin(folder, *words):
+    """Begin a run of a batch of 5 lanes a rank and the precision left open."""
+    words = ("--data.lanes_per_rank", "5", "--train.precision", "auto", *words)
+    with holding(folder, *words) as run:
         run.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).create_directory(
             ALONE
         )
-    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    begin(tmp_path / "run")
+    return tmp_path / "run"
 
 
 def test_an_existing_run_is_refused_by_default(folder):
@@ -132,11 +136,11 @@ def test_a_cooldown_under_way_is_not_changed(folder, change):
     resolved(folder, *cooled, *change).create_directory(ALONE)  # asked for together with it
     add_checkpoint(folder, 40)
     resolved(folder, *cooled, *change)  # as a launcher repeats it
-    key = change[0].removeprefix("--")
+    key, run = change[0].removeprefix("--"), resolved(folder, *cooled)
     with pytest.raises(
         InputError, match=rf"cannot change .*{key}.* at step 30; .*--from before-cooldown-0+30$"
     ):
-        resolved(folder, *cooled)
+        run.make_trainer(ALONE, 2000.0)
     resume = ["--resume", str(folder), "--from", "before-cooldown-00000030", "--train.steps", "9"]
     with resolve_run(RunOptions.from_command_line(resume), ALONE) as run:
         assert run.config.optim.cooldown_steps is None
@@ -150,6 +154,31 @@ def test_the_schedule_may_change_before_a_cooldown(folder, change):
         resolved(folder, *AGAIN, "--data.lanes", "5", *words).create_directory(ALONE)
 
 
+LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
+
+
+@pytest.mark.parametrize(("key", "length", "more"), LENGTHS)
+@pytest.mark.parametrize(("step", "kept"), [(80, None), (90, 40), (100, None)])
+def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
+    tmp_path, key, length, more, step, kept
+):
+    """Before it, the cooldown moves to the new end."""
+    folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown_steps", "20")
+    begin(folder, *small, key, length)
+    resume = (*AGAIN, "--data.lanes", "5", *small)
+    add_checkpoint(folder, step)
+    if kept is not None:
+        add_checkpoint(folder, kept, "mine")
+    resolved(folder, *resume, key, length).make_trainer(ALONE, 10.0)  # as it was begun
+    longer = resolved(folder, *resume, key, more)
+    if step == 80:
+        assert longer.make_trainer(ALONE, 10.0).schedule.cooldown_from is None
+        return
+    advice = "--from mine-00000040$" if kept is not None else "no checkpoint from before it is kept"
+    with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
+        longer.make_trainer(ALONE, 10.0)
+
+
 def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
     add_checkpoint(folder, 30)
     resume = (*AGAIN, "--data.lanes", "5", "--model.hidden_size", "8")
@@ -160,10 +189,35 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
             with pytest.raises(InputError, match=r"asks for 29 steps, and the run has 30 already"):
-                run.make_trainer(ALONE, steps)
+                run.make_trainer(ALONE, 1.0)
         else:
-            assert run.make_trainer(ALONE, steps).steps == 30
-    assert resolved(folder, *resume).make_trainer(ALONE, 29).steps == 29  # as it was begun
+            assert run.make_trainer(ALONE, 1.0).steps == 30
+    path.write_text(re.sub("(?m)^steps = .*", "steps = 29", path.read_text()))
+    as_begun = resolved(folder, *resume, "--train.steps", "29")
+    assert as_begun.make_trainer(ALONE, 1.0).steps == 29
+
+
+@pytest.mark.parametrize(
+    ("change", "aside"),
+    [
+        ((), False),
+        (("--evaluate.every_steps", "7"), False),
+        (("--train.steps", "2000"), True),
+        (("--train.ema_decay", "0.9"), True),
+        (("--optim.cooldown_steps", "20"), True),
+    ],
+)
+@pytest.mark.parametrize("step", [30, 35])
+def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change, aside, step):
+    """A kill between an evaluation and the next checkpoint leaves the model of a later step."""
+    add_checkpoint(folder, 30)
+    model = folder / "model/config.json"
+    model.parent.mkdir()
+    write_json(model, {"provenance": {"step": step, "best_valid_bits_per_character": 1.5}})
+    resolved(folder, *AGAIN, "--data.lanes", "5", *change).create_directory(ALONE)
+    moved = aside and step == 35
+    assert (folder / "aside-step-00000035/model/config.json").exists() is moved
+    assert model.exists() is not moved
 
 
 @pytest.mark.parametrize(

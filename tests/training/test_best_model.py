@@ -125,6 +125,21 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores)
     assert kept.provenance["step"] == 2
 
 
+@pytest.mark.parametrize(("at_checkpoint", "kept"), [(2.0, 2.0), (2.25, 2.5), (None, 2.5)])
+def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
+    writer_of_scores, at_checkpoint, kept
+):
+    """As after a kill between an evaluation and the next checkpoint: the run takes them again."""
+    writer, trainer = writer_of_scores(2.0, 2.5), trained()
+    writer.evaluate(trainer)
+    trainer.progress.best_bits_per_character = at_checkpoint
+    writer.forget_lost_model(trainer)
+    writer.evaluate(trainer)
+    provenance = load_model(writer.directory.model).provenance
+    assert provenance["best_valid_bits_per_character"] == kept
+    assert trainer.progress.best_bits_per_character == kept
+
+
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_not_finite_is_no_best_one(writer_of_scores, score):
     writer, trainer = writer_of_scores(score), trained()

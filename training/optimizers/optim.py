@@ -122,6 +122,12 @@ class OptimConfig:
             return self.lr
         return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
 
+    def cooldown_begin(self, steps: int) -> int | None:
+        """Return the step after which a run planned for `steps` cools down; None: it never does."""
+        if self.cooldown_steps is None or self.cooldown_from is not None:
+            return self.cooldown_from
+        return steps - self.cooldown_steps
+
     def schedule(self, steps: int, lanes: float) -> Schedule:
         """Return the learning rates of a run planned for `steps`; lanes: the global batch."""
         return Schedule(

@@ -40,6 +40,13 @@ def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
     return folder / name
 
 
+def last_until(folder: Path, step: int) -> Path | None:
+    """Return the last checkpoint up to a step; of two, the one kept before a cooldown."""
+    steps = {path.parent: saved_step(path.parent) for path in folder.glob(f"[!.]*/{TRAINING_FILE}")}
+    found = [path for path, at in steps.items() if at <= step]
+    return max(found, key=lambda path: (steps[path], BEFORE_COOLDOWN in path.name), default=None)
+
+
 def saved_step(checkpoint: Path | None) -> int:
     """Return the step that a checkpoint is of, 0 for none; InputError where it does not say it."""
     if checkpoint is None:
@@ -107,8 +114,13 @@ def _model_beside(run: PretrainingDirectory, name: str) -> Path:
 
 def _is_best_of(model: Path, checkpoint: Path) -> bool:
     """Return whether a model is the best that its run had when it saved a checkpoint."""
-    best = read_json(checkpoint / TRAINING_FILE)["progress"].get("best_bits_per_character")
-    return best is not None and best == _provenance(model).get("best_valid_bits_per_character")
+    progress = read_json(checkpoint / TRAINING_FILE)["progress"]
+    return has_score(model, progress.get("best_bits_per_character"))
+
+
+def has_score(model: Path, bits: float | None) -> bool:
+    """Return whether a model is there and says that this was its score when it was the best."""
+    return bits is not None and bits == _provenance(model).get("best_valid_bits_per_character")
 
 
 def _step_of_model(folder: Path) -> int:
