@@ -1,6 +1,6 @@
-"""A corpus on disk: `meta.json` and, for each split, a file of symbols and one of offsets.
+"""A corpus on disk: `meta.json` and, for each split, a file of tokens and one of offsets.
 
-Symbols are bytes, or those of the vocabulary in the same folder."""
+Tokens are bytes, or those of the vocabulary in the same folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ from model.text.split import Split
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 
 BYTES_VERSION = 1
-FORMAT_VERSION = 2  # 1: bytes; 2: the symbols of a vocabulary
+FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
 META_FILE = "meta.json"
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
-PIECE_SIZE = 1 << 22  # symbols, and offsets, that are checked at a time
+PIECE_SIZE = 1 << 22  # tokens, and offsets, that are checked at a time
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def open_corpus(folder: Path) -> Corpus:
 
 
 def map_split(
-    folder: Path, name: str, reviews: int, symbols: int, tokenizer: Tokenizer = BYTES
+    folder: Path, name: str, reviews: int, tokens: int, tokenizer: Tokenizer = BYTES
 ) -> Split:
     """Map one split into memory; InputError if a file has another size."""
     return Split(
-        _map_file(folder / tokens_file(name), tokenizer.dtype, symbols),
+        _map_file(folder / tokens_file(name), tokenizer.dtype, tokens),
         _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
         tokenizer,
     )
@@ -101,7 +101,7 @@ def _check_offsets(split: Split, path: Path) -> None:
 
 
 def tokens_file(split: str) -> str:
-    """Return the name of the file of a split's symbols."""
+    """Return the name of the file of a split's tokens."""
     return f"{split}.bin"
 
 

@@ -36,7 +36,7 @@ class DataConfig:
     lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
     window: Annotated[int, Bound(min=1, max=1 << 20)] = 128
-    """T, symbols per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
+    """T, tokens per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None
     """Equal spans of the split that the lanes read one after the other. Default: as many as
@@ -106,7 +106,7 @@ class Lanes:
         self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
         if not self.shard_windows.any():
             raise InputError(
-                "no review of the split has two symbols, so that with data.persist review there "
+                "no review of the split has two tokens, so that with data.persist review there "
                 "is nothing to predict; give longer reviews, or data.persist shard"
             )
         self._review_windows: dict[int, np.ndarray] = {}
@@ -161,7 +161,7 @@ class Lanes:
         return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 
     def spans(self, shards: np.ndarray, step: int) -> np.ndarray:
-        """Return where window `step` of each shard starts and ends: int64 [shards, 2], symbols."""
+        """Return where window `step` of each shard starts and ends: int64 [shards, 2], tokens."""
         if self.persist == "review":
             return np.array([self._span_in_review(int(shard), step) for shard in shards])
         starts = np.minimum(self.bounds[shards] + step * self.window, self.bounds[shards + 1])

@@ -192,7 +192,7 @@ class Pool:
 
 
 class Costs:
-    """What predicting the symbols of a batch of rows has cost so far."""
+    """What predicting the tokens of a batch of rows has cost so far."""
 
     def __init__(self, sequences: Sequence[np.ndarray], b_out: Tensor):
         self._sequences = sequences  # the longest first
@@ -201,7 +201,7 @@ class Costs:
         self._nats = torch.tensor(first, dtype=summation_dtype(b_out.device), device=b_out.device)
 
     def add(self, logits: Tensor, start: int) -> None:
-        """Take the logits [T, active, V] after symbol `start` of each row and T - 1 more."""
+        """Take the logits [T, active, V] after token `start` of each row and T - 1 more."""
         T, active, _ = logits.shape
         targets = np.full((T, active), NO_TARGET, dtype=np.int64)
         for row, sequence in enumerate(self._sequences[:active]):
@@ -224,7 +224,7 @@ class ModelOutput(NamedTuple):
     """What reading N texts gives."""
 
     features: np.ndarray  # float32 [N, F]
-    bits: np.ndarray  # float64 [N], what predicting all symbols of each text costs
+    bits: np.ndarray  # float64 [N], what predicting all tokens of each text costs
 
 
 FINAL_CELL = FeatureKind()
@@ -249,7 +249,7 @@ def final_states(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (indices, features) batch by batch, longest sequences first.
 
-    sequences: symbols [n] each, which the indices point to. features: float32 [rows, F]; unless
+    sequences: tokens [n] each, which the indices point to. features: float32 [rows, F]; unless
     `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
     tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
     of the order of the sequences; memory does not grow with their lengths.

@@ -1,4 +1,4 @@
-"""The language model: embed symbols, recur, predict the next one. Bytes are its symbols, or the
+"""The language model: embed tokens, recur, predict the next one. Bytes are its tokens, or the
 pieces of a SentencePiece vocabulary."""
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "transformer": TransformerLayer,
 }
 
-VOCABULARY_SIZE = 256  # V where bytes are the symbols
+VOCABULARY_SIZE = 256  # V where bytes are the tokens
 # Numbers that exist at once where texts are scored, 32 MB of them: of bytes, the logits after 128
-# symbols in 256 rows.
+# tokens in 256 rows.
 MOST_LOGITS = 1 << 23
 # No model comes near. Up to these, shapes fit torch's integers and even a description that was made
 # to do harm is checked against its file at once.
@@ -54,7 +54,7 @@ class ModelConfig:
     embedding_size: int = 64
     """E, width of the embedding."""
     vocabulary_size: int | None = None
-    """V, symbols of the tokenizer; absent, the corpus's."""
+    """V, tokens of the tokenizer; absent, the corpus's."""
     layers: int = 1
     """L, layers; the published models have one."""
     heads: int = 4
@@ -112,7 +112,7 @@ class ModelConfig:
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:
-        """Return how many numbers layer `index` reads of each symbol: E, or H of the one before."""
+        """Return how many numbers layer `index` reads of each token: E, or H of the one before."""
         return self.hidden_size if index else self.embedding_size
 
     def for_vocabulary(self, size: int) -> "ModelConfig":
@@ -120,7 +120,7 @@ class ModelConfig:
         if self.vocabulary_size not in (None, size):
             raise InputError(
                 f"model.vocabulary_size is {self.vocabulary_size}, the corpus's tokenizer has "
-                f"{size} symbols; leave the key out"
+                f"{size} tokens; leave the key out"
             )
         return replace(self, vocabulary_size=size)
 
@@ -158,13 +158,13 @@ class Weights(NamedTuple):
     """Every weight as the forward pass reads it: folded, cast to the compute dtype."""
 
     layers: list[Any]
-    table: Tensor  # [V, 5H], or [V, E]: what the first layer reads for each symbol
+    table: Tensor  # [V, 5H], or [V, E]: what the first layer reads for each token
     w_out: Tensor  # [V, H]
     b_out: Tensor  # [V], accumulation dtype
 
 
 class LanguageModel(nn.Module):
-    """A stack of layers that carry a state, between an embedding of V symbols and V logits.
+    """A stack of layers that carry a state, between an embedding of V tokens and V logits.
 
     `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
     in theirs (fp32 master weights) and are cast once per window.
@@ -267,7 +267,7 @@ class LanguageModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Predict the symbol after each of tokens [B, T].
+        """Predict the token after each of tokens [B, T].
 
         tokens: integers below V. state: from `initial_state` or an earlier call.
         Returns logits [B, T, V] in the accumulation dtype and the state after the last one.
@@ -294,7 +294,7 @@ class LanguageModel(nn.Module):
     def step(
         self, token: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Read one symbol per row, token [B]; return logits [B, V] and the state after it."""
+        """Read one token per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
 

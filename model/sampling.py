@@ -1,9 +1,9 @@
-"""Text from the model, symbol by symbol: valid UTF-8 by construction, any unit clamped to a value.
+"""Text from the model, token by token: valid UTF-8 by construction, any unit clamped to a value.
 
-Symbols (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
+Tokens (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
 probability zero and the others are renormalised. The alternative, to sample freely and drop what
 does not decode, would show text that differs from what the model has read; this way it reads
-exactly what is shown, and a trained model, which gives such symbols next to nothing, is changed by
+exactly what is shown, and a trained model, which gives such tokens next to nothing, is changed by
 next to nothing.
 """
 
@@ -26,14 +26,14 @@ from .text.utf8 import START, Continuations
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How the next symbol is drawn, and when to stop."""
+    """How the next token is drawn, and when to stop."""
 
     temperature: NonNegativeFloat = 1.0
-    """Logits are divided by it; 0 always takes the likeliest symbol."""
+    """Logits are divided by it; 0 always takes the likeliest token."""
     top_k: NonNegativeInt = 0
-    """Draw among so many of the likeliest symbols; 0: among all."""
+    """Draw among so many of the likeliest tokens; 0: among all."""
     top_p: Annotated[float, Bound(above=0, max=1)] = 1.0
-    """Draw among the fewest likeliest symbols with this probability together; 1: among all."""
+    """Draw among the fewest likeliest tokens with this probability together; 1: among all."""
     length: PositiveInt = 400
     """Bytes after the prompt, at most."""
     seed: NonNegativeInt = 0
@@ -74,7 +74,7 @@ class Clamp:
 
 
 class Reader:
-    """The model as it reads one symbol after the other, a clamped unit at its value at every step.
+    """The model as it reads one token after the other, a clamped unit at its value at every step.
 
     The clamp comes before the first one and after each: what a step starts from and what the next
     one is predicted from both have the value.
@@ -95,7 +95,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, tokens: np.ndarray) -> None:
-        """Read one symbol per row: integers [B]."""
+        """Read one token per row: integers [B]."""
         device = self.model.embedding.weight.device
         column = torch.from_numpy(tokens.astype(np.int64)).to(device).unsqueeze(1)  # [B, 1]
         _, state = self.model.hidden(column, self.state, self.weights)
@@ -103,7 +103,7 @@ class Reader:
 
     @torch.inference_mode()
     def logits(self) -> np.ndarray:
-        """Return the logits of the next symbol, float64 [B, V]."""
+        """Return the logits of the next token, float64 [B, V]."""
         logits = self.model.decode(self.state.features("hidden")[-1], self.weights)
         numbers = logits.cpu().double().numpy()
         if not np.isfinite(numbers).all():
@@ -115,7 +115,7 @@ class Reader:
 
 
 def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
-    """Return what the next symbol is drawn from: float64 [B, V], rows sum to 1.
+    """Return what the next token is drawn from: float64 [B, V], rows sum to 1.
 
     logits: float64 [B, V]. allowed: bool [B, V], at least one per row. In this order: what is not
     allowed goes, temperature, the top k, and of those the top p. Among equals, the lower one wins.
@@ -128,7 +128,7 @@ def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfi
     weights[:, 1 if config.temperature == 0 else config.top_k or len(weights[0]) :] = 0
     weights /= weights.sum(axis=-1, keepdims=True)
     if config.top_p < 1:
-        # A symbol stays while the likelier ones together have not reached top p.
+        # A token stays while the likelier ones together have not reached top p.
         weights[:, 1:][np.cumsum(weights, axis=-1)[:, :-1] >= config.top_p] = 0
         weights /= weights.sum(axis=-1, keepdims=True)
     chances = np.empty_like(weights)
@@ -165,32 +165,32 @@ def generate(
     if not is_whole(samples) or samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
     reader = Reader(model, clamp)
-    tokens, owed = tokenizer.opening(opening)
-    symbols = _Symbols(tokenizer, owed)
-    lanes = [_Sample(config, number, stop, symbols) for number in range(samples)]
-    return _generate(reader, tokens, config, lanes)
+    read, owed = tokenizer.opening(opening)
+    vocabulary = _Vocabulary(tokenizer, owed)
+    parts = [_Sample(config, number, stop, vocabulary) for number in range(samples)]
+    return _generate(reader, read, config, parts)
 
 
 def _generate(
-    reader: Reader, opening: np.ndarray, config: SamplingConfig, lanes: list["_Sample"]
+    reader: Reader, opening: np.ndarray, config: SamplingConfig, samples: list["_Sample"]
 ) -> Iterator[tuple[int, str]]:
     for token in opening:
         reader.read(np.array([token]))
-    reader.spread(len(lanes))
+    reader.spread(len(samples))
     while True:
-        allowed = np.stack([lane.allowed() for lane in lanes])
+        allowed = np.stack([sample.allowed() for sample in samples])
         chances = probabilities(reader.logits(), allowed, config)
-        tokens = np.array([lane.draw(row) for lane, row in zip(lanes, chances, strict=True)])
-        for number, lane in enumerate(lanes):
-            if lane.room and (characters := lane.append(int(tokens[number]))):
+        tokens = np.array([sample.draw(row) for sample, row in zip(samples, chances, strict=True)])
+        for number, sample in enumerate(samples):
+            if sample.room and (characters := sample.append(int(tokens[number]))):
                 yield number, characters
-        if not any(lane.room for lane in lanes):
+        if not any(sample.room for sample in samples):
             return
         reader.read(tokens)
 
 
-class _Symbols:
-    """What may be written with a tokenizer's symbols, the first of which begins with `owed`."""
+class _Vocabulary:
+    """What may be written with a tokenizer's tokens, the first of which begins with `owed`."""
 
     def __init__(self, tokenizer: Tokenizer, owed: bytes):
         self.spellings, self.owed = tokenizer.spellings, owed
@@ -201,44 +201,44 @@ class _Symbols:
 class _Sample:
     """One sample in the making: its random numbers, and the characters that are not yet told."""
 
-    def __init__(self, config: SamplingConfig, number: int, stop: str, symbols: _Symbols):
+    def __init__(self, config: SamplingConfig, number: int, stop: str, vocabulary: _Vocabulary):
         # A generator of its own: a sample does not depend on how many others are drawn with it.
         self.random = np.random.default_rng([config.seed, number])
         self.room = config.length  # bytes that may still come
         self.stop = stop
-        self.symbols, self.owed = symbols, symbols.owed
+        self.vocabulary, self.owed = vocabulary, vocabulary.owed
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.utf8 = START
         self.untold = ""
 
     def allowed(self) -> np.ndarray:
-        """Return the symbols that may come, bool [V]; a sample that has ended takes any."""
+        """Return the tokens that may come, bool [V]; a sample that has ended takes any."""
         if not self.room:
-            return np.ones(len(self.symbols.spellings), bool)
-        allowed = self.symbols.continuations.allowed(self.utf8, self.room + len(self.owed))
-        return allowed & self.symbols.firsts if self.owed else allowed
+            return np.ones(len(self.vocabulary.spellings), bool)
+        allowed = self.vocabulary.continuations.allowed(self.utf8, self.room + len(self.owed))
+        return allowed & self.vocabulary.firsts if self.owed else allowed
 
     def draw(self, chances: np.ndarray) -> int:
-        """Draw a symbol with the chances [V], by inverting their cumulative sum."""
+        """Draw a token with the chances [V], by inverting their cumulative sum."""
         possible = np.flatnonzero(chances)
         cumulative = np.cumsum(chances[possible])
         at = np.searchsorted(cumulative, self.random.random() * cumulative[-1], side="right")
         return int(possible[min(at, len(possible) - 1)])  # the product may round up to the sum
 
-    def append(self, symbol: int) -> str:
-        """Append a symbol; return the characters that have become certain."""
-        self.utf8 = self.symbols.continuations.next_state(self.utf8, symbol)
-        written = self.symbols.spellings[symbol].removeprefix(self.owed)
+    def append(self, token: int) -> str:
+        """Append a token; return the characters that have become certain."""
+        self.utf8 = self.vocabulary.continuations.next_state(self.utf8, token)
+        written = self.vocabulary.spellings[token].removeprefix(self.owed)
         self.owed = b""  # it was the opening's, and is not told again
         self.room -= len(written)
         self.untold += self.decoder.decode(written)
         if self.stop and self.stop in self.untold:
             self.room, self.untold = 0, self.untold.partition(self.stop)[0]
-        told = len(self.untold) - self._held()
+        told = len(self.untold) - self._undecided()
         characters, self.untold = self.untold[:told], self.untold[told:]
         return characters
 
-    def _held(self) -> int:
+    def _undecided(self) -> int:
         """Count the last characters that may turn out to begin the stop."""
         if self.room == 0:
             return 0

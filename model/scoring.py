@@ -1,4 +1,4 @@
-"""How well the model predicts: the cost of every symbol, in bits."""
+"""How well the model predicts: the cost of every token, in bits."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +15,11 @@ from .text.ragged import Batch, ragged_batches
 from .text.split import Split, shard_bounds
 
 Reset = Literal["strip", "review"]
-STRIP_SYMBOLS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
-# Symbols that a shorter strip is preceded by, read and not scored: with them a score differs from
+STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
+# Tokens that a shorter strip is preceded by, read and not scored: with them a score differs from
 # that in one lane by less than 1e-5 bits.
 WARM_UP = 500
-SHORTEST_STRIP = 500  # symbols
+SHORTEST_STRIP = 500  # tokens
 MAX_STRIPS = 64
 
 
@@ -38,15 +38,15 @@ def token_costs(
     *,
     batch_size: int,
     block: int = 128,
-    advance: Callable[[int], object] = lambda symbols: None,
+    advance: Callable[[int], object] = lambda tokens: None,
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield (indices, costs) batch by batch: bits for every symbol of every sequence.
+    """Yield (indices, costs) batch by batch: bits for every token of every sequence.
 
-    sequences: symbols [n] each, read from the zero state. costs: one float32 [n] per row. The first
+    sequences: tokens [n] each, read from the zero state. costs: one float32 [n] per row. The first
     one is predicted too, by the zero state, that is by the decoder's bias alone. advance: told how
-    many symbols have been scored since it was called last, for a progress bar.
+    many tokens have been scored since it was called last, for a progress bar.
     """
-    # The last symbol is predicted and never read.
+    # The last token is predicted and never read.
     lengths = [max(len(sequence) - 1, 0) for sequence in sequences]
     with torch.inference_mode():
         weights = model.fold()
@@ -94,7 +94,7 @@ def score_split(
     *,
     lanes: int | None = None,
     reset: Reset = "strip",
-    advance: Callable[[int], object] = lambda symbols: None,
+    advance: Callable[[int], object] = lambda tokens: None,
 ) -> Evaluation:
     """Score a split in one process, with a standard error over reviews.
 
@@ -127,7 +127,7 @@ def _pieces(
     size = len(split.tokens)
     strips = lanes or min(max(1, size // SHORTEST_STRIP), MAX_STRIPS)
     bounds = shard_bounds(split, min(strips, split.reviews))
-    is_short = lanes is None and size < MAX_STRIPS * STRIP_SYMBOLS
+    is_short = lanes is None and size < MAX_STRIPS * STRIP_TOKENS
     starts = np.maximum(bounds[:-1] - WARM_UP, 0) if is_short else bounds[:-1]
     return starts, bounds[:-1], bounds[1:]
 

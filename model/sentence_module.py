@@ -68,11 +68,11 @@ class FinalState(nn.Module):
     def preprocess(
         self, inputs: Sequence[str], prompt: str | None = None, **other: Any
     ) -> dict[str, Tensor]:
-        """Return symbols [B, T], padded with zeros, and how many each text has [B]."""
-        symbols = [self.loaded.tokens((prompt or "") + text) for text in inputs]
-        lengths = torch.tensor([len(one) for one in symbols])
-        padded = torch.zeros(len(symbols), int(lengths.max()), dtype=torch.int64)
-        for row, one in enumerate(symbols):
+        """Return tokens [B, T], padded with zeros, and how many each text has [B]."""
+        tokens = [self.loaded.tokens((prompt or "") + text) for text in inputs]
+        lengths = torch.tensor([len(one) for one in tokens])
+        padded = torch.zeros(len(tokens), int(lengths.max()), dtype=torch.int64)
+        for row, one in enumerate(tokens):
             padded[row, : len(one)] = torch.from_numpy(one.astype(np.int64))
         return {"input_ids": padded, "lengths": lengths}
 
@@ -82,8 +82,8 @@ class FinalState(nn.Module):
 
     def forward(self, features: dict[str, Tensor], **other: Any) -> dict[str, Tensor]:
         """Add `sentence_embedding`, float32 [B, H]."""
-        symbols, lengths = features["input_ids"].cpu().numpy(), features["lengths"].tolist()
-        sequences = [row[:length] for row, length in zip(symbols, lengths, strict=True)]
+        tokens, lengths = features["input_ids"].cpu().numpy(), features["lengths"].tolist()
+        sequences = [row[:length] for row, length in zip(tokens, lengths, strict=True)]
         found = features_in_order(self.model, sequences)
         features["sentence_embedding"] = torch.from_numpy(found).to(features["input_ids"].device)
         return features

@@ -14,7 +14,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 class State:
     """Named tensors of n numbers for every lane: [L, B, n] each, in one layer's hands [B, n].
 
-    Every cell has `h`, its output after the last byte, which the next symbol is predicted from. An
+    Every cell has `h`, its output after the last byte, which the next token is predicted from. An
     LSTM has its cell state `c` besides. What else a cell keeps, it names and reads by itself: only
     the file of a cell knows the parts of its state. All zeros is the state before the first byte.
 

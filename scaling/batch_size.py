@@ -148,9 +148,9 @@ def _train(job: Job, lanes: int, device: torch.device) -> None:
         parallel=job.parallel,
     )
     random = np.random.default_rng(0)
-    symbols = job.model.vocabulary_size or 256
+    vocabulary = job.model.symbols
     for _ in range(STEPS):
-        tokens = random.integers(0, symbols, (lanes, job.window + 1)).astype(np.uint16)
+        tokens = random.integers(0, vocabulary, (lanes, job.window + 1)).astype(np.uint16)
         lengths, reset = np.full(lanes, job.window), np.zeros(lanes, bool)
         count = int(lengths.sum())
         trainer.train(as_batch(Window(tokens, lengths, reset, count, count), device))

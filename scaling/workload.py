@@ -29,7 +29,7 @@ class Workload:
     def operations_per_token(self) -> int:
         """Operations of a training step for each token.
 
-        As the published code computes: every token's input is projected. Ours looks symbols up in
+        As the published code computes: every token's input is projected. Ours looks tokens up in
         a table, which saves 1.5 % at 4,096 units.
         """
         return FORWARD_AND_BACKWARD * self.product_weights

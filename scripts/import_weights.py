@@ -26,7 +26,7 @@ class Options:
     """The model directory to make; it must not hold a model yet."""
     gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
     """Order of the gates in the source. auto: for openai, that of OpenAI's code; for nvidia,
-    decided by the number of symbols and by how well the model reads English."""
+    decided by the number of tokens and by how well the model reads English."""
     text_profile: str | None = None
     """How the model's texts are cleaned and framed. Default: as the source's own code did it."""
 

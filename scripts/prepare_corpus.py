@@ -58,7 +58,7 @@ class Options:
     """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
     or a model whose vocabulary to use."""
     vocabulary_size: int = VocabularyConfig.size
-    """Symbols of a trained vocabulary, 258 to 65536."""
+    """Tokens of a trained vocabulary, 258 to 65536."""
     tokenizer_sample: int = VocabularyConfig.sample_bytes
     """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
     drawn by the seed."""
@@ -111,8 +111,8 @@ def check(folder: Path) -> None:
 
 def size_line(name: str, size: Mapping[str, Any]) -> str:
     """Return a line with the size of a split."""
-    symbols = f" {size['tokens']:>14,} symbols" if "tokens" in size else ""
-    return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{symbols}"
+    tokens = f" {size['tokens']:>14,} tokens" if "tokens" in size else ""
+    return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{tokens}"
 
 
 def parse_split(text: str) -> tuple[float, ...]:

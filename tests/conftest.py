@@ -60,7 +60,7 @@ def small_vocabulary(kind: str, size: int) -> SubwordTokenizer:
 
 @pytest.fixture(scope="session")
 def subwords() -> SubwordTokenizer:
-    """A vocabulary of 400 symbols."""
+    """A vocabulary of 400 tokens."""
     return small_vocabulary("bpe", 400)
 
 
@@ -72,14 +72,14 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 @pytest.fixture
 def subword_split(subwords: SubwordTokenizer) -> Split:
-    """The reviews of `small_split` in the symbols of `subwords`."""
+    """The reviews of `small_split` in the tokens of `subwords`."""
     texts = (review.text for review in synthetic_reviews(40, seed=5))
     return encode_split(texts, text_profile("openai"), subwords)
 
 
 @pytest.fixture
 def subword_model(subwords: SubwordTokenizer) -> LanguageModel:
-    """A model of those symbols."""
+    """A model of those tokens."""
     config = ModelConfig(hidden_size=12, embedding_size=6, vocabulary_size=subwords.vocabulary_size)
     return build_model(config, seed=4).eval()
 

@@ -16,7 +16,7 @@ WHOLE = whole_inputs()
 def test_the_undamaged_one_is_read(name, tmp_path):
     (tmp_path / name).write_bytes(WHOLE[name])
     if name.endswith(".pt"):
-        assert read_nvidia(tmp_path / name).symbols == 256
+        assert read_nvidia(tmp_path / name).tokens == 256
     else:
         assert any(read_records(tmp_path / name, strict=True))
 

@@ -59,12 +59,12 @@ def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
     hold_cell_state_in_fp32(recurrence, dtype, "cuda")
 
 
-@pytest.mark.parametrize("symbols", [400, 2000])
-def test_symbols_of_a_vocabulary_on_the_gpu_equal_the_cpu(symbols):
-    """Few symbols are tabulated, many projected as they come; uint16 is copied as it is."""
-    tokens = np.random.default_rng(0).integers(0, symbols, (6, 33)).astype(np.uint16)
+@pytest.mark.parametrize("size", [400, 2000])
+def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
+    """Few tokens are tabulated, many projected as they come; uint16 is copied as it is."""
+    tokens = np.random.default_rng(0).integers(0, size, (6, 33)).astype(np.uint16)
     window = Window(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
-    config = ModelConfig(hidden_size=16, vocabulary_size=symbols)
+    config = ModelConfig(hidden_size=16, vocabulary_size=size)
     found = []
     for device in ("cpu", "cuda"):
         batch = as_batch(window, torch.device(device))

@@ -49,7 +49,7 @@ def prepared(script, folder):
         shutil.copytree(folder / "runs/tour/transfer", folder / "stars")
         (folder / "texts.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n')
     elif script == "scripts/import_weights.py":
-        torch.save(nvidia_language_model(draw(), "ifuo", symbols=257), folder / "mlstm.pt")
+        torch.save(nvidia_language_model(draw(), "ifuo", tokens=257), folder / "mlstm.pt")
 
 
 @pytest.mark.long

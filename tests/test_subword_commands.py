@@ -1,4 +1,4 @@
-"""A corpus of a vocabulary's symbols through every command: prepared, trained on, used, refused."""
+"""A corpus of a vocabulary's tokens through every command: prepared, trained on, used, refused."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ V1 = "tests/fixtures/v1"
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A corpus of 512 symbols, a run on it, and texts."""
+    """A corpus of 512 tokens, a run on it, and texts."""
     folder = tmp_path_factory.mktemp("work")
     rows = [json.dumps(review._asdict()) for review in synthetic_reviews(400, seed=6)]
     (folder / "in.jsonl").write_text("\n".join(rows))
@@ -25,7 +25,7 @@ def work(tmp_path_factory):
         *("--split", "6,1,1", "--tokenizer", "bpe", "--vocabulary-size", 512, "--workers", 1),
     )
     assert prepared.returncode == 0, prepared.stderr
-    assert "symbols" in prepared.stdout
+    assert "tokens" in prepared.stdout
     assert "trainer_interface" not in prepared.stderr  # what the trainer says is not for people
     trained = run(*run_on(folder, folder / "run"))
     assert trained.returncode == 0, trained.stderr
@@ -108,7 +108,7 @@ def test_other_tokenizers_are_refused(work, tmp_path):
     process = run(*evaluate, f"{V1}/run", "--data", work / "corpus")
     assert_refused(process, "its tokenizer is bpe of 512", "the model's bytes")
     process = run(*run_on(work, tmp_path / "run", **{"model.vocabulary_size": 300}))
-    assert_refused(process, "model.vocabulary_size is 300", "512 symbols")
+    assert_refused(process, "model.vocabulary_size is 300", "512 tokens")
     assert not (tmp_path / "run").exists()
     process = run("scripts/export_weights.py", work / "run", "--output", tmp_path / "weights")
     assert_refused(process, "models of bytes")

@@ -95,7 +95,7 @@ class BestModelWriter:
     def _size_of(self, split: Split) -> str:
         if split.tokenizer.kind == BYTES.kind:
             return f"{len(split.tokens):,} bytes"
-        return f"{len(split.tokens):,} symbols of {split.tokenizer.fingerprint}"
+        return f"{len(split.tokens):,} tokens of {split.tokenizer.fingerprint}"
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Score the valid split, write the model if it is the best so far; return the scores."""

@@ -1,4 +1,4 @@
-"""Bits per character of a split: per byte of text, whatever the symbols; summed over ranks."""
+"""Bits per character of a split: per byte of text, whatever the tokens; summed over ranks."""
 
 import math
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ class FeatureCache:
     ) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.
 
-        sequences: the texts as the model reads them, symbols [n] each. While another process
+        sequences: the texts as the model reads them, tokens [n] each. While another process
         computes them, waits for it. Raises InputError for a file of the cache that is damaged.
         """
         digest = hashlib.sha256(

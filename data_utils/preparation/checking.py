@@ -16,7 +16,7 @@ from ..corpus import META_FILE, PIECE_SIZE, SPLITS, offsets_file, open_corpus, t
 def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
     """Check every byte of the splits against meta.json; return what it says about them.
 
-    piece_size: symbols, and offsets, that are in memory at a time.
+    piece_size: tokens, and offsets, that are in memory at a time.
     Raises InputError if a file is missing or cut short, if a checksum differs, if the offsets do
     not rise from zero to the end, or if a review does not begin as its text profile demands.
     """
@@ -28,7 +28,7 @@ def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
         if "offsets_sha256" in size:  # corpora of the first release have none
             _check_digest(folder / offsets_file(name), size["offsets_sha256"])
         _check_offsets(split, prefix, folder / offsets_file(name), piece_size)
-        _check_symbols(split, size["bytes"], folder / tokens_file(name), piece_size)
+        _check_tokens(split, size["bytes"], folder / tokens_file(name), piece_size)
     sizes: dict[str, Any] = corpus.meta["splits"]
     return sizes
 
@@ -50,20 +50,20 @@ def _check_offsets(split: Split, prefix: bytes, path: Path, piece_size: int) -> 
         piece = np.asarray(offsets[start : start + piece_size + 1])
         if (np.diff(piece) < min(len(prefix), 1)).any():
             raise InputError(f"{path}: does not rise by whole reviews; prepare the corpus again")
-        # The prefix takes at most as many symbols as it has bytes.
+        # The prefix takes at most as many tokens as it has bytes.
         begins = split.tokens[np.minimum(piece[:-1, None] + np.arange(len(prefix)), last)]
         different = np.unique(begins, axis=0) if len(prefix) else begins[:0]
         if not all(split.tokenizer.decode(row).startswith(prefix) for row in different):
             raise InputError(f"{path}: a review does not begin where it says; prepare it again")
 
 
-def _check_symbols(split: Split, text_bytes: int, path: Path, piece_size: int) -> None:
-    """Check the symbols against the vocabulary, and their text against the number of bytes."""
+def _check_tokens(split: Split, text_bytes: int, path: Path, piece_size: int) -> None:
+    """Check the tokens against the vocabulary, and their text against the number of bytes."""
     found = 0
     for start in range(0, len(split.tokens), piece_size):
         piece = np.asarray(split.tokens[start : start + piece_size])
         if piece.max() >= split.tokenizer.vocabulary_size:
-            raise InputError(f"{path}: a symbol that the vocabulary lacks; prepare it again")
+            raise InputError(f"{path}: a token that the vocabulary lacks; prepare it again")
         found += split.tokenizer.count_bytes(piece)
     if found != text_bytes:
         raise InputError(

@@ -171,7 +171,7 @@ class SplitWriter:
         return rest
 
     def append(self, content: bytes, lengths: np.ndarray) -> None:
-        """Write reviews end to end; lengths, int64 [n], are in symbols."""
+        """Write reviews end to end; lengths, int64 [n], are in tokens."""
         self.left -= len(lengths)
         self._write_offsets(self.position + lengths.cumsum())
         self.position += int(lengths.sum())

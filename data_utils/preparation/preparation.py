@@ -4,7 +4,7 @@ Every review gets a 64-bit key, a seeded bijection of its place in the input. Th
 reviews sorted by key, cut into train, valid and test. First, blocks of the input are encoded,
 sorted and written as runs; then the runs are merged, one stretch of keys at a time. Neither the
 number of processes nor the size of the stretches changes the result, a corpus of bytes. For a
-corpus of a vocabulary's symbols, this text is then encoded.
+corpus of a vocabulary's tokens, this text is then encoded.
 """
 
 import logging

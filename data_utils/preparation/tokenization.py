@@ -1,4 +1,4 @@
-"""Encodes the text of a corpus with the symbols of a vocabulary: in parallel, resumable.
+"""Encodes the text of a corpus with the tokens of a vocabulary: in parallel, resumable.
 
 Each stretch of whole reviews is encoded into a part, and the parts are joined. Every review is
 encoded by itself, so neither the stretches nor the number of processes changes the result.
@@ -42,7 +42,7 @@ def tokenize(
     workers: int,
     stretch_bytes: int = TOKENIZED_BYTES,
 ) -> dict[str, Any]:
-    """Write the splits as symbols to `output`; return what meta.json says of them.
+    """Write the splits as tokens to `output`; return what meta.json says of them.
 
     text: a folder of splits in bytes; sizes: their description by `merge`. parts: a folder with
     the vocabulary; parts that are already in it are not encoded again.
@@ -85,7 +85,7 @@ def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
 
 
 def encode_stretch(stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], parts: Path) -> Path:
-    """Encode a stretch unless that was done before; return the file of its symbols."""
+    """Encode a stretch unless that was done before; return the file of its tokens."""
     part = parts / f"{stretch.split}-{stretch.first:012d}-{stretch.last:012d}.bin"
     if not _lengths_file(part).is_file():
         split = _text_split(text, stretch.split, sizes)
@@ -113,7 +113,7 @@ def _write_array(path: Path, array: np.ndarray) -> None:
 
 
 def _lengths_file(part: Path) -> Path:
-    """Return the file of the reviews' lengths in symbols; it is written last and ends a part."""
+    """Return the file of the reviews' lengths in tokens; it is written last and ends a part."""
     return part.with_suffix(".lengths")
 
 

@@ -13,8 +13,13 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import read_json
 from model.text.split import Split
-from model.text.subwords import FEWEST_SYMBOLS, SubwordTokenizer, sentencepiece, train_vocabulary
-from model.text.tokenizer import BYTES, MOST_SYMBOLS, SUBWORD_KINDS, Tokenizer, load_tokenizer
+from model.text.subwords import (
+    SMALLEST_VOCABULARY,
+    SubwordTokenizer,
+    sentencepiece,
+    train_vocabulary,
+)
+from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer, load_tokenizer
 
 from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, follow_parent
@@ -29,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-    """Which symbols a corpus is made of."""
+    """Which tokens a corpus is made of."""
 
     tokenizer: str = BYTES.kind
     """bytes; bpe or unigram, to be trained; or the folder of a corpus or model to take it from."""
@@ -45,10 +50,10 @@ class VocabularyConfig:
             borrowed_tokenizer(Path(self.tokenizer))
             return
         sentencepiece()
-        if not FEWEST_SYMBOLS <= self.size <= MOST_SYMBOLS:
+        if not SMALLEST_VOCABULARY <= self.size <= LARGEST_VOCABULARY:
             raise InputError(
-                f"--vocabulary-size {self.size}: it must be between {FEWEST_SYMBOLS} (every "
-                f"byte has a symbol) and {MOST_SYMBOLS}"
+                f"--vocabulary-size {self.size}: it must be between {SMALLEST_VOCABULARY} (every "
+                f"byte has a token) and {LARGEST_VOCABULARY}"
             )
         if not 0 < self.sample_bytes <= LARGEST_SAMPLE:
             raise InputError(
@@ -67,7 +72,7 @@ class VocabularyConfig:
         return self.tokenizer in SUBWORD_KINDS
 
     def request(self) -> dict[str, Any]:
-        """Return what the symbols depend on: of a vocabulary from elsewhere, also its digest."""
+        """Return what the tokens depend on: of a vocabulary from elsewhere, also its digest."""
         wanted = asdict(self)
         if not self.is_bytes and not self.is_trained:
             wanted["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()

@@ -179,11 +179,11 @@ def _read_split(
 
 
 def _as_text(block: Split) -> Split:
-    """Return a block of symbols as the bytes that they represent."""
+    """Return a block of tokens as the bytes that they represent."""
     if block.tokenizer.kind == BYTES.kind:
         return block
     if len(block.tokens) and block.tokens.max() >= block.tokenizer.vocabulary_size:
-        raise InputError("the corpus has a symbol that its vocabulary lacks; prepare it again")
+        raise InputError("the corpus has a token that its vocabulary lacks; prepare it again")
     ends = np.zeros(len(block.tokens) + 1, np.int64)
     np.cumsum(block.tokenizer.byte_lengths(block.tokens), out=ends[1:])
     text = np.frombuffer(block.tokenizer.decode(block.tokens), np.uint8)

@@ -169,7 +169,7 @@ class StarsTuner(Finetuner):
                 "steps": self.steps,
                 "characters": characters,
                 "loss": taken.loss,
-                "bits_per_character": taken.nats / taken.symbols / math.log(2),
+                "bits_per_character": taken.nats / taken.tokens / math.log(2),
                 "learning_rate": self.schedule.rate(step - 1),
                 "gradient_norm": taken.gradient_norm,
                 "characters_per_second": self.characters / (time.monotonic() - self.begun_at),

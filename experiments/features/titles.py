@@ -50,7 +50,7 @@ def title_scores(
 ) -> np.ndarray:
     """Return float64 [N]: the log of the first over the second openings after each text."""
     # The profile ends every text with a space, which belongs to the opening: pieces of words begin
-    # with it. The last symbol is read together with the opening that it predicts.
+    # with it. The last token is read together with the opening that it predicts.
     framed = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
     sequences = [loaded.tokenizer.encode(text) for text in framed]
     scores = np.empty(len(texts))
@@ -70,7 +70,7 @@ def title_scores(
 def state_before_last(
     model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
 ) -> State:
-    """Return the state before the last symbol of each of a batch's rows."""
+    """Return the state before the last token of each of a batch's rows."""
     state, ended = model.initial_state(len(batch.indices)), []
     for start, stop, active in batch.spans:
         ended.append(state.select(slice(active, None)))  # the shortest rows stand last
@@ -85,11 +85,11 @@ def log_chances(
 ) -> torch.Tensor:
     """Return float64 [B]: the log of an opening's chance after a space.
 
-    It is the chance of the opening's own symbols: of subwords, not of a longer piece that begins
-    alike. state, last [B]: before each lane's last symbol, and that symbol.
+    It is the chance of the opening's own tokens: of subwords, not of a longer piece that begins
+    alike. state, last [B]: before each lane's last token, and that token.
     """
-    symbols = torch.from_numpy(loaded.tokenizer.encode(f" {opening}".encode()).astype(np.int64))
-    tokens = torch.cat([last[:, None], symbols.expand(state.lanes, -1)], dim=1)  # [B, n + 1]
+    own = torch.from_numpy(loaded.tokenizer.encode(f" {opening}".encode()).astype(np.int64))
+    tokens = torch.cat([last[:, None], own.expand(state.lanes, -1)], dim=1)  # [B, n + 1]
     tokens = tokens.to(weights.b_out.device)
     logits, _ = loaded.model(tokens[:, :-1], state, weights)  # [B, n, V]
     nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")  # [B, n]

@@ -92,10 +92,10 @@ def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
     return choose_key(first, given, TEXT_KEYS, "--text-key")
 
 
-def symbols_in(
+def tokens_in(
     batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
 ) -> int:
-    """Count the symbols that will be read of a batch; 0 while no key is known."""
+    """Count the tokens that will be read of a batch; 0 while no key is known."""
     if text_key is None:
         return 0
     texts = (text_of(record.get(text_key), record.place) for record in batch)

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, get_args
 
-from ..classifiers.rows import classify_batches, in_batches, key_of_texts, symbols_in
+from ..classifiers.rows import classify_batches, in_batches, key_of_texts, tokens_in
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..reading.inputs import Position
@@ -193,9 +193,9 @@ def counted(
     progress: Progress,
 ) -> Iterator[list[Record]]:
     """Yield the batches; before each, tell how much there will be to read, by the file's size."""
-    symbols = 0
+    tokens = 0
     for batch in batches:
-        symbols += symbols_in(batch, text_key, classifier)
+        tokens += tokens_in(batch, text_key, classifier)
         if position.fraction:
-            progress.expect(symbols / position.fraction)
+            progress.expect(tokens / position.fraction)
         yield batch

@@ -37,7 +37,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--value",
         type=float,
-        help="what to clamp the unit's cell state to, before every symbol read or written",
+        help="what to clamp the unit's cell state to, before every token read or written",
     )
     parser.add_argument(
         "--hidden-value",
@@ -73,25 +73,25 @@ def add_text_options(parser: Parser) -> None:
 
 
 def add_drawing(parser: Parser) -> None:
-    """Add the options by which the next symbol is drawn."""
+    """Add the options by which the next token is drawn."""
     parser.add_argument(
         "--temperature",
         type=float,
         default=1.0,
         help="below 1 the model plays safe, above it dares more; 0 always takes the likeliest "
-        "symbol",
+        "token",
     )
     parser.add_argument(
         "--top-k",
         type=int,
         default=0,
-        help="draw among so many of the likeliest symbols; 0: among all",
+        help="draw among so many of the likeliest tokens; 0: among all",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=1.0,
-        help="draw among the fewest likeliest symbols that have this probability together",
+        help="draw among the fewest likeliest tokens that have this probability together",
     )
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same text")
 

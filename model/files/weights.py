@@ -45,7 +45,7 @@ class LoadedModel:
     tokenizer: Tokenizer = BYTES
 
     def tokens(self, text: str) -> np.ndarray:
-        """Return a text as the model reads it, framed by its profile: symbols [n]."""
+        """Return a text as the model reads it, framed by its profile: tokens [n]."""
         return self.tokenizer.encode(self.profile.encode(text))
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ def load_model(
     profile, provenance, quantized = _read_rest(description, path)
     if tokenizer.vocabulary_size != config.symbols:
         raise InputError(
-            f"{path}: {config.symbols} symbols, and its tokenizer has {tokenizer.vocabulary_size}"
+            f"{path}: {config.symbols} tokens, and its tokenizer has {tokenizer.vocabulary_size}"
         )
     with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)

@@ -78,13 +78,13 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
-        """Return the table in which `read` looks symbols up: a row for each of embedding [V, E]."""
+        """Return the table in which `read` looks tokens up: a row for each of embedding [V, E]."""
         return embedding
 
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: Any
     ) -> tuple[Tensor, State]:
-        """Read a window of symbols, as `run` does with x = embedding[tokens].
+        """Read a window of tokens, as `run` does with x = embedding[tokens].
 
         tokens: integers below V, [T, B]. table: from `tabulate`.
         """

@@ -21,7 +21,7 @@ from .window import RecurrentWeights, Window
 if TYPE_CHECKING:
     from ..language_model import ModelConfig
 
-# Up to so many symbols each is projected once. On CUDA, adding up the gradients of their rows costs
+# Up to so many tokens each is projected once. On CUDA, adding up the gradients of their rows costs
 # a product with them all.
 MOST_TABULATED = 1024
 
@@ -150,9 +150,9 @@ class MlstmLayer(RecurrentLayer):
         return self._recur(Window(x_proj, state, weights.recurrent))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
-        """Project each of the V symbols once, since a window repeats them: [V, 5H].
+        """Project each of the V tokens once, since a window repeats them: [V, 5H].
 
-        Of more symbols than MOST_TABULATED a window repeats few. They are projected as they come,
+        Of more tokens than MOST_TABULATED a window repeats few. They are projected as they come,
         and the table is their embedding [V, E].
         """
         if len(embedding) > MOST_TABULATED:

@@ -47,7 +47,7 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
 def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import a .pt file of NVIDIA's, a language model's or a classifier's.
 
-    auto: 257 symbols are the code of 2019 and so i f u o; with 256 the order that reads plain
+    auto: 257 tokens are the code of 2019 and so i f u o; with 256 the order that reads plain
     English better is taken. Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
@@ -61,7 +61,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
         remarks.append(f"gate order {order}, as asked")
     model = assemble(weights.tensors, order)
     provenance = _provenance("nvidia", path, model, order)
-    provenance |= {"symbols": weights.symbols, "decoder": weights.has_decoder}
+    provenance |= {"symbols": weights.tokens, "decoder": weights.has_decoder}
     if not weights.has_decoder:
         warning = (
             "the file has no decoder: features are right, but the model predicts every byte at 8 "
@@ -82,11 +82,11 @@ IMPORTERS: dict[Layout, Callable[..., Imported]] = {
 
 
 def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
-    if weights.symbols == 257:
-        return "ifuo", "257 symbols are the code of 2019"
+    if weights.tokens == 257:
+        return "ifuo", "257 tokens are the code of 2019"
     if not weights.has_decoder:
         raise InputError(
-            f"{path}: files with 256 symbols have either gate order, and without a decoder it "
+            f"{path}: files with 256 tokens have either gate order, and without a decoder it "
             "cannot be told which; give --gate-order ifou or ifuo"
         )
     bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
@@ -109,9 +109,9 @@ def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrde
 
 def _describe(weights: NvidiaWeights) -> list[str]:
     remarks = []
-    if weights.symbols == 257:
+    if weights.tokens == 257:
         remarks.append(
-            "257 symbols: the first, the pad, is dropped; no text contains it, the states stay as "
+            "257 tokens: the first, the pad, is dropped; no text contains it, the states stay as "
             "they were, and its probability goes to the bytes"
         )
     if weights.has_classifier:

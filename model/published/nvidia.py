@@ -10,7 +10,7 @@ and `w_mhh` (H, H), each whole or as `_g` (out, 1) and `_v`, weight norm per row
 (4H,), which are only ever added. fp16 or fp32. After training with --tied the decoder's weight is
 the embedding, and the file holds it once.
 
-256 symbols are the bytes. 257 are the tokenizer of 2019: symbol 0 pads, symbol b + 1 is byte b.
+256 tokens are the bytes. 257 are the tokenizer of 2019: token 0 pads, token b + 1 is byte b.
 """
 
 import reprlib
@@ -36,7 +36,7 @@ class NvidiaWeights:
     """What a file holds: float32 tensors of our names, gates in the order of the file."""
 
     tensors: dict[str, Tensor]
-    symbols: int  # 256 or 257 in the file; 256 in the tensors
+    tokens: int  # 256 or 257 in the file; 256 in the tensors
     has_decoder: bool  # else the decoder here is zero: every byte costs 8 bits
     has_classifier: bool  # which is not read
 
@@ -53,23 +53,23 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     content = load_tensor_file(path)
     found, has_classifier = _flatten(path, content)
     has_decoder = "decoder.weight" in found or "decoder.bias" in found
-    symbols, layers = _check(path, found, has_decoder)
+    tokens, layers = _check(path, found, has_decoder)
     tensors = {"embedding.weight": found["encoder.weight"]}
     for layer in range(layers):
         tensors |= _convert_layer(found, f"rnns.{layer}.", f"layers.{layer}.")
     H = tensors["layers.0.w_mh"].shape[0]
     # A missing decoder becomes zeros; a random one, as in the original loader, would look like a
     # bad model.
-    tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(symbols, H))
-    tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(symbols))
-    if symbols > VOCABULARY_SIZE:
+    tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(tokens, H))
+    tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(tokens))
+    if tokens > VOCABULARY_SIZE:
         # The pad was masked out of the loss, so never a target, and frozen out of the states, so
         # never read in earnest. Dropping it changes no state, and divides the probability that
         # it had among the bytes: the model given that the text goes on.
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
-    return NvidiaWeights(_apart(exact), symbols, has_decoder, has_classifier)
+    return NvidiaWeights(_apart(exact), tokens, has_decoder, has_classifier)
 
 
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
@@ -136,7 +136,7 @@ def _keys(content: Any) -> str:
 
 
 def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[int, int]:
-    """Check every shape against the others; return the number of symbols and of layers."""
+    """Check every shape against the others; return the number of tokens and of layers."""
     shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
     embedding, bias = shapes.get("encoder.weight", ()), shapes.get("rnns.0.b_ih", ())
     if len(embedding) != 2 or len(bias) != 1 or bias[0] % 4 or not bias[0]:
@@ -147,7 +147,7 @@ def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[
     (V, E), H = embedding, bias[0] // 4
     if V not in (VOCABULARY_SIZE, VOCABULARY_SIZE + 1):
         raise InputError(
-            f"{path}: {V} symbols; only bytes can be imported, 256 of them or 257 with the pad"
+            f"{path}: {V} tokens; only bytes can be imported, 256 of them or 257 with the pad"
         )
     layers = len({name.split(".")[1] for name in found if name.startswith("rnns.")})
     folded = "rnns.0.w_ih" in found

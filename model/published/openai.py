@@ -161,7 +161,7 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
     if model.config.symbols != VOCABULARY_SIZE:
         raise InputError(
             f"OpenAI's layout holds models of bytes; this one reads the {model.config.symbols:,} "
-            "symbols of a SentencePiece vocabulary"
+            "tokens of a SentencePiece vocabulary"
         )
     if model.config.cell != "mlstm" or model.config.layers != 1:
         raise InputError(

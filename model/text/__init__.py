@@ -1,1 +1,1 @@
-"""Texts as symbols: profiles, tokenizers, batches of unequal lengths."""
+"""Texts as tokens: profiles, tokenizers, batches of unequal lengths."""

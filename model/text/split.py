@@ -13,10 +13,10 @@ from .tokenizer import BYTES, Tokenizer
 
 @dataclass(frozen=True)
 class Split:
-    """The symbols of many reviews, end to end."""
+    """The tokens of many reviews, end to end."""
 
     tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
-    offsets: np.ndarray  # int64 [reviews + 1], the first symbol of each review, then n
+    offsets: np.ndarray  # int64 [reviews + 1], the first token of each review, then n
     tokenizer: Tokenizer = BYTES
 
     @property
@@ -43,7 +43,7 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
     nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
     bounds = offsets[_spread(nearest, split.reviews)]
     if (np.diff(bounds) < 2).all():
-        raise InputError(f"the split has only {len(split.tokens)} symbols; give more reviews")
+        raise InputError(f"the split has only {len(split.tokens)} tokens; give more reviews")
     return bounds
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..errors import InputError
 from ..files.storage import write_atomically
-from .tokenizer import MOST_SYMBOLS, TOKENIZER_FILE, Tokenizer
+from .tokenizer import LARGEST_VOCABULARY, TOKENIZER_FILE, Tokenizer
 
 SPACE = "\u2581"  # how SentencePiece writes a space, so that it cannot say this character itself
 # What goes past SentencePiece, byte by byte: that character, and bytes that are not UTF-8, which
 # Python's surrogateescape turns into these.
 VERBATIM = re.compile(f"([{SPACE}\udc80-\udcff]+)")
-FEWEST_SYMBOLS = 258  # a symbol for the unknown, the bytes, and a piece
+SMALLEST_VOCABULARY = 258  # a token for the unknown, the bytes, and a piece
 THREADS = 8  # of the trainer: its sums depend on their number, so it is the same everywhere
 
 
@@ -25,7 +25,7 @@ class SubwordTokenizer(Tokenizer):
     """A SentencePiece vocabulary of either kind.
 
     A character without a piece is spelled in bytes. Raises InputError for a vocabulary that lacks a
-    byte or has more symbols than uint16 can number.
+    byte or has more tokens than uint16 can number.
     """
 
     def __init__(self, kind: str, content: bytes):
@@ -35,18 +35,18 @@ class SubwordTokenizer(Tokenizer):
                 raise ValueError("it is empty")
             self._processor = package.SentencePieceProcessor(model_proto=content)
             spellings = [_spelling(self._processor, n) for n in range(len(self._processor))]
-            symbols = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
+            tokens = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
         except (RuntimeError, ValueError) as error:  # also pieces that are not UTF-8
             raise InputError(f"{TOKENIZER_FILE}: not SentencePiece's ({error})") from error
         known = dict(enumerate(spellings))
-        says_bytes = b"".join(known.get(symbol, b"") for symbol in symbols) == bytes(range(256))
-        if not says_bytes or len(spellings) > MOST_SYMBOLS:
+        says_bytes = b"".join(known.get(token, b"") for token in tokens) == bytes(range(256))
+        if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
-                f"{TOKENIZER_FILE}: cannot say every byte, or has {len(spellings):,} symbols, more "
-                f"than {MOST_SYMBOLS:,}; make one with scripts/prepare_corpus.py"
+                f"{TOKENIZER_FILE}: cannot say every byte, or has {len(spellings):,} tokens, more "
+                f"than {LARGEST_VOCABULARY:,}; make one with scripts/prepare_corpus.py"
             )
         super().__init__(kind, spellings, np.uint16)
-        self._bytes = np.array(symbols, np.uint16)  # [256], the symbol of each byte
+        self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte
         self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
         self.content = content
         self.digest = hashlib.sha256(content).hexdigest()
@@ -60,21 +60,21 @@ class SubwordTokenizer(Tokenizer):
         return f"{self.kind} of {self.vocabulary_size:,} ({self.digest[:12]})"
 
     def encode(self, text: bytes) -> np.ndarray:
-        """Return the symbols of a text, uint16 [n]; bytes that are not UTF-8 are kept as well."""
+        """Return the tokens of a text, uint16 [n]; bytes that are not UTF-8 are kept as well."""
         parts = VERBATIM.split(text.decode("utf-8", "surrogateescape"))
         if len(parts) == 1:
             return np.array(self._processor.encode(parts[0]), np.uint16)
-        symbols = [
+        tokens = [
             self._verbatim(part) if number % 2 else np.array(self._processor.encode(part))
             for number, part in enumerate(parts)
         ]
-        return np.concatenate(symbols).astype(np.uint16)
+        return np.concatenate(tokens).astype(np.uint16)
 
     def _verbatim(self, text: str) -> np.ndarray:
         return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
-        """Return the symbols of a text to be continued, and the bytes that the next symbol must
+        """Return the tokens of a text to be continued, and the bytes that the next token must
         begin with.
 
         A piece includes the space before its word, so a space at the end belongs to the next piece.
@@ -83,11 +83,11 @@ class SubwordTokenizer(Tokenizer):
         return self.encode(kept), text[len(kept) :]
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """Return the bytes that symbols [n] stand for."""
+        """Return the bytes that tokens [n] stand for."""
         return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        """Return how many bytes of text each of the symbols [n] stands for, int32 [n]."""
+        """Return how many bytes of text each of the tokens [n] stands for, int32 [n]."""
         lengths: np.ndarray = self._lengths[tokens]
         return lengths
 
@@ -100,18 +100,18 @@ class SubwordTokenizer(Tokenizer):
         write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(self.content))
 
 
-def _spelling(processor: Any, symbol: int) -> bytes:
-    """Return the bytes of text that a symbol stands for, none for the unknown."""
-    piece: str = processor.id_to_piece(symbol)
-    if processor.is_byte(symbol):
+def _spelling(processor: Any, token: int) -> bytes:
+    """Return the bytes of text that a token stands for, none for the unknown."""
+    piece: str = processor.id_to_piece(token)
+    if processor.is_byte(token):
         return bytes([int(piece[3:5], 16)])  # <0x41>
-    if any(getattr(processor, f"is_{what}")(symbol) for what in ("unknown", "control", "unused")):
+    if any(getattr(processor, f"is_{what}")(token) for what in ("unknown", "control", "unused")):
         return b""
     return piece.replace(SPACE, " ").encode()
 
 
 def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:
-    """Train a vocabulary of `size` symbols; return SentencePiece's file.
+    """Train a vocabulary of `size` tokens; return SentencePiece's file.
 
     kind: bpe or unigram. log: an open file for the trainer's messages. The same texts give the same
     bytes. Raises InputError for a size that the texts do not allow.

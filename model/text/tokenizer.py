@@ -1,4 +1,4 @@
-"""From text, as UTF-8 bytes, to the symbols that a model reads, and back without loss."""
+"""From text, as UTF-8 bytes, to the tokens that a model reads, and back without loss."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from ..errors import InputError
 
 TOKENIZER_FILE = "tokenizer.model"
 SUBWORD_KINDS = ("bpe", "unigram")  # SentencePiece's, Kudo & Richardson 2018
-MOST_SYMBOLS = 1 << 16  # what uint16 can say
+LARGEST_VOCABULARY = 1 << 16  # what uint16 can say
 
 
 class Tokenizer:
-    """V symbols, each of which stands for some bytes of text.
+    """V tokens, each of which stands for some bytes of text.
 
     Whatever the text, `decode(encode(text)) == text`, so that bits counted per byte of text are
     comparable from one tokenizer to another.
@@ -23,12 +23,12 @@ class Tokenizer:
 
     def __init__(self, kind: str, spellings: Sequence[bytes], dtype: type[np.generic]):
         self.kind = kind
-        self.spellings = spellings  # V, the bytes that each symbol stands for
+        self.spellings = spellings  # V, the bytes that each token stands for
         self.dtype = np.dtype(dtype)  # of a corpus on disk
 
     @property
     def vocabulary_size(self) -> int:
-        """V, the number of symbols."""
+        """V, the number of tokens."""
         return len(self.spellings)
 
     @property
@@ -37,23 +37,23 @@ class Tokenizer:
         return self.kind
 
     def encode(self, text: bytes) -> np.ndarray:
-        """Return the symbols of a text, `dtype` [n]."""
+        """Return the tokens of a text, `dtype` [n]."""
         raise NotImplementedError
 
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
-        """Return the symbols of a text to be continued, and the bytes the next must begin with."""
+        """Return the tokens of a text to be continued, and the bytes the next must begin with."""
         return self.encode(text), b""
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """Return the bytes that symbols [n] stand for."""
+        """Return the bytes that tokens [n] stand for."""
         raise NotImplementedError
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        """Return how many bytes of text each of the symbols [n] stands for, integers [n]."""
+        """Return how many bytes of text each of the tokens [n] stands for, integers [n]."""
         raise NotImplementedError
 
     def count_bytes(self, tokens: np.ndarray) -> int:
-        """Return how many bytes of text symbols [n] stand for together."""
+        """Return how many bytes of text tokens [n] stand for together."""
         return int(self.byte_lengths(tokens).sum(dtype=np.int64))
 
     def describe(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Tokenizer:
 
 
 class ByteTokenizer(Tokenizer):
-    """Every byte is a symbol."""
+    """Every byte is a token."""
 
     def __init__(self) -> None:
         super().__init__("bytes", [bytes([value]) for value in range(256)], np.uint8)

@@ -1,4 +1,4 @@
-"""Which symbols may follow, so that a text generated symbol by symbol is valid UTF-8."""
+"""Which tokens may follow, so that a text generated token by token is valid UTF-8."""
 
 from collections.abc import Sequence
 
@@ -42,19 +42,19 @@ _NEXT = _table()  # [8, 256], -1 where the byte may not come
 
 
 class Continuations:
-    """The automaton over V symbols, each of which stands for some bytes."""
+    """The automaton over V tokens, each of which stands for some bytes."""
 
     def __init__(self, spellings: Sequence[bytes]):
         self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
-        self._after = _after(spellings, self._sizes)  # [8, V], -1 where a symbol may not come
+        self._after = _after(spellings, self._sizes)  # [8, V], -1 where a token may not come
         self._needed = self._sizes + _MISSING[self._after]  # [8, V], bytes to the character's end
 
-    def next_state(self, state: int, symbol: int) -> int:
-        """Return the state after an allowed symbol."""
-        return int(self._after[state, symbol])
+    def next_state(self, state: int, token: int) -> int:
+        """Return the state after an allowed token."""
+        return int(self._after[state, token])
 
     def allowed(self, state: int, room: int) -> np.ndarray:
-        """Return the symbols that may come, bool [V], where `room` bytes are left for all to come.
+        """Return the tokens that may come, bool [V], where `room` bytes are left for all to come.
 
         A character that would not fit is not begun, so the last one is always whole.
         """
@@ -63,10 +63,10 @@ class Continuations:
 
 def _after(spellings: Sequence[bytes], sizes: np.ndarray) -> np.ndarray:
     states = np.arange(len(_TRANSITIONS))[:, None]
-    after = np.where(sizes > 0, states, -1)  # a symbol without bytes would never come to an end
+    after = np.where(sizes > 0, states, -1)  # a token without bytes would never come to an end
     for place in range(sizes.max()):
         longer = np.flatnonzero(sizes > place)
-        byte = np.array([spellings[symbol][place] for symbol in longer.tolist()])
+        byte = np.array([spellings[token][place] for token in longer.tolist()])
         before = after[:, longer]
         after[:, longer] = np.where(before < 0, -1, _NEXT[before, byte])
     return after

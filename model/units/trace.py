@@ -32,7 +32,7 @@ def moments(
 ) -> Iterator[Moment]:
     """Yield the state after every byte of every sequence, read from the zero state.
 
-    sequences: symbols [n] each. Memory does not grow with their length. The values are those of
+    sequences: tokens [n] each. Memory does not grow with their length. The values are those of
     `model.step`, byte by byte: reading a window would give the cell state only after its last byte.
     """
     model.config.check_unit(0, layer)

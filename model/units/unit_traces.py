@@ -1,6 +1,6 @@
 """Texts as the model reads them: the values of chosen units under every character.
 
-A character has the values after the symbol that covers its last byte."""
+A character has the values after the token that covers its last byte."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -126,7 +126,7 @@ def read_texts(
 
 
 def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Spread values [n, U], after each symbol, over the bytes of text that it stands for."""
+    """Spread values [n, U], after each token, over the bytes of text that it stands for."""
     return np.repeat(values, loaded.tokenizer.byte_lengths(tokens), axis=0)
 
 

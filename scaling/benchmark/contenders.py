@@ -28,7 +28,7 @@ def recurrent_weights(problem: Problem) -> RecurrentWeights:
 
 
 def from_table(problem: Problem) -> Forward:
-    """Ours as the language model's first layer runs it: each symbol projected once."""
+    """Ours as the language model's first layer runs it: each token projected once."""
     state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:

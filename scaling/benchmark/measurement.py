@@ -23,7 +23,7 @@ from .contenders import (
 from .floor import gemm_floor
 from .memory import least_bytes, saved_bytes
 from .options import MeasureOptions
-from .problem import SYMBOLS, Problem, Shape
+from .problem import TOKENS, Problem, Shape
 from .timing import Seconds, interleave, rates, ratio
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
@@ -52,7 +52,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     speeds, spread = rates(seconds, shape.T * shape.B)
     against = _against_all(seconds, shape)
     saved = saved_bytes(problem)
-    multiplied = shape.recurrent_products() + shape.input_products() * SYMBOLS / shape.T / shape.B
+    multiplied = shape.recurrent_products() + shape.input_products() * TOKENS / shape.T / shape.B
     return {
         "chars_per_second": speeds,
         "spread": spread,
@@ -91,7 +91,7 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
         forwards["nn_lstm"], parameters["nn_lstm"] = nn_lstm(problem)
     work: dict[str, Callable[[], object]] = {
         "gemm_floor": _floor(problem, options, None, ours=True),
-        "gemm_floor_table": _floor(problem, options, SYMBOLS, ours=True),
+        "gemm_floor_table": _floor(problem, options, TOKENS, ours=True),
         "library_floor": _floor(problem, options, None, ours=False),
     }
     for name, forward in forwards.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SYMBOLS = 256  # V
+TOKENS = 256  # V
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Problem:
         """Draw a problem; its parameters ask for gradients."""
         T, B, H, E = shape.T, shape.B, shape.H, shape.E
         generator = torch.Generator().manual_seed(0)
-        tokens = torch.randint(0, SYMBOLS, (T, B), generator=generator).to(shape.device)
+        tokens = torch.randint(0, TOKENS, (T, B), generator=generator).to(shape.device)
         bias = torch.zeros(4 * H, device=shape.device)
         parameters = (
-            shape.draw(SYMBOLS, E),
+            shape.draw(TOKENS, E),
             shape.draw(5 * H, E, scale=E**-0.5),
             shape.draw(H, H, scale=H**-0.5),
             shape.draw(4 * H, H, scale=H**-0.5),

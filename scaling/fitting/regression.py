@@ -169,9 +169,9 @@ def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
         sent_bytes = statistics.median(row.get("sent_bytes", 0.0) for row in rows)
     except (KeyError, TypeError, ArithmeticError) as error:
         raise InputError(f"{metrics}: a row has no speed ({error!r}); remove it") from error
-    symbols = config.data.lanes * config.data.window * config.parallel.windows_per_step
+    tokens = config.data.lanes * config.data.window * config.parallel.windows_per_step
     measured = MeasuredRun(
-        operations=Workload.of(config.model).operations_per_token * symbols / gpus,
+        operations=Workload.of(config.model).operations_per_token * tokens / gpus,
         operations_per_second=operations_per_second,
         bytes=sent_bytes,
         gpus=gpus,
@@ -183,7 +183,7 @@ def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
 def seconds_of_a_step(before: dict[str, Any], row: dict[str, Any]) -> float:
     """Return the mean between two rows of metrics.
 
-    Characters are counted, since a symbol may stand for several of them.
+    Characters are counted, since a token may stand for several of them.
     """
     characters = row["characters"] - before["characters"]
     return characters / (row["step"] - before["step"]) / row["characters_per_second"]

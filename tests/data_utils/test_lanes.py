@@ -217,14 +217,14 @@ def test_too_many_lanes_for_the_reviews():
 
 def test_a_split_in_which_nothing_can_be_predicted():
     split = make_split([1, 0, 1, 1])
-    with pytest.raises(InputError, match="no review of the split has two symbols"):
+    with pytest.raises(InputError, match="no review of the split has two tokens"):
         Lanes(split, lanes=2, window=4, persist="review")
-    with pytest.raises(InputError, match="has only 3 symbols"):
+    with pytest.raises(InputError, match="has only 3 tokens"):
         Lanes(split, lanes=3, window=4)
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_a_shard_without_a_symbol_takes_no_window(window):
+def test_a_shard_without_a_token_takes_no_window(window):
     stream = Lanes(make_split([9, 0]), lanes=1, window=window, shards=2)
     assert stream.shard_windows.tolist() == [8 // window, 0]
     assert [stream[index].characters for index in range(8 // window + 1)] == [window] * (
@@ -257,7 +257,7 @@ def test_strips_are_the_split_in_file_order():
 
 @pytest.mark.parametrize("persist", ["shard", "review", "never"])
 def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split, persist):
-    """All but those of the first symbol of each shard, or of each review."""
+    """All but those of the first token of each shard, or of each review."""
     split = subword_split
     stream = Lanes(split, lanes=3, window=7, shards=6, persist=persist)
     firsts = stream.bounds[:-1] if persist != "review" else split.offsets[:-1]

@@ -17,7 +17,7 @@ FIELDS = ("tokens", "lengths", "reset")
 
 
 def make_split():
-    """Reviews each of one symbol, its number, so that a window tells what it read."""
+    """Reviews each of one token, its number, so that a window tells what it read."""
     offsets = np.cumsum([0, *SIZES], dtype=np.int64)
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 

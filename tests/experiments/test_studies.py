@@ -137,7 +137,7 @@ def test_features_are_compared_on_sets_of_two_classes_alone(name, capsys):
     assert name in capsys.readouterr().err
 
 
-def test_bits_are_of_a_character_also_where_symbols_are_pieces(tmp_path, subword_model, subwords):
+def test_bits_are_of_a_character_also_where_tokens_are_pieces(tmp_path, subword_model, subwords):
     save_model(tmp_path, subword_model, text_profile("openai"), {}, tokenizer=subwords)
     loaded = load_model(tmp_path)
     texts = ["I like it a lot, really", "it broke"]
@@ -303,7 +303,7 @@ def test_every_way_of_fitting_learns_and_chooses_on_val(way):
 
 @pytest.fixture(params=["bytes", "subwords"])
 def of_bytes_or_subwords(request, tmp_path, subword_model, subwords):
-    """A model of either kind of symbols."""
+    """A model of either kind of tokens."""
     if request.param == "bytes":
         return load_model("amazon_1024", compute_dtype=torch.float32)
     save_model(tmp_path, subword_model, text_profile("openai"), {}, tokenizer=subwords)
@@ -315,12 +315,12 @@ def test_title_scores_are_those_of_reading_each_text_with_each_opening(of_bytes_
     texts = ["I like it a lot", "no", "it broke after a day and nobody answered"]
     chances = {}
     for opening in ("Great", "Good one", "Bad"):
-        symbols = loaded.tokenizer.encode(f" {opening}".encode())
+        tokens = loaded.tokenizer.encode(f" {opening}".encode())
         starts = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
-        whole = [np.concatenate([loaded.tokenizer.encode(s), symbols]) for s in starts]
+        whole = [np.concatenate([loaded.tokenizer.encode(s), tokens]) for s in starts]
         for rows, costs in token_costs(loaded.model, whole, batch_size=2):
             for row, cost in zip(rows, costs, strict=True):
-                chances[opening, row] = -np.log(2) * cost[-len(symbols) :].astype(float).sum()
+                chances[opening, row] = -np.log(2) * cost[-len(tokens) :].astype(float).sum()
     expected = [
         np.logaddexp(chances["Great", row], chances["Good one", row]) - chances["Bad", row]
         for row in range(3)

@@ -87,7 +87,7 @@ def test_features_are_the_state_after_the_last_byte(small_model, sequences, stat
     ],
 )
 def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
-    torch.nn.init.normal_(small_model.decoder.bias)  # by which the first symbol is predicted
+    torch.nn.init.normal_(small_model.decoder.bias)  # by which the first token is predicted
     sequences, told = [*sequences, np.empty(0, np.uint8)], []
     options = {"kind": kind, "advance": told.append}
     found = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
@@ -165,12 +165,12 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
 
 
 def costs_of(model, sequences):
-    """Return the bits of every symbol, one text after the other, and the bits of every text."""
+    """Return the bits of every token, one text after the other, and the bits of every text."""
     (_, costs), *_ = token_costs(model, sequences, batch_size=len(sequences))
     return np.concatenate(costs), read_in_order(model, sequences).bits
 
 
-def test_few_logits_of_many_symbols_exist_at_once(monkeypatch):
+def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
     V, lengths, decoded = 1 << 16, (70, 66), []
     model = build_model(ModelConfig(hidden_size=2, embedding_size=2, vocabulary_size=V), seed=0)
     sequences = [np.random.default_rng(0).integers(V, size=length) for length in lengths]

@@ -64,7 +64,7 @@ def test_temperature_divides_the_logits(temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-300, 5e-324])
-def test_temperature_zero_takes_the_most_likely_symbol(temperature):
+def test_temperature_zero_takes_the_most_likely_token(temperature):
     logits = logits_of(2)
     chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
     assert np.flatnonzero(chances).tolist() == [logits.argmax()]

@@ -1,4 +1,4 @@
-"""Models of a vocabulary's symbols: saved, read, scored, sampled from."""
+"""Models of a vocabulary's tokens: saved, read, scored, sampled from."""
 
 import json
 import sys
@@ -69,7 +69,7 @@ def test_a_vocabulary_of_another_size_is_refused(folder):
     description = json.loads((folder / "config.json").read_text())
     description["architecture"]["vocabulary_size"] = 300
     (folder / "config.json").write_text(json.dumps(description))
-    with pytest.raises(InputError, match="300 symbols, and its tokenizer has 400"):
+    with pytest.raises(InputError, match="300 tokens, and its tokenizer has 400"):
         load_model(folder)
 
 
@@ -89,7 +89,7 @@ def test_costs_are_those_of_the_softmax(subword_model, subwords):
             np.testing.assert_allclose(cost[1:], bits.detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_features_are_the_state_after_the_symbols(folder, subwords):
+def test_features_are_the_state_after_the_tokens(folder, subwords):
     features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
     model = load_model(folder).model
     for text, row in zip(TEXTS, features, strict=True):
@@ -100,7 +100,7 @@ def test_features_are_the_state_after_the_symbols(folder, subwords):
 
 
 @pytest.mark.parametrize("backend", ["reference", "fused"])
-def test_a_projection_symbol_by_symbol_changes_nothing(subwords, monkeypatch, backend):
+def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, backend):
     """Large vocabularies are not tabulated: the same losses and gradients, up to rounding."""
     config = ModelConfig(hidden_size=8, vocabulary_size=400, backend=backend)
     tokens = torch.from_numpy(subwords.encode("".join(TEXTS).encode()).astype(np.int64))[None, :60]
@@ -116,7 +116,7 @@ def test_a_projection_symbol_by_symbol_changes_nothing(subwords, monkeypatch, ba
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_symbols_beyond_the_vocabulary_are_refused(subword_model):
+def test_tokens_beyond_the_vocabulary_are_refused(subword_model):
     with pytest.raises(IndexError):
         subword_model(torch.tensor([[3, 400]]), subword_model.initial_state(1))
 
@@ -134,8 +134,8 @@ def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords
     assert "\ufffd" not in text or "\ufffd".encode() in text.encode()
 
 
-def test_the_first_symbol_carries_the_space_of_the_opening(subword_model, subwords):
-    """The likeliest symbol that begins with a space, its own space not told again."""
+def test_the_first_token_carries_the_space_of_the_opening(subword_model, subwords):
+    """The likeliest token that begins with a space, its own space not told again."""
     _, state = subword_model.hidden(
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
         subword_model.initial_state(1),
@@ -147,7 +147,7 @@ def test_the_first_symbol_carries_the_space_of_the_opening(subword_model, subwor
     assert (" " + text).startswith(expected)
 
 
-def test_a_stop_inside_a_symbol_ends_the_text(subword_model, subwords):
+def test_a_stop_inside_a_token_ends_the_text(subword_model, subwords):
     whole = write(subword_model, subwords, length=400)
     for size in (1, 2, 3):
         stop = whole[100 : 100 + size]
@@ -156,24 +156,24 @@ def test_a_stop_inside_a_symbol_ends_the_text(subword_model, subwords):
         assert "".join(c for _, c in pieces) == whole[: whole.index(stop)]
 
 
-def test_the_automaton_follows_a_symbol_as_it_follows_its_bytes(subwords):
+def test_the_automaton_follows_a_token_as_it_follows_its_bytes(subwords):
     of_bytes = Continuations([bytes([value]) for value in range(256)])
-    of_symbols = Continuations(subwords.spellings)
+    of_tokens = Continuations(subwords.spellings)
     for state in range(8):
-        for symbol, spelling in enumerate(subwords.spellings):
+        for token, spelling in enumerate(subwords.spellings):
             room, now, possible = 9, state, bool(spelling)
             for byte in spelling:
                 possible = possible and bool(of_bytes.allowed(now, room)[byte])
                 if possible:
                     now, room = of_bytes.next_state(now, byte), room - 1
-            assert bool(of_symbols.allowed(state, 9)[symbol]) == possible, (state, spelling)
+            assert bool(of_tokens.allowed(state, 9)[token]) == possible, (state, spelling)
             if possible:
-                assert of_symbols.next_state(state, symbol) == now
-    assert not of_symbols.allowed(START, 9)[subwords.spellings.index(b"")]
+                assert of_tokens.next_state(state, token) == now
+    assert not of_tokens.allowed(START, 9)[subwords.spellings.index(b"")]
 
 
 def test_openais_layout_holds_only_bytes(tmp_path, subword_model):
-    with pytest.raises(InputError, match="holds models of bytes; this one reads the 400 symbols"):
+    with pytest.raises(InputError, match="holds models of bytes; this one reads the 400 tokens"):
         write_openai(tmp_path / "out", subword_model)
     assert not (tmp_path / "out").exists()
 

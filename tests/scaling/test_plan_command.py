@@ -218,11 +218,11 @@ def test_a_regression_beside_the_model(tmp_path):
 
 def test_a_run_directory_is_a_measured_run(tmp_path):
     (measured,) = read_runs(FIXTURE, operations_per_second=1e9)
-    symbols = 4 * 32
-    assert measured.seconds == pytest.approx(symbols / 13339.7)  # the row after the first
+    tokens = 4 * 32
+    assert measured.seconds == pytest.approx(tokens / 13339.7)  # the row after the first
     assert (measured.gpus, measured.bytes) == (1, 0.0)
     products = 5 * 8 * (4 + 8) + 8 * 256
-    assert measured.operations == 6 * products * symbols
+    assert measured.operations == 6 * products * tokens
     shutil.copytree(FIXTURE, tmp_path / "run")
     metrics = tmp_path / "run" / "metrics.jsonl"
     first, second = metrics.read_text().splitlines()[:2]
@@ -244,7 +244,7 @@ def test_a_run_directory_is_a_measured_run(tmp_path):
 
 
 def test_a_run_on_subwords_is_measured_by_its_characters(tmp_path):
-    """A symbol stands for several; speeds are in characters."""
+    """A token stands for several; speeds are in characters."""
     shutil.copytree(FIXTURE, tmp_path / "run")
     metrics = tmp_path / "run" / "metrics.jsonl"
     rows = [

@@ -199,5 +199,5 @@ def test_a_step_skipped_for_overflow_is_no_divergence():
 def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp_path, corpus):
     one = Split(corpus.splits["valid"].tokens[:1], np.array([0, 1]), BYTES)
     unusable = replace(corpus, splits=corpus.splits | {"valid": one})
-    with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 symbols"):
+    with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 tokens"):
         BestModelWriter(PretrainingDirectory(tmp_path), unusable, 4, ALONE)

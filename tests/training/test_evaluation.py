@@ -89,7 +89,7 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
     )
 
 
-def test_symbols_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
+def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
     bits = reference_bits(subword_model, subword_split.tokens)
     score = score_split(subword_model.float(), subword_split, lanes=1)
     assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
@@ -99,9 +99,7 @@ def test_symbols_are_scored_per_byte_of_their_text(subword_model, subword_split,
     assert found == (pytest.approx(score.bits_per_character), score.characters)
 
 
-def test_the_error_of_symbols_is_that_of_reviews_in_bytes(
-    subword_model, subword_split, small_split
-):
+def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_split, small_split):
     score = score_split(subword_model, subword_split, reset="review")
     pairs = zip(subword_split.offsets[:-1], subword_split.offsets[1:], strict=True)
     bits = np.array(

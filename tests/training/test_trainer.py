@@ -352,14 +352,14 @@ def test_the_rest_beside_muon_has_a_rate_of_its_own():
     assert (muon.param_groups[0]["lr"], rest.param_groups[0]["lr"]) == (1e-2, 2.5e-3)
 
 
-def test_the_step_is_per_symbol_and_the_row_per_byte_of_text():
+def test_the_step_is_per_token_and_the_row_per_byte_of_text():
     window = make_window(lengths=(6, 2, 0))
     one, other = make_trainer(), make_trainer()
     one.train(as_batch(window, CPU))
     other.train(as_batch(window._replace(characters=24), CPU))
     for name, gradient in gradients(one).items():
         assert torch.equal(gradient, gradients(other)[name]), name
-    in_symbols, in_bytes = one.close_row(), other.close_row()
-    assert (in_symbols["characters"], in_bytes["characters"]) == (8, 24)
-    ratio = in_symbols["train_bits_per_character"] / in_bytes["train_bits_per_character"]
+    in_tokens, in_bytes = one.close_row(), other.close_row()
+    assert (in_tokens["characters"], in_bytes["characters"]) == (8, 24)
+    ratio = in_tokens["train_bits_per_character"] / in_bytes["train_bits_per_character"]
     assert ratio == pytest.approx(3)

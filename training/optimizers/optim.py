@@ -155,7 +155,7 @@ def make_optimizers(
     """
     if config.name != "muon":
         return [_make_optimizer(list(model.parameters()), config)]
-    # The embedding and the decoder are tables of symbols, not maps between features.
+    # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
     others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]

@@ -69,11 +69,11 @@ class AdasumExchange(Exchange):
         return lanes / self.groups.count
 
     def gradient_scale(self, batches: Sequence[Batch]) -> Tensor:
-        """Return what nats are multiplied by, so that the mean of a group's ranks is per symbol."""
-        symbols = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
+        """Return what nats are multiplied by, so that the mean of a group's ranks is per token."""
+        tokens = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
         if self.groups.size > 1:
-            dist.all_reduce(symbols, group=self.groups.within)
-        return self.groups.size / symbols.clamp(min=1)
+            dist.all_reduce(tokens, group=self.groups.within)
+        return self.groups.size / tokens.clamp(min=1)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:

@@ -47,7 +47,7 @@ class Exchange:
         return lanes
 
     def gradient_scale(self, batches: Sequence[Batch]) -> float | Tensor:
-        """Return what a step's nats are multiplied by: the mean of all ranks is then per symbol."""
+        """Return what a step's nats are multiplied by: the mean of all ranks is then per token."""
         return self.world.size / sum(batch.transitions for batch in batches)
 
     @contextmanager
@@ -119,16 +119,16 @@ class BucketedExchange(Exchange):
         self.ddp.register_comm_hook(sender, type(sender).send)
 
     def _rehearse(self) -> None:
-        """Send the gradients of one symbol, so that every step has its buckets laid out alike.
+        """Send the gradients of one token, so that every step has its buckets laid out alike.
 
         DDP lays them out anew, in the order of the first gradients, after it has sent those. gloo
         adds three ranks' numbers in an order that depends on their place in a bucket: without this
         the first step after a resume would differ from that of a run without interruption.
         """
-        symbol = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
+        token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
         state = self.model.initial_state(1)
         self.ddp()
-        nats, _ = Objective(self.model)(symbol, symbol, state, leaves=self.leaves)
+        nats, _ = Objective(self.model)(token, token, state, leaves=self.leaves)
         nats.backward()
         self.ddp.zero_grad()
 

@@ -44,9 +44,9 @@ class FinetuningConfig:
     clip_norm: PositiveFloat = 1.0
     """Largest norm of the gradient."""
     window: PositiveInt = 512
-    """Gradients flow through this many symbols at the end of a text; all of the text is read."""
+    """Gradients flow through this many tokens at the end of a text; all of the text is read."""
     lm_weight: NonNegativeFloat = 0.0
-    """Weight of the language model's loss on the same texts (nats per symbol); Kant et al. 2018
+    """Weight of the language model's loss on the same texts (nats per token); Kant et al. 2018
     took 0.02."""
     hidden_layers: tuple[int, ...] = ()
     """Sizes of hidden layers between the features and the heads."""

@@ -1,6 +1,6 @@
 """Texts to features, with a gradient: each read whole, none padded.
 
-Where a text is longer than the window, what comes before its last `window` symbols is read without
+Where a text is longer than the window, what comes before its last `window` tokens is read without
 a gradient (truncated back-propagation), so that features are those of `model.features` whatever the
 length, and memory is bounded. Rows of a batch stand side by side and leave as they end: what a text
 gives does not depend on the others.
@@ -21,22 +21,22 @@ from model.state import State
 from model.text.ragged import ragged_batches
 from training.objective import IGNORED, linear_cross_entropy
 
-BLOCK = 128  # symbols that are read at once where there is no gradient
+BLOCK = 128  # tokens that are read at once where there is no gradient
 
 
 class Encoded(NamedTuple):
     """What a batch of texts has become."""
 
     features: Tensor  # [B, F], in the order given
-    nats: Tensor  # of every symbol that was predicted, summed; zero unless asked for
-    symbols: int  # how many those were, as the encoder counts them
+    nats: Tensor  # of every token that was predicted, summed; zero unless asked for
+    tokens: int  # how many those were, as the encoder counts them
 
 
 class LearningEncoder:
     """A model that learns while it reads.
 
     kind: what becomes a feature: the last state, the mean of the last layer's hidden ones, or both;
-    InputError for others. count: of predicted symbols, by which the language model's loss is
+    InputError for others. count: of predicted tokens, by which the language model's loss is
     divided; a tokenizer's `count_bytes` makes it nats per byte.
     """
 
@@ -56,7 +56,7 @@ class LearningEncoder:
         self.kind, self.count = kind, count
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
-        """Read sequences[rows], symbols [n] each."""
+        """Read sequences[rows], tokens [n] each."""
         texts = [sequences[row] for row in rows]
         with without_graphs():  # captured graphs are for a few sizes that come again
             return encode(texts, self.model, self.window, self.predicts, self.kind, self.count)
@@ -95,9 +95,9 @@ def encode(
     kind: FeatureKind = FINAL_CELL,
     count: Callable[[np.ndarray], int] = len,
 ) -> Encoded:
-    """Read sequences, symbols [n] each, from the zero state; gradients flow back `window` symbols.
+    """Read sequences, tokens [n] each, from the zero state; gradients flow back `window` tokens.
 
-    predicts: also score every symbol of the window but its first, given those before it.
+    predicts: also score every token of the window but its first, given those before it.
     """
     weights = model.fold()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
@@ -126,7 +126,7 @@ def _read(
     kind: FeatureKind,
     predicts: bool = False,
 ) -> tuple[State, Tensor, Tensor]:
-    """Return every row's state after its own last symbol, `total`, and what predicting cost.
+    """Return every row's state after its own last token, `total`, and what predicting cost.
 
     total: [B, F'], to which the features of every state that `kind` takes the mean of are added.
     """
@@ -152,7 +152,7 @@ def _read(
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:
-    """Return the symbol after each of start to stop, [B, T]; the last of a text has none."""
+    """Return the token after each of start to stop, [B, T]; the last of a text has none."""
     targets = np.full((len(rows), stop - start), IGNORED, dtype=np.int64)
     for target, row in zip(targets, rows, strict=True):
         following = row[start + 1 : stop + 1]

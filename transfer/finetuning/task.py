@@ -17,9 +17,9 @@ MEND = ": give --val texts of another class too, or without --val hold out a lar
 
 @dataclass(frozen=True)
 class Task:
-    """Texts in symbols, and their labels."""
+    """Texts in tokens, and their labels."""
 
-    train: list[np.ndarray]  # symbols [n] each
+    train: list[np.ndarray]  # tokens [n] each
     val: list[np.ndarray]
     train_labels: np.ndarray  # int64 [N], or [N, C] of 0 and 1
     val_labels: np.ndarray

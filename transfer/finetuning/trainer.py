@@ -37,7 +37,7 @@ class FinetuningProgress(Progress):
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
     nats: float = 0.0  # of the language model's loss, over the epoch so far
-    symbols: int = 0  # that those are of
+    symbols: int = 0  # tokens that those are of
     seconds: float = 0.0  # of steps and evaluations, of every process that took part
     history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
 
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
     loss: float  # of the heads
     nats: float  # of the language model's loss, summed
-    symbols: int  # that those are of
+    tokens: int  # that those are of
     gradient_norm: float  # before clipping
 
 
@@ -134,15 +134,15 @@ class Finetuner:
             logits = self.heads.train()(encoded.features)  # [B, K, C]
         loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
         total = loss
-        if encoded.symbols:
-            total = loss + self.config.lm_weight * encoded.nats / encoded.symbols
+        if encoded.tokens:
+            total = loss + self.config.lm_weight * encoded.nats / encoded.tokens
         total.backward()
         norm = self._update()
-        taken = Step(loss.item(), encoded.nats.item(), encoded.symbols, norm)
+        taken = Step(loss.item(), encoded.nats.item(), encoded.tokens, norm)
         progress = self.progress
         progress.head_loss += taken.loss
         progress.nats += taken.nats
-        progress.symbols += taken.symbols
+        progress.symbols += taken.tokens
         progress.step += 1
         return taken
 

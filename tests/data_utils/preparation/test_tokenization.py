@@ -1,4 +1,4 @@
-"""A corpus of a vocabulary's symbols holds the text of the corpus of bytes, whatever interrupts."""
+"""A corpus of a vocabulary's tokens holds the text of the corpus of bytes, whatever interrupts."""
 
 import json
 import multiprocessing
@@ -236,7 +236,7 @@ def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
     assert reviews_of(found.splits["train"]) == [b"\n quite another text "]
 
 
-def test_a_second_preparation_writes_the_symbols_of_its_own_vocabulary(tmp_path, source, whole):
+def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, source, whole):
     """In one process, into a folder of the same name, and from one of the same name."""
     prepare_corpus([source], tmp_path / "other", size=400)
     prepare_corpus([source], tmp_path / "out", tokenizer=str(tmp_path / "other"))

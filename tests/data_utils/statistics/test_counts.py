@@ -142,14 +142,14 @@ def test_damaged_offsets_are_refused(tmp_path):
             describe_corpus(folder)
 
 
-def test_a_symbol_that_the_vocabulary_lacks_is_refused(tmp_path):
+def test_a_token_that_the_vocabulary_lacks_is_refused(tmp_path):
     folder, source = tmp_path / "corpus", write_reviews(tmp_path / "a.jsonl")
     vocabulary = VocabularyConfig(tokenizer="bpe", size=270)
     prepare_corpus([source], folder, Preparation(split=(1, 0, 0), vocabulary=vocabulary))
     tokens = np.fromfile(folder / "train.bin", "<u2")
     tokens[len(tokens) // 2] = 0xFFFF
     tokens.tofile(folder / "train.bin")
-    with pytest.raises(InputError, match="a symbol that its vocabulary lacks"):
+    with pytest.raises(InputError, match="a token that its vocabulary lacks"):
         describe_corpus(folder)
 
 

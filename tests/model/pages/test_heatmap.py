@@ -302,7 +302,7 @@ def test_a_picture_of_a_book_is_refused():
         check_outputs([Path("a.png")], ["x" * 6000])
 
 
-def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subword_model, subwords):
+def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword_model, subwords):
     profile = text_profile("openai")
     save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
@@ -310,7 +310,7 @@ def test_a_character_has_the_value_of_the_symbol_that_covers_it(tmp_path, subwor
     (unit_trace,) = read_texts(loaded, [text], [5]).traces
     tokens = loaded.tokens(text)
     (values,) = trace(subword_model, [tokens], [5])
-    # Symbol by symbol: which characters of the framed text end inside it.
+    # Token by token: which characters of the framed text end inside it.
     read, expected = b"", []
     for token, value in zip(tokens.tolist(), values, strict=True):
         before = read.decode("utf-8", "ignore")

@@ -90,7 +90,7 @@ def write_openai(folder, arrays):
 
 
 def nvidia_language_model(
-    language, order="ifuo", symbols=256, weight_norm=True, dtype=torch.float32
+    language, order="ifuo", tokens=256, weight_norm=True, dtype=torch.float32
 ):
     """The nested dictionaries that a training run saved."""
 
@@ -111,7 +111,7 @@ def nvidia_language_model(
         bias = stacked(matrices, "b", order)
         rnn |= {f"rnns.{k}.b_ih": tensor(3 * bias), f"rnns.{k}.b_hh": tensor(-2 * bias)}
     embedding, w, b = language.embedding, language.w.T, language.b
-    if symbols == 257:
+    if tokens == 257:
         # What a pad's row holds must not matter.
         pad = np.full((1, embedding.shape[1]), 50.0)
         embedding = np.concatenate([pad, embedding])

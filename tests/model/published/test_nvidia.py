@@ -39,18 +39,18 @@ def assert_same(model, language, tolerance=2e-5):
     np.testing.assert_allclose(scores, logits, atol=10 * tolerance)
 
 
-@pytest.mark.parametrize("symbols", [256, 257])
+@pytest.mark.parametrize("tokens", [256, 257])
 @pytest.mark.parametrize("weight_norm", [True, False])
 @pytest.mark.parametrize("order", ["ifou", "ifuo"])
 @pytest.mark.parametrize(("E", "H", "layers"), [(6, 10, 1), (8, 8, 1), (5, 3, 2)])
-def test_states_are_those_of_the_file(save, symbols, weight_norm, order, E, H, layers):
+def test_states_are_those_of_the_file(save, tokens, weight_norm, order, E, H, layers):
     language = draw(E, H, layers)
-    content = nvidia_language_model(language, order, symbols, weight_norm)
+    content = nvidia_language_model(language, order, tokens, weight_norm)
     imported = import_nvidia(save(content), order)
     assert_same(imported.model, language)
     assert imported.model.config.weight_norm is weight_norm
     assert imported.provenance["gate_order"] == order
-    assert imported.provenance["symbols"] == symbols
+    assert imported.provenance["symbols"] == tokens
 
 
 @pytest.mark.parametrize("weight_norm", [True, False])
@@ -66,7 +66,7 @@ def test_half_precision_and_the_older_container(save, language, weight_norm, zip
         assert torch.equal(model.state_dict()["layers.0.w_h"], theirs.float())
 
 
-def test_257_symbols_are_the_code_of_2019(save, language):
+def test_257_tokens_are_the_code_of_2019(save, language):
     imported = import_nvidia(save(nvidia_language_model(language, "ifuo", 257)))
     assert_same(imported.model, language)
     assert any("pad" in remark for remark in imported.remarks)
@@ -115,9 +115,9 @@ def fine_tuned(content):
 
 
 @pytest.mark.parametrize("wrap", [classifier_2018, classifier_2019, fine_tuned])
-@pytest.mark.parametrize("symbols", [256, 257])
-def test_the_model_inside_a_classifier(save, language, wrap, symbols):
-    imported = import_nvidia(save(wrap(nvidia_language_model(language, "ifuo", symbols))), "ifuo")
+@pytest.mark.parametrize("tokens", [256, 257])
+def test_the_model_inside_a_classifier(save, language, wrap, tokens):
+    imported = import_nvidia(save(wrap(nvidia_language_model(language, "ifuo", tokens))), "ifuo")
     cell, logits = read(imported.model)
     np.testing.assert_allclose(cell, language.read(TEXT)[1][-1], atol=2e-5)
     assert not logits.any()  # no decoder: said by zeros, and by a warning
@@ -133,14 +133,14 @@ def test_a_classifier_with_a_decoder_keeps_it(save, language):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-@pytest.mark.parametrize("symbols", [256, 257])
+@pytest.mark.parametrize("tokens", [256, 257])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("filling", [0, 10_000])
-def test_an_embedding_that_is_the_decoder_too(save, tmp_path, zipped, symbols, dtype, filling):
+def test_an_embedding_that_is_the_decoder_too(save, tmp_path, zipped, tokens, dtype, filling):
     """As trained with --tied; torch.save writes it once."""
     language = draw(E=8, H=8)
     language.w = language.embedding.T
-    content = nvidia_language_model(language, "ifuo", symbols, dtype=dtype)
+    content = nvidia_language_model(language, "ifuo", tokens, dtype=dtype)
     content["decoder"]["weight"] = content["encoder"]["encoder"]["weight"]
     if filling:  # a file so large that it could hold both
         content = {"lm_encoder": content, "classifier": {"weight": torch.ones(filling)}}
@@ -207,7 +207,7 @@ def test_wrong_tensors_are_refused(save, language, section, name, change):
         "no tensor": [1.0],
     }
     tensors |= {name: changed[change]} if change in changed else {}
-    with pytest.raises(InputError, match=r"encoder|decoder|rnns|symbols"):
+    with pytest.raises(InputError, match=r"encoder|decoder|rnns|tokens"):
         import_nvidia(save(content), "ifuo")
 
 
@@ -236,7 +236,7 @@ def test_other_architectures_are_refused(save, language):
     with pytest.raises(InputError, match=r"w_ho is \[3, 3\] where"):
         import_nvidia(save(content), "ifuo")
     content["encoder"]["encoder"]["weight"] = torch.zeros(32001, 6)
-    with pytest.raises(InputError, match="32001 symbols"):
+    with pytest.raises(InputError, match="32001 tokens"):
         import_nvidia(save(content), "ifuo")
 
 

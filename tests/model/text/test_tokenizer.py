@@ -45,14 +45,14 @@ def test_every_nasty_text_comes_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text.encode())) == text.encode()
 
 
-def test_bytes_are_their_own_symbols():
+def test_bytes_are_their_own_tokens():
     tokens = BYTES.encode(bytes(range(256)))
     assert tokens.dtype == np.uint8
     assert tokens.tolist() == list(range(256))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_symbols_are_those_of_sentencepiece(kind):
+def test_tokens_are_those_of_sentencepiece(kind):
     tokenizer = small_vocabulary(kind, 350)
     theirs = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
     for text in REVIEWS:
@@ -80,7 +80,7 @@ def test_it_travels_to_another_process(subwords):
     assert other.spellings == subwords.spellings
 
 
-def test_an_opening_leaves_its_space_to_the_next_symbol(subwords):
+def test_an_opening_leaves_its_space_to_the_next_token(subwords):
     tokens, owed = subwords.opening(b"\n I thought ")
     assert (subwords.decode(tokens), owed) == (b"\n I thought", b" ")
     tokens, owed = BYTES.opening(b"\n I thought ")

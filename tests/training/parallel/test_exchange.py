@@ -142,7 +142,7 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
 
 
-def test_what_buckets_send_is_that_of_a_ring_and_the_mean_is_per_symbol(choose):
+def test_what_buckets_send_is_that_of_a_ring_and_the_mean_is_per_token(choose):
     exchange = choose()
     exchange.sender.payload = 100
     assert exchange.sent_bytes == 2 * 3 / 4 * 100

@@ -31,13 +31,13 @@ def wide_model(request):
 
 
 def alone(model, sequence, window, kind):
-    """Read one text symbol by symbol; return its features and the nats of its window's symbols."""
+    """Read one text token by token; return its features and the nats of its window's tokens."""
     states = [model.initial_state(1)]
     nats = torch.zeros((), dtype=torch.float64)
     start = max(len(sequence) - window, 0)
-    for place, symbol in enumerate(sequence.astype(np.int64)):
+    for place, token in enumerate(sequence.astype(np.int64)):
         before = states[-1].detach() if place == start else states[-1]
-        logits, after = model.step(torch.tensor([symbol]), before)
+        logits, after = model.step(torch.tensor([token]), before)
         states.append(after.detach() if place < start else after)
         if start <= place < len(sequence) - 1:
             nats = nats - logits.log_softmax(-1)[0, int(sequence[place + 1])]
@@ -63,7 +63,7 @@ def test_features_nats_and_gradients_are_those_of_each_text_alone(
     nats = torch.stack([n for _, n in each]).sum()
     torch.testing.assert_close(encoded.features, features, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(encoded.nats, nats, rtol=1e-12, atol=1e-12)
-    assert encoded.symbols == sum(max(min(n, window) - 1, 0) for n in LENGTHS)
+    assert encoded.tokens == sum(max(min(n, window) - 1, 0) for n in LENGTHS)
     weights = torch.randn(features.shape, generator=torch.Generator().manual_seed(0)).double()
     found = gradients(wide_model, (encoded.features * weights).sum() + encoded.nats)
     expected = gradients(wide_model, (features * weights).sum() + nats)
@@ -99,7 +99,7 @@ def test_the_language_models_loss_is_that_of_scoring(small_model, sequences):
 def test_the_language_models_loss_may_be_counted_by_bytes(subword_model, subwords):
     texts = [subwords.encode(text) for text in (b"Good.", b"A much longer text than this.", b"")]
     encoder = LearningEncoder(subword_model, 99, predicts=True, count=subwords.count_bytes)
-    counted = encoder.encode(texts, np.arange(3)).symbols
+    counted = encoder.encode(texts, np.arange(3)).tokens
     assert counted == sum(len(subwords.decode(text[1:])) for text in texts)
 
 
