@@ -3,7 +3,9 @@
 import glob
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from model.errors import InputError
@@ -12,6 +14,7 @@ from model.reading.inputs import KINDS, Input, as_input, is_address
 from ..corpus import is_corpus, is_unfinished_corpus
 
 NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
+SHOWN = 5  # names of files in a message
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +25,9 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
     A folder stands for all files in it, at any depth, of a kind that is read, but not for folders
     that are only linked there; a folder's and a pattern's files are taken in the order of their
     names. Left out are files that this project made there: corpora, finished or not, and notes on
-    downloads; and what was named before, under whatever name: its reviews would be twins in train
-    and valid. Both are logged. Raises InputError for what is named and cannot be read, such as a
-    broken link or a pipe.
+    downloads; files that are there for a test, by their names; and what was named before, under
+    whatever name: its reviews would be twins in train and valid. All of it is logged. Raises
+    InputError for what is named and cannot be read, such as a broken link or a pipe.
     """
     found = (each for argument in map(str, arguments) for each in _named(argument))
     return list(_without_repetition(found))
@@ -50,7 +53,11 @@ def _of_pattern(pattern: str, matches: Sequence[Path]) -> list[Input]:
     if not inputs:
         what = "files that this project made" if files else "folders"
         raise InputError(f"{pattern}: matches nothing but {what}; name the files to read")
-    return inputs
+    parts = Path(pattern).parts
+    fixed = list(takewhile(lambda part: not glob.has_magic(part), parts))
+    if any(map(_says_test, parts[len(fixed) :])):
+        return inputs
+    return _not_for_tests(inputs, Path(*fixed), pattern)
 
 
 def _of_folder(folder: Path) -> list[Input]:
@@ -69,7 +76,40 @@ def _of_folder(folder: Path) -> list[Input]:
         inputs.append(_readable(given))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
-    return inputs
+    return _not_for_tests(inputs, folder, str(folder))
+
+
+def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[Input]:
+    """Return the inputs whose names below a folder do not say test; log which they are.
+
+    Raises InputError if none is left.
+    """
+    kept, left_out = list[Input](), list[str]()
+    for given in inputs:
+        name = Path(given.location).relative_to(base)
+        if any(map(_says_test, name.parts)):
+            left_out.append(str(name))
+        else:
+            kept.append(given)
+    if not kept:
+        raise InputError(f"{argument}: nothing but test files; name them to read them")
+    read = [str(Path(given.location).relative_to(base)) for given in kept]
+    log.info("%s: reads %s", argument, _some_of(read))
+    if left_out:
+        names = _some_of(left_out)
+        log.warning("%s: leaves out test files: %s; name them to read them too", argument, names)
+    return kept
+
+
+def _says_test(part: str) -> bool:
+    """Return whether a part of a path has the word: `test-00.parquet` does, `latest.csv` not."""
+    return "test" in re.split("[^a-z]+", part.lower())
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are besides."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _readable(given: Input) -> Input:

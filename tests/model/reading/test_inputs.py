@@ -209,6 +209,43 @@ def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
     assert [given.name for given in both] == ["a.jsonl", "b.jsonl"]
 
 
+LABELLED = ["train.jsonl", "unlabelled.jsonl", "test.jsonl", "latest.csv", "test/pos/0_9.txt"]
+
+
+def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
+    """Else a corpus would hold the texts that its model is to be tested on, and nobody knew."""
+    data = tmp_path / "imdb"
+    for name in (*LABELLED, "part-test_2.csv"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(LINES)
+    others = ["latest.csv", "train.jsonl", "unlabelled.jsonl"]
+    with caplog.at_level("INFO"):
+        assert [given.name for given in expand([data])] == others
+    told, warned = caplog.messages
+    assert told == f"{data}: reads latest.csv, train.jsonl, unlabelled.jsonl"
+    assert "part-test_2.csv, test/pos/0_9.txt, test.jsonl; name them" in warned
+    for pattern, names in {
+        "*.jsonl": others[1:],
+        "test*.jsonl": ["test.jsonl"],
+        "test/pos/*": ["0_9.txt"],
+        "t*.jsonl": ["train.jsonl"],
+    }.items():
+        assert [given.name for given in expand([f"{data}/{pattern}"])] == names
+    both = expand([data, data / "test.jsonl", data / "test"])
+    assert [given.name for given in both] == [*others, "test.jsonl", "0_9.txt"]
+    for only in (f"{data}/te*", f"{data}/?est.jsonl"):
+        with pytest.raises(InputError, match=r"nothing but test files; name them"):
+            expand([only])
+
+
+def test_of_many_files_that_are_read_the_first_are_named(tmp_path, caplog):
+    for number in range(12):
+        (tmp_path / f"{number:02}.txt").write_text("x")
+    with caplog.at_level("INFO"):
+        expand([tmp_path])
+    assert caplog.messages[0].endswith("reads 00.txt, 01.txt, 02.txt, 03.txt, 04.txt and 7 more")
+
+
 def test_what_is_named_twice_is_read_once(tmp_path, caplog):
     path = tmp_path / "a.jsonl"
     path.write_text(LINES)
