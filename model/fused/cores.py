@@ -80,10 +80,26 @@ def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers
         if controllers and controller not in controllers.split(","):
             continue
-        mount = root / "sys/fs/cgroup" / (controller if controllers else "")
-        own = mount / path.lstrip("/")
+        mount, top = _mount(controller if controllers else "", root)
+        own = mount / Path(path).relative_to(top if Path(path).is_relative_to(top) else "/")
         yield own
         yield from (folder for folder in own.parents if folder.is_relative_to(mount))
+
+
+def _mount(controller: str, root: Path) -> tuple[Path, str]:
+    """Return where a controller's cgroups of version 1 are mounted, and from which of them down.
+
+    Often several controllers are mounted together, as cpu,cpuacct. controller: empty for version 2.
+    """
+    kind = "cgroup" if controller else "cgroup2"
+    with suppress(OSError):
+        for line in (root / "proc/self/mountinfo").read_text().splitlines():
+            place, _, system = line.partition(" - ")
+            found, _, options = system.split(" ", 2)
+            if found == kind and (not controller or controller in options.split(",")):
+                top, point = place.split(" ")[3:5]
+                return root / point.lstrip("/"), top
+    return root / "sys/fs/cgroup" / controller, "/"
 
 
 def _quota_of(folder: Path) -> float:

@@ -65,6 +65,38 @@ V2 = {"proc/self/cgroup": "0::/users/job\n"}
             2.5,
             id="version 1, a container's root",
         ),
+        *(
+            pytest.param(
+                {
+                    "proc/self/cgroup": f"3:{named}:{path}\n0::/\n",
+                    "proc/self/mountinfo": (
+                        "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+                        f"36 31 0:32 {top} /{GROUP}/cpu,cpuacct rw shared:9 - "
+                        "cgroup cgroup rw,cpu,cpuacct\n"
+                    ),
+                    f"{GROUP}/cpu,cpuacct{lies}/cpu.cfs_quota_us": "250000\n",
+                    f"{GROUP}/cpu,cpuacct{lies}/cpu.cfs_period_us": "100000\n",
+                },
+                2.5,
+                id=f"version 1, mounted with another controller, {what}",
+            )
+            for what, named, path, top, lies in (
+                ("own", "cpu,cpuacct", "/job", "/", "/job"),
+                ("in the other order", "cpuacct,cpu", "/job", "/", ""),
+                ("a part of the tree", "cpu,cpuacct", "/docker/9f/job", "/docker/9f", "/job"),
+            )
+        ),
+        pytest.param(
+            {
+                "proc/self/cgroup": "1:cpuset:/\n0::/job\n",
+                "proc/self/mountinfo": (
+                    f"41 31 0:38 / /{GROUP}/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
+                ),
+                f"{GROUP}/unified/job/cpu.max": "150000 100000\n",
+            },
+            1.5,
+            id="version 2 beside version 1",
+        ),
     ],
 )
 def test_the_least_quota_on_the_way_to_the_root_holds(cgroups, files, expected):
