@@ -31,7 +31,7 @@ from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, Tokenizer
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 # No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
 settings.register_profile("default", deadline=None)

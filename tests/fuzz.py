@@ -13,7 +13,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["model", "data_utils"]):
-    from tests.attempts import try_input, whole_inputs
+    from tests.support.attempts import try_input, whole_inputs
 
 WHOLE = whole_inputs()
 NAMES = tuple(WHOLE)

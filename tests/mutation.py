@@ -20,7 +20,7 @@ from pathlib import Path
 
 import tomli_w
 
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 SOURCES = (
     "configs",

@@ -14,7 +14,7 @@ import torch
 from configs import name_missing_package
 from configs.command import prepare_output, run
 from model.errors import InputError
-from tests.runs import ROOT, assert_refused
+from tests.support.runs import ROOT, assert_refused
 
 PRINTS = "from configs import command; command.run(lambda: print('word ' * 50_000))"
 

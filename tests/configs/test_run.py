@@ -20,7 +20,7 @@ from configs.toml_file import load_config
 from model.errors import InputError
 from model.files.storage import write_json
 from model.text.split import Split
-from tests.damage import damaged_bytes
+from tests.support.damage import damaged_bytes
 from training.parallel.distributed import World
 from training.runs import run_directory
 from training.runs.named_checkpoints import TRAINING_FILE

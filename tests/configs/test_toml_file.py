@@ -14,7 +14,7 @@ from configs.toml_file import load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig
-from tests.runs import run
+from tests.support.runs import run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 

@@ -14,7 +14,7 @@ from experiments.results import AND, CHECKOUT, HERE, RESULTS, Result, kept_resul
 from model.commands.command_line import Parser
 from model.errors import InputError
 from model.files.storage import read_json, write_json
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 CLOSED = [result.command for result in RESULTS if result.command.startswith(CHECKOUT)]
 COMMANDS = sorted(

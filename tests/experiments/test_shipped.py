@@ -15,7 +15,7 @@ from model import SentimentClassifier
 from model.files.shipped import SHIPPED_MODELS
 from model.text.profiles import text_profile
 from model.text.split import encode_split
-from tests.runs import run, small_run
+from tests.support.runs import run, small_run
 from transfer.experiment import run_transfer
 
 WORDS = [f"word{number}" for number in range(13)]

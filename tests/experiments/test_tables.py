@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.files.hub import write_repository
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}
 MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))

@@ -9,7 +9,7 @@ from data_utils.corpus import open_corpus
 from experiments import speeds
 from experiments.training_runs import Recipe, measure, reason_in, run_to_end
 from model.errors import InputError
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 TINY = {"model.hidden_size": 8, "data.lanes": 4, "data.window": 16, "optim.lr": 1e-3}

@@ -8,7 +8,7 @@ import torch
 from model.errors import InputError
 from model.language_model import ModelConfig
 from scaling.batch_size import Job, available_bytes, describe, largest_batch, measured_peak
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig

@@ -11,7 +11,7 @@ from scaling.bandwidth import BandwidthTable, slowest
 from scaling.nccl_tests import read_bandwidths
 from scaling.planner import Options, make_plan
 from scaling.step_time import Fabric, Synchronisation, step_time
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 RANKS = 4
 FACTOR = 2 * (RANKS - 1) / RANKS

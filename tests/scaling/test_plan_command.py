@@ -13,7 +13,7 @@ from model.files.storage import read_json
 from scaling.answers import lines
 from scaling.fitting.regression import LINEAR, MeasuredRun, read_runs, regress
 from scaling.planner import Options, make_plan
-from tests.runs import ROOT, assert_refused, run
+from tests.support.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 FIXTURE = ROOT / "tests/fixtures/v1/run"

@@ -13,7 +13,7 @@ from model.files.weights import load_model
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
 from training import best_model
 from training.best_model import BestModelWriter

@@ -23,7 +23,7 @@ from model.files.weights import load_model, load_tensors, save_tensors
 from model.state import DTYPES
 from model.text.profiles import text_profile
 from model.text.split import encode_split
-from tests.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints

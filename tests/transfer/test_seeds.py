@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from model.errors import InputError
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 from transfer.intervals import check_seeds
 
 

@@ -16,8 +16,8 @@ from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepa
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.data_utils.web_server import served
-from tests.runs import assert_refused, run, start, wait_for
-from tests.test_architecture import ROOT, SOURCES, imports_of
+from tests.house.test_architecture import SOURCES, imports_of
+from tests.support.runs import ROOT, assert_refused, run, start, wait_for
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -7,7 +7,7 @@ import sys
 import time
 
 from data_utils.preparation.processes import map_in_order
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 
 def test_ctrl_c_is_left_to_the_process_that_waits():

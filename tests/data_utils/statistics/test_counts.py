@@ -20,7 +20,7 @@ from data_utils.statistics.table import statistics_table
 from model.errors import InputError
 from model.text.profiles import text_profile
 from model.text.split import encode_split
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 
 TEXTS = ["good", "bad", "good", "caf\u00e9 \u4e2d", "x" * 70_000, "bad", "bad", " a\nb "]
 STARS = [5, 1.0, "4.5", None, "many", 7, "", 11]

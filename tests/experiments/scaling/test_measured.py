@@ -16,7 +16,7 @@ from model.language_model import ModelConfig
 from scaling.bandwidth import BandwidthTable
 from scaling.step_time import Fabric, Synchronisation, step_time
 from scaling.workload import Workload
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 
 SETTINGS = Settings(lanes_per_rank=64, window=128)
 RATES = {512: 4e12, 1024: 9e12}  # operations per second

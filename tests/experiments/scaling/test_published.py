@@ -9,7 +9,7 @@ from experiments.scaling import explanation, puri, replayed, rivals
 from experiments.tables import read_result
 from model.files.storage import read_json
 from scaling.fitting.least_squares import fit
-from tests.runs import ROOT, assert_refused, run
+from tests.support.runs import ROOT, assert_refused, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift
     "ethernet_4096": [7.7, 11.7, 23.5, 45.9, 92.6],

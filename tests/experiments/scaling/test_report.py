@@ -8,7 +8,7 @@ import pytest
 
 from experiments.results import RESULTS
 from experiments.scaling import report
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 README = (ROOT / "experiments/scaling/README.md").read_text()
 

@@ -24,7 +24,7 @@ from experiments.scaling.measuring.points import (
 from experiments.scaling.sweep import Options
 from model.errors import InputError
 from model.files.storage import read_json, write_json
-from tests.runs import run
+from tests.support.runs import run
 from training.parallel.exchange import ParallelConfig
 
 SMALL = Settings(

@@ -21,7 +21,7 @@ from model.commands import serve
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 
 def reaches(host, port):

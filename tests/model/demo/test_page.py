@@ -27,7 +27,7 @@ from tests.model.demo.models import (
     small_model,
     small_stars,
 )
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 
 TITLE = 'Ann & Bob\'s "</script><b>{{style}}</b>"'
 

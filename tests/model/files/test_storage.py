@@ -18,7 +18,7 @@ from model.files.storage import (
     write_atomically,
     write_json,
 )
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

@@ -13,7 +13,7 @@ from model.files.weights import load_model
 from model.fused import cores
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.published.gates import assemble
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 
 CGROUPS = Path("/sys/fs/cgroup")
 

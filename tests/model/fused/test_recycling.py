@@ -5,7 +5,7 @@ import torch
 
 from model.fused.recycling import SMALLEST, Pool
 from model.language_model import ModelConfig, build_model
-from tests.model.emulation import emulate_tiles
+from tests.model.fused.tiles.emulation import emulate_tiles
 from training.objective import Objective
 
 

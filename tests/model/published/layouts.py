@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from tests.model import numpy_mlstm
+from tests.model.layers import numpy_mlstm
 
 
 @dataclass

@@ -17,7 +17,7 @@ from model.reading.texts import (
     read_texts,
     text_of,
 )
-from tests.attempts import REQUEST
+from tests.support.attempts import REQUEST
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 

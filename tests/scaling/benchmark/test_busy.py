@@ -7,7 +7,7 @@ import pytest
 
 from model.errors import InputError
 from scaling.benchmark.busy import BusyOptions, describe_turns, take_turns
-from tests.runs import assert_refused, run
+from tests.support.runs import assert_refused, run
 
 
 class Worker:

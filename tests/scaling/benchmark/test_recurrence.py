@@ -23,9 +23,9 @@ from scaling.benchmark.contenders import (
 from scaling.benchmark.memory import least_bytes, saved_bytes
 from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
 from scaling.benchmark.problem import Problem, Shape
-from tests.model.emulation import emulate_tiles
-from tests.model.kernels import KERNELS, skip_unless_it_runs
-from tests.runs import assert_refused, run
+from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
+from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.support.runs import assert_refused, run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
 

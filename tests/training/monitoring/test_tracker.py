@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.errors import InputError
-from tests.runs import assert_refused, rows_of, run, small_run
+from tests.support.runs import assert_refused, rows_of, run, small_run
 from training.monitoring.tracker import Tracker
 
 PACKAGE = """

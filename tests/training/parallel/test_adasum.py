@@ -9,8 +9,8 @@ import torch
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.text.profiles import text_profile
-from tests.runs import assert_refused, run, run_ranks, small_run
-from tests.training.adasum_oracle import pairwise_tree
+from tests.support.runs import assert_refused, run, run_ranks, small_run
+from tests.training.parallel.adasum_oracle import pairwise_tree
 from tests.training.test_trainer import make_trainer
 from training.checkpoint import Checkpoints
 from training.parallel import adasum
@@ -154,7 +154,7 @@ def test_groups_are_adasums_alone():
 def ranks(request, tmp_path_factory):
     """What ranks that train with Adasum found: their number, and a result for each way."""
     folder = tmp_path_factory.mktemp("ranks")
-    for process in run_ranks(request.param, "-m", "tests.combining_ranks", folder):
+    for process in run_ranks(request.param, "-m", "tests.ranks.combining", folder):
         assert process.returncode == 0, process.stderr
     return request.param, json.loads((folder / "results.json").read_text())
 

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from configs.options import RunOptions
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
-from tests.exchanging_ranks import WAYS
-from tests.runs import run
+from tests.ranks.exchanging import WAYS
+from tests.support.runs import run
 from training.parallel import buckets, powersgd
 from training.parallel import flat as flat_exchange
 from training.parallel.adasum import AdasumExchange
@@ -31,7 +31,7 @@ FIRST_GUESSES = ("powersgd", "powersgd, small buckets")  # of rank 1: far from t
 @pytest.fixture(scope="module", params=[3, pytest.param(4, marks=pytest.mark.slow)])
 def exchanged(request):
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", request.param]
-    process = run(*command, "-m", "tests.exchanging_ranks")
+    process = run(*command, "-m", "tests.ranks.exchanging")
     assert process.returncode == 0, process.stderr
     return request.param, json.loads(process.stdout)
 

@@ -9,8 +9,8 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from model.errors import InputError
-from tests.runs import ROOT
-from tests.test_launch import launch
+from tests.ranks.test_launch import launch
+from tests.support.runs import ROOT
 from training.parallel import launcher
 
 LINE = "[rank 0] error: nowhere: no such corpus"

@@ -14,7 +14,7 @@ import pytest
 
 from model.errors import InputError
 from model.files.storage import write_json
-from tests.runs import ROOT
+from tests.support.runs import ROOT
 from training.runs.folder_lock import HOLDER_FILE, LOCK_FILE, lock_folder
 
 HOLDS = """

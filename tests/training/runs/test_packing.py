@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from model.errors import InputError
-from tests.damage import damaged_bytes
-from tests.runs import rows_of, run
+from tests.support.damage import damaged_bytes
+from tests.support.runs import rows_of, run
 from training.runs.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")

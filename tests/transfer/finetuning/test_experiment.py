@@ -15,7 +15,7 @@ from model import SentimentClassifier, load_model, save_model
 from model.errors import InputError
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
-from tests.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from training.runs.folder_lock import lock_folder
 from transfer.features import FeatureCache

@@ -1,0 +1,227 @@
+"""scripts/classify.py as a process: texts, files and pipes; rows in, the same rows out."""
+
+import csv
+import io
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model.classifiers.classifier import Classifier, save_classifier
+from model.files.weights import load_model, model_digest
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+from tests.support.runs import ROOT, assert_refused, run
+
+ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A model with a classifier inside, the same model without one, and a classifier alone."""
+    folder = tmp_path_factory.mktemp("classify")
+    model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "layers" in name:
+                parameter *= 3
+    for name in ("full", "bare"):
+        save_model(folder / name, model, text_profile("openai"), {})
+    digest = model_digest(load_model(folder / "bare").model)
+    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
+    features = SentimentFeaturizer.from_pretrained(folder / "bare").transform(ODD)
+    centre = -float(np.median(features @ weights))
+    fitted = Classifier(weights, centre, ("bad", "good"), 4, 1, digest)
+    save_classifier(folder / "full" / "classifier", fitted)
+    save_classifier(folder / "fitted" / "classifier", fitted)
+    save_classifier(folder / "other", Classifier(weights, centre, ("0", "1"), 4, 1, "another"))
+    return folder
+
+
+@pytest.fixture
+def classify(work, run_here):
+    """Return a function that runs the script with one of the models of `work`."""
+
+    def call(*arguments, model="full"):
+        return run_here("scripts/classify.py", "--model", work / model, *arguments)
+
+    return call
+
+
+@contextmanager
+def given(monkeypatch, content):
+    """Make standard input a file with this content; with None, a closed one (`<&-`)."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content or b"")
+        file.seek(0)
+        monkeypatch.setattr(sys, "stdin", None if content is None else file)
+        yield
+
+
+def test_one_text(work):
+    process = run(
+        "scripts/classify.py", "--model", work / "bare", "--classifier", work / "fitted",
+        "--text", "I like it.",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    row = json.loads(process.stdout)
+    expected = SentimentClassifier.from_pretrained(work / "full")
+    (probability,) = expected.predict_proba(["I like it."])[:, 1]
+    assert row == {
+        "text": "I like it.",
+        "label": expected.predict(["I like it."])[0],
+        "probability": pytest.approx(probability, abs=1e-5),
+        "unsure": bool(0.4 <= probability <= 0.6),
+        "neuron": pytest.approx(expected.neuron_values(["I like it."])[0], abs=1e-5),
+        "bits_per_character": pytest.approx(expected.read(["I like it."]).bits_per_character[0]),
+        "unfamiliar": None,
+    }
+
+
+def test_several_texts(classify):
+    process = classify("--text", "I like it.", "--text", "bad")
+    assert process.returncode == 0, process.stderr
+    assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
+
+
+def test_other_precisions_change_probabilities_a_little(classify):
+    exact, *others = (
+        json.loads(classify("--text", ODD[1], "--precision", name).stdout)["probability"]
+        for name in ("fp32", "bf16", "int8")
+    )
+    for other in others:
+        assert 0 < abs(other - exact) < 0.05
+
+
+def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
+    def verdicts(*thresholds):
+        words = [word for text in ODD for word in ("--text", text)]
+        rows = classify(*words, *thresholds).stdout.splitlines()
+        return [(json.loads(row)["probability"], json.loads(row)["unsure"]) for row in rows]
+
+    low, high = sorted(probability for probability, _ in verdicts())[1:4:2]
+    found = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
+    assert [unsure for _, unsure in found] == [low <= p <= high for p, _ in found]
+    assert sum(unsure for _, unsure in found) == 3
+    refused = classify("--text", "x", "--unsure", "0.7", "0.3")
+    assert_refused(refused, "the lower one comes first")
+
+
+def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
+    with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
+        rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
+        csv.writer(file).writerows(rows)
+    process = classify("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv")
+    assert process.returncode == 0, process.stderr
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert [(r["id"], r["review"], r["input_label"]) for r in found] == [
+        (str(n), text, "x") for n, text in enumerate(ODD)
+    ]
+    expected = SentimentClassifier.from_pretrained(work / "full")
+    assert [r["label"] for r in found] == expected.predict(ODD).tolist()
+    process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
+    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    assert [line["review"] for line in lines] == ODD
+    assert {line["label"] for line in lines} == {"bad"}
+    np.testing.assert_allclose(
+        [line["probability"] for line in lines], [float(r["probability"]) for r in found], atol=1e-5
+    )
+
+
+def test_standard_input_is_answered_line_by_line(work):
+    process = subprocess.Popen(
+        [sys.executable, "scripts/classify.py", "--model", work / "full", "--input", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    with process:
+        for number, text in enumerate(ODD[:3]):
+            row = {"id": number, "text": text}
+            process.stdin.write(json.dumps(row).encode() + b"\n")
+            process.stdin.flush()
+            readable, _, _ = select.select([process.stdout], [], [], 60)
+            assert readable, "no answer while standard input is open"
+            answer = json.loads(process.stdout.readline())
+            assert row.items() <= answer.items()
+            assert answer["label"] in ("bad", "good")
+        rest, errors = process.communicate(b'{"text": null}\n{"text": "last, without an end"}')
+    assert process.returncode == 0, errors
+    assert [json.loads(line)["label"] is None for line in rest.splitlines()] == [True, False]
+
+
+def test_tables_and_text_through_standard_input(classify, monkeypatch):
+    content = io.StringIO()
+    csv.writer(content).writerows([["text"], ["a, b"], ["two\nlines"]])
+    with given(monkeypatch, content.getvalue().encode()):
+        process = classify("--input", "-", "--input-format", "csv", "--format", "csv")
+    assert process.returncode == 0, process.stderr
+    found = list(csv.DictReader(io.StringIO(process.stdout, newline="")))
+    assert [row["text"] for row in found] == ["a, b", "two\nlines"]
+    with given(monkeypatch, b"good\n\nbad\n"):
+        process = classify("--input", "-")
+    assert [json.loads(line)["text"] for line in process.stdout.splitlines()] == ["good", "", "bad"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
+    (tmp_path / "many.txt").write_text("good\n" * 3000)
+    command = f"scripts/classify.py --model {work / 'full'} --input {tmp_path / 'many.txt'}"
+    process = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} {command} | head -1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert len(process.stdout.splitlines()) == 1
+    assert process.returncode == 0, process.stderr
+    assert "rror" not in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "words"),
+    [
+        ("bare", ["--text", "x"], ["bare: no classifier in it", "scripts/transfer.py"]),
+        ("full", ["--text", "x", "--classifier", "{work}/other"], ["another model", "transfer.py"]),
+        ("full", ["--text", "x", "--threshold", "7"], ["threshold is 7.0", "from 0 to 1"]),
+        ("full", ["--text", "x", "--precision", "fp8"], ["--precision", "fp8", "int8"]),
+        ("full", [], ["--text or --input"]),
+        ("full", ["--input", "{work}/none.csv"], ["none.csv: no such file"]),
+        ("full", ["--input", "{work}/empty.csv", "--output", "{work}/o.csv"], ["no records in it"]),
+        (
+            "full",
+            ["--text", "x", "--output", "{work}/o.parquet"],
+            ["o.parquet", ".csv", "--format"],
+        ),
+        ("full", ["--text", "x", "--output", "{work}", "--format", "csv"], ["is a folder"]),
+        (
+            "full",
+            ["--text", "x", "--output", "{work}/empty.csv/o.csv"],
+            ["is a file, not a folder"],
+        ),
+    ],
+)
+def test_refusals(classify, work, model, arguments, words):
+    (work / "empty.csv").write_text("text\n")
+    filled = [word.format(work=work) for word in arguments]
+    assert_refused(classify(*filled, model=model), *words)
+    assert not (work / "o.csv").exists()
+
+
+def test_a_closed_standard_input_is_refused(classify, monkeypatch):
+    with given(monkeypatch, None):
+        assert_refused(classify("--input", "-"), "standard input is closed")
+
+
+def test_none_is_a_text_like_any_other(classify):
+    assert json.loads(classify("--text", "None").stdout)["text"] == "None"

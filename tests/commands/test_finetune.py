@@ -1,0 +1,164 @@
+"""scripts/finetune.py as a command: what it prints and writes, what classify makes of it, and what
+it refuses, in one line, with nothing written."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from model import save_model
+from model.text.profiles import text_profile
+from tests.support.runs import assert_refused, start, wait_for
+from tests.transfer.finetuning.tasks import CLASSES, several, single
+
+
+def write(path, part):
+    """Write a labelled set as CSV, several labels as columns of 0 and 1."""
+    names = part.classes if part.is_multilabel else ["label"]
+    cells = io.StringIO()
+    writer = csv.writer(cells)
+    writer.writerow(["text", *names])
+    for text, label in zip(part.texts, part.labels.tolist(), strict=True):
+        writer.writerow([text, *(label if part.is_multilabel else [part.classes[label]])])
+    path.write_text(cells.getvalue())
+
+
+@pytest.fixture
+def work(tmp_path, small_model):
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
+    for name, count, seed in (("train", 60, 0), ("val", 30, 100)):
+        write(tmp_path / f"{name}.csv", single(count, seed))
+        write(tmp_path / f"moods-{name}.csv", several(count, seed))
+    return tmp_path
+
+
+@pytest.fixture
+def call(work, run_here):
+    """Return a function that runs a script with the model of `work`."""
+
+    def call(script, *arguments):
+        return run_here(f"scripts/{script}.py", "--model", work / "m", *arguments)
+
+    return call
+
+
+def test_from_labels_to_labels(work, call):
+    process = call(
+        "finetune", "--train", work / "moods-train.csv", "--val", work / "moods-val.csv",
+        "--test", work / "moods-val.csv", "--label-keys", *CLASSES, "--output", work / "out",
+        "--epochs", 2, "--hidden-layers", 6, 4, "--heads-per-class", 2, "--head-lr", 0.03,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    results = json.loads((work / "out/results.json").read_text())
+    assert results["config"]["hidden_layers"] == [6, 4]
+    line = next(row for row in process.stdout.splitlines() if row.startswith("f1_macro"))
+    low, high = results["test"]["f1_macro_interval"]
+    value = f"{results['test']['f1_macro']:.4f}"
+    assert line.split() == ["f1_macro", value, value, f"{low:.4f}", "to", f"{high:.4f}"]
+    assert "asking" in process.stdout
+    found = call(
+        "classify", "--model", work / "out", "--input", work / "moods-val.csv",
+        "--output", work / "told.jsonl",
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    rows = [json.loads(row) for row in (work / "told.jsonl").read_text().splitlines()]
+    for row in rows:
+        thresholds = dict(zip(CLASSES, results["thresholds"], strict=True))
+        likely = [name for name in CLASSES if row[f"probability_{name}"] > thresholds[name]]
+        assert row["labels"] == likely
+        assert "neuron" not in row
+        assert "label" not in row
+    right = [r["labels"] == [n for n in CLASSES if r[n] == "1"] for r in rows]
+    assert sum(right) / 30 == pytest.approx(results["val"]["subset_accuracy"])
+
+
+def test_a_part_of_train_is_held_out_and_lists_are_labels(work, call):
+    rows = [
+        {"text": text, "mood": [n for n, has in zip(CLASSES, row, strict=True) if has]}
+        for text, row in zip(several(60).texts, several(60).labels, strict=True)
+    ]
+    path = work / "lists.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    process = call(
+        "finetune", "--train", path, "--label-key", "mood", "--label-delimiter", "|",
+        "--output", work / "out", "--epochs", 1, "--freeze", "--val-share", 0.25,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    results = json.loads((work / "out/results.json").read_text())
+    assert results["examples"] == {"train": 45, "val": 15}
+    assert results["classes"] == sorted(CLASSES)
+    assert "test" not in results
+
+
+REFUSALS = [
+    ("text,mood\nhi,a\nho,b\n", [], ["row 2: none of the keys label"]),
+    ("text,label\nhi,a\nho,a\n", [], ["2 to 100 classes are needed; found 1: a (2)"]),
+    ("text,label\nhi,a\nho,\n", [], ["row 3: no label under 'label'"]),
+    ("text,label\nhi,a\nho,nan\n", [], ["row 3: no label under 'label'"]),
+    ("text,label\nhi,a\n ,b\n", [], ["row 3: no text under 'text'"]),
+    ("text,joy,fear\nhi,1,0\nho,0,\n", ["--label-keys", "joy", "fear"], ["'fear' is nothing"]),
+    ("text,joy,fear\nhi,1,0\nho,0,2\n", ["--label-keys", "joy", "fear"], ["row 3: 'fear' is '2'"]),
+    ("text,joy\nhi,1\nho,0\n", ["--label-keys", "joy", "fear"], ["no key 'fear'; present"]),
+    ("text,joy\nhi,1\nho,0\n", ["--label-keys", "joy"], ["give it as --label-key"]),
+    (
+        "text,joy,fear\nhi,1,0\nho,0,0\nhe,1,0\n",
+        ["--label-keys", "joy", "fear"],
+        ["class 'fear': none of the 3 training texts has it"],
+    ),
+    (
+        "text,joy,fear\nhi,1,0\n",
+        ["--label-keys", "joy", "fear", "--label-delimiter", "|"],
+        ["give one of the two"],
+    ),
+    ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], ["epochs is 0; it must be at least 1"]),
+    ("text,label\nhi,a\nho,b\n", ["--model", "nowhere"], ["model 'nowhere'"]),
+    ("text,label\nhi,a\nho,b\n", ["--resume"], ["no fine-tuning was begun there"]),
+]
+
+
+@pytest.mark.parametrize(("content", "arguments", "words"), REFUSALS)
+def test_refusals(work, call, content, arguments, words):
+    (work / "bad.csv").write_text(content)
+    process = call(
+        "finetune", "--train", work / "bad.csv", "--val", work / "bad.csv", "--output",
+        work / "out", *arguments,
+    )  # fmt: skip
+    assert_refused(process, *words)
+    assert not (work / "out").exists()
+
+
+def test_the_quick_checks_come_first(work, call):
+    absent = ["--train", work / "absent.csv", "--model", "nowhere"]
+    (work / "taken").mkdir()
+    (work / "taken/file").touch()
+    assert_refused(call("finetune", *absent, "--output", work / "taken"), "taken: exists already")
+    assert_refused(call("finetune", *absent, "--output", work / "out"), "absent.csv")
+    rest = ["--val", work / "val.csv", "--test", work / "val.csv", "--output", work / "out"]
+    for script in ("transfer", "neuron"):
+        assert_refused(call(script, *absent, *rest), "absent.csv")
+
+
+@pytest.mark.slow
+def test_a_signal_stops_it_and_resume_ends_as_if_it_never_came(work):
+    command = [
+        "scripts/finetune.py", "--model", work / "m", "--train", work / "train.csv",
+        "--val", work / "val.csv", "--epochs", 40, "--batch-size", 2, "--output",
+    ]  # fmt: skip
+    assert finished(start(*command, work / "whole"))[0] == 0
+    process = start(*command, work / "cut")
+    wait_for(work / "cut/model/config.json", lambda text: text.endswith("}\n"))
+    process.terminate()
+    code, out = finished(process)
+    assert code == 0
+    assert "the same command with --resume continues in" in out
+    assert not (work / "cut/results.json").exists()
+    assert finished(start(*command, work / "cut", "--resume"))[0] == 0
+    name = "model/model.safetensors"
+    assert (work / "cut" / name).read_bytes() == (work / "whole" / name).read_bytes()
+
+
+def finished(process):
+    """Wait for a process; return its exit code and what it printed."""
+    out, _ = process.communicate(timeout=300)
+    return process.returncode, out

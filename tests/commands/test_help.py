@@ -1,0 +1,114 @@
+"""Every --help is there and ends with its examples; every example runs, on small data."""
+
+import ast
+import gzip
+import shlex
+import shutil
+
+import pytest
+import torch
+
+from data_utils.synthetic import synthetic_reviews
+from tests.model.published.layouts import draw, nvidia_language_model
+from tests.support.checkouts import make_checkout, shortened
+from tests.support.runs import ROOT, run, run_shell
+
+# In an order in which each finds what it needs.
+SCRIPTS = [
+    "scripts/synthesize_reviews.py", "scripts/prepare_corpus.py", "scripts/describe_corpus.py",
+    "main.py", "scripts/pack_run.py",
+    "scripts/transfer.py", "scripts/finetune.py", "scripts/neuron.py",
+    "scripts/evaluate.py", "scripts/featurize.py", "scripts/classify.py", "scripts/generate.py",
+    "scripts/heatmap.py", "scripts/demo.py",
+    "scripts/export_weights.py", "scripts/import_weights.py", "scripts/benchmark.py",
+    "scripts/largest_batch.py", "scripts/plan.py",
+]  # fmt: skip
+NETWORK = ["scripts/download_data.py"]
+ELSEWHERE = "torch.distributed.run"  # run by the tests of the README and of the launch
+
+
+def examples_of(script):
+    """Return the commands in the last paragraph of a script's docstring."""
+    text = ast.get_docstring(ast.parse((ROOT / script).read_text())).rpartition("\n\n")[2]
+    return [line.split("  #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
+
+
+def prepared(script, folder):
+    """Put there what the examples of a script take for granted."""
+    if script == "scripts/prepare_corpus.py":
+        (folder / "reviews.jsonl.gz").write_bytes(
+            gzip.compress((folder / "reviews.jsonl").read_bytes())
+        )
+    elif script == "main.py":
+        shutil.copytree(folder / "data/reviews", folder / "data/amazon")
+    elif script == "scripts/finetune.py":
+        rows = [(r.label, r.text) for r in synthetic_reviews(40, seed=2)]
+        cells = [f'"{text}",{label},{1 - label},{n % 2}' for n, (label, text) in enumerate(rows)]
+        (folder / "emotions.csv").write_text("\n".join(["text,joy,anger,fear", *cells]) + "\n")
+    elif script == "scripts/classify.py":
+        shutil.copytree(folder / "runs/tour/transfer", folder / "stars")
+        (folder / "texts.jsonl").write_text('{"text": "good"}\n{"text": "bad"}\n')
+    elif script == "scripts/import_weights.py":
+        torch.save(nvidia_language_model(draw(), "ifuo", tokens=257), folder / "mlstm.pt")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_every_example_runs(tmp_path, monkeypatch, run_here):
+    folder = make_checkout(tmp_path)
+    monkeypatch.chdir(folder)
+    for script in SCRIPTS:
+        prepared(script, folder)
+        for command in (c for c in examples_of(script) if ELSEWHERE not in c):
+            if script == "main.py" or "|" in command:
+                process = run_shell(shortened(command), cwd=folder)
+                assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+            else:
+                process = run_here(*shlex.split(shortened(command))[1:])
+                assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+    for name in (
+        "labelled.csv",
+        "unit7.npy",
+        "heatmap.html",
+        "runs/tour/neuron/neuron.html",
+        "weights/14.npy",
+        "reviews.png",
+    ):
+        assert (folder / name).stat().st_size > 0
+
+
+def test_no_script_is_forgotten():
+    found = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")} | {"main.py"}
+    assert found == {*SCRIPTS, *NETWORK, "scripts/command.py"}
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])
+def test_help_describes_defaults_and_ends_with_examples(script):
+    process = run(script, "--help", env={"COLUMNS": "100"})
+    assert process.returncode == 0, process.stderr
+    assert "(default: None)" not in process.stdout
+    assert "\t" not in process.stdout
+    examples = process.stdout.partition("\nexamples:\n")[2].replace("\\\n", " ").splitlines()
+    shown = [" ".join(line.split("  #")[0].split()) for line in examples]
+    expected = [" ".join(line.split()) for line in examples_of(script)]
+    assert shown == expected
+    assert expected
+
+
+def test_help_joins_the_lines_of_an_option():
+    process = run("scripts/transfer.py", "--help", env={"COLUMNS": "400"})
+    words = "In a run's folder transfer/ the other commands find the classifier by themselves."
+    assert words in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong"),
+    [
+        ("experiments/recurrence/run.py", ["sixth"]),
+    ],
+)
+def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
+    assert run(script, "--help").stdout.startswith("usage: ")
+    process = run(script, *wrong)
+    assert process.returncode == 2
+    assert wrong[0] in process.stderr.splitlines()[-1]

@@ -1,0 +1,352 @@
+"""main.py as a process: what it writes, how it stops and resumes, what it refuses."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from safetensors.torch import load_file
+
+from data_utils.corpus import open_corpus
+from data_utils.lanes import DataConfig, Lanes
+from data_utils.passes import lanes_of
+from tests.support import runs
+from tests.support.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, start, wait_for
+
+STEPS = 40
+WINDOW = 72  # so long that the run is in its third pass at the end
+
+
+def small_run(run_dir, steps, **changes):
+    return runs.small_run(run_dir, steps, **{"data.window": WINDOW, **changes})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    process = run(*small_run(folder, STEPS))
+    assert process.returncode == 0, process.stderr
+    return folder, process.stdout
+
+
+def assert_same_run(folder, whole_folder, steps=STEPS):
+    assert rows_of(folder) == rows_of(whole_folder)
+    last = f"checkpoint/step-{steps:08d}"
+    for name in ("model", "optimizer", "lanes"):
+        ours, theirs = (load_file(f / last / f"{name}.safetensors") for f in (folder, whole_folder))
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            assert value.equal(theirs[key]), (name, key)
+    a, b = (json.loads((f / last / "training.json").read_text()) for f in (folder, whole_folder))
+    assert a == b
+
+
+def test_a_run_writes_what_it_promises(whole):
+    folder, output = whole
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"config.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model"}
+    assert {path.name for path in (folder / "model").iterdir()} == {
+        "model.safetensors",
+        "config.json",
+    }
+    assert list((folder / "tensorboard").glob("events.*"))
+    steps = [row["step"] for row in rows_of(folder)]
+    assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30, 32, 36, 40]
+    evaluated = [row["step"] for row in rows_of(folder) if "valid_bits_per_character" in row]
+    assert evaluated == [10, 20, 30, 40]
+    assert "recurrence: compiled" in output
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    train = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
+    config = DataConfig(window=WINDOW, shuffle="reviews")
+    lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
+    assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
+    assert lanes.number == 2  # with its passes, what stops and resumes below comes to their ends
+    assert all(row["characters_per_second"] > 0 for row in rows)
+    assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
+    assert "valid" in output
+    assert len(list((folder / "checkpoint").iterdir())) == 2
+
+
+def test_provenance_records_how_the_model_was_made(whole):
+    description = json.loads((whole[0] / "model" / "config.json").read_text())
+    provenance = description["provenance"]
+    assert {"step", "characters", "corpus", "git_revision", "versions", "hardware"} <= set(
+        provenance
+    )
+    assert description["text_profile"] == "openai"
+
+
+def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert "stopped and saved at step" in output
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, 100_000))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert list((folder / "checkpoint").glob("step-*"))
+
+
+def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 6)
+    process.kill()
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
+    saved = sorted(path.name for path in (folder / "checkpoint").glob("step-*"))
+    assert saved[-1] < f"step-{STEPS:08d}"  # there is something left to go on with
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"step": 99, "tor')  # what a kill in the middle of a row leaves
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
+    """With what a kill leaves: rows beyond the last checkpoint. The run is 0.55 epochs long."""
+    whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 5
+    changes = {"parallel.windows_per_step": windows, "train.epochs": 0.55}
+    process = run(*runs.small_run(whole, None, **changes))
+    assert process.returncode == 0, process.stderr
+    # An epoch is as long as its longest lane. A step may end one and begin the next.
+    split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
+    lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
+    steps = round(0.55 * Lanes(split, lanes=lanes, window=window).windows_per_epoch / windows)
+    last = rows_of(whole)[-1]
+    assert (last["step"], last["characters"]) == (steps, steps * windows * lanes * window)
+    shutil.copytree(whole, killed)
+    shutil.rmtree(killed / f"checkpoint/step-{steps:08d}")
+    assert [path.name for path in (killed / "checkpoint").iterdir()] == ["step-00000006"]
+    resumed = run("main.py", "--resume", killed)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(killed, whole, steps)
+
+
+def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
+    """Kill at the 2nd checkpoint after its first file: only the 1st one counts."""
+    folder = tmp_path / "run"
+    killer = (
+        "import os, signal, sys, training.checkpoint as c\n"
+        "save = c.save_tensors\n"
+        "def save_and_die(path, tensors):\n"
+        "    save(path, tensors)\n"
+        "    if 'step-00000012' in str(path): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "c.save_tensors = save_and_die\n"
+        "import main\n"
+        "from configs import command\n"
+        f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
+        "command.run(main.main)\n"
+    )
+    process = run("-c", killer)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    names = sorted(path.name for path in (folder / "checkpoint").iterdir())
+    assert names == [".step-00000012.partial", "step-00000006"]
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
+    folder = tmp_path / "run"
+    assert run(*small_run(folder, 6)).returncode == 0
+    process = run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1")
+    assert process.returncode == 0, process.stderr
+    assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
+    assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
+
+
+def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_path):
+    """The version-1 run is at step 10; the rate falls from there, then the plan is gone on with."""
+    whole, cooled = tmp_path / "whole", tmp_path / "cooled"
+    for folder in (whole, cooled):
+        shutil.copytree("tests/fixtures/v1/run", folder)
+    plan = {"train.steps": 14, "optim.decay": "constant", "log.every_steps": 1}
+    words = [word for key, value in plan.items() for word in (f"--{key}", value)]
+    assert run("main.py", "--resume", whole, *words).returncode == 0
+    process = run("main.py", "--resume", cooled, *words, "--optim.cooldown_steps", 3)
+    assert process.returncode == 0, process.stderr
+    peak, *fall = (row["learning_rate"] for row in [rows_of(whole)[-1], *rows_of(cooled)[2:]])
+    assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
+    fallen = rows_of(cooled), (cooled / "model/model.safetensors").read_bytes()
+    again = ("main.py", "--resume", cooled, "--optim.cooldown_steps", 4)
+    assert_refused(run(*again), "cannot change optim.cooldown_steps")
+    assert_refused(run("main.py", "--resume", cooled, "--from", "x"), "before-cooldown-00000010")
+    process = run("main.py", "--resume", cooled, "--from", "before-cooldown-00000010")
+    assert process.returncode == 0, process.stderr
+    assert rows_of(cooled) == rows_of(whole)
+    aside = cooled / "aside-step-00000013"
+    assert (rows_of(aside), (aside / "model/model.safetensors").read_bytes()) == fallen
+    assert (cooled / "checkpoint/before-cooldown-00000010").is_dir()
+
+
+def test_precision_may_change_on_resume(tmp_path):
+    shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
+    changes = ("--train.precision", "bf16", "--train.steps", 12)
+    process = run("main.py", "--resume", tmp_path / "run", *changes)
+    assert process.returncode == 0, process.stderr
+    assert "bfloat16" in process.stdout
+    assert 'precision = "bf16"' in (tmp_path / "run/config.toml").read_text()  # of the next resume
+    assert rows_of(tmp_path / "run")[-1]["step"] == 12
+
+
+@pytest.mark.parametrize("errors_too", [False, True])
+def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
+    """As `| tee log` does when a terminal is closed, also `2>&1 | tee log`."""
+    folder = tmp_path / "run"
+    command = [sys.executable, *map(str, small_run(folder, STEPS))]
+    errors = subprocess.STDOUT if errors_too else subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors) as process:
+        process.stdout.close()
+        told = "" if errors_too else process.stderr.read().decode()
+    assert process.returncode == 0, told
+    assert errors_too or "nobody reads stdout" in told
+    assert_same_run(folder, whole[0])
+
+
+def test_a_terminal_that_is_closed_ends_no_training(whole, tmp_path):
+    """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
+    folder = tmp_path / "run"
+    command = [sys.executable, *map(str, small_run(folder, STEPS))]
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, cwd=ROOT, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        os.close(master)
+    assert process.returncode == 0
+    assert_same_run(folder, whole[0])
+
+
+def test_an_existing_run_is_refused(whole):
+    before = rows_of(whole[0])
+    assert_refused(run(*small_run(whole[0], STEPS)), "exists already", "--resume")
+    assert rows_of(whole[0]) == before
+
+
+def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, tmp_path):
+    folder = tmp_path / "run"
+    process = start(*small_run(folder, STEPS))
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
+            assert_refused(run(*second), f"process {process.pid} on", "has held it since")
+    finally:
+        process.kill()
+    process.communicate()
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+    assert {path.name for path in folder.iterdir()} == {path.name for path in whole[0].iterdir()}
+
+
+def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):
+    folder = tmp_path / "run"
+    process = run(*small_run(folder, 1, **{"optim.lr": 1e39}))
+    assert_refused(process, "not finite at step 1", "optim.lr below 1e+39", "no checkpoint")
+    assert not (folder / "model").exists()
+    assert not (folder / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data.corpus": "/nowhere"}, ["/nowhere", "not a prepared corpus"]),
+        ({"data.lanes": 100_000}, ["too few for 100000"]),
+        ({"data.window": 0}, ["data.window is 0"]),
+        ({"seed": -1}, ["seed is -1"]),
+        ({"optim.weight_decay": -1}, ["optim.weight_decay is -1"]),
+        ({"optim.lr": "inf"}, ["optim.lr is inf; it must be finite"]),
+        ({"model.hidden_size": 0}, ["model.hidden_size is 0"]),
+        ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
+        ({"train.steps": -1}, ["train.steps is -1"]),
+        ({"train.device": "cuda"}, ["no GPU"]),
+        ({"data.window": 10**12}, ["data.window is 1000000000000", "at most 2^20"]),
+        ({"model.hidden_size": 1_000_000}, ["not enough memory"]),
+        ({"parallel.windows_per_step": 10**9}, ["parallel.windows_per_step", "at most 1,024"]),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
+    process = run(*small_run(tmp_path / "run", 2, **changes), env={"CUDA_VISIBLE_DEVICES": ""})
+    assert_refused(process, *words)
+
+
+def test_a_refused_start_leaves_no_folder(tmp_path):
+    assert_refused(run(*small_run(tmp_path / "run", 2, **{"data.corpus": "/nowhere"})), "/nowhere")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.toml").write_text((whole[0] / "config.toml").read_text())
+    (folder / "metrics.jsonl").write_text('{"step": 4, "torn')
+    resumed = run("main.py", "--resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(folder, whole[0])
+
+
+@pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
+def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    if left == "a named one":
+        for number, path in enumerate((folder / "checkpoint").glob("step-*")):
+            path.rename(folder / f"checkpoint/mine-{number}")
+    else:
+        shutil.rmtree(folder / "checkpoint")
+    if left == "a link to nothing":
+        (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    told = "is a link to nothing" if "link" in left else f"the run has reached step {STEPS}"
+    assert_refused(run("main.py", "--resume", folder), "checkpoint: ", told)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):
+    """It begins with those weights again, not with random ones."""
+    runs = [tmp_path / name for name in ("whole", "killed")]
+    words = small_run(runs[0], STEPS, **{"train.start_from": whole[0]})
+    process = run(*words)
+    assert process.returncode == 0, process.stderr
+    runs[1].mkdir()
+    (runs[1] / "config.toml").write_text((runs[0] / "config.toml").read_text())
+    resumed = run("main.py", "--resume", runs[1])
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(runs[1], runs[0])
+
+
+def test_resuming_what_is_no_run(tmp_path):
+    assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
+
+
+def test_a_full_disk_during_a_checkpoint(tmp_path):
+    """Files may grow to 60 kB: metrics fit, the optimiser's state does not."""
+    folder = tmp_path / "run"
+    limited = (
+        "import resource, sys, main\n"
+        "from configs import command\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
+        "command.run(main.main)\n"
+    )
+    process = run("-c", limited)
+    assert_refused(process)
+    assert not list((folder / "checkpoint").glob("*"))
+    assert [row["step"] for row in rows_of(folder)] == [4]

@@ -1,0 +1,80 @@
+"""Published weights through the commands: imported, used, exported, refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from model.files.weights import load_model, save_model
+from model.text.profiles import text_profile
+from tests.model.published.layouts import draw, nvidia_language_model, openai_arrays, write_openai
+from tests.support.runs import assert_refused, run
+
+
+@pytest.fixture
+def weights(tmp_path):
+    return write_openai(tmp_path / "weights", openai_arrays(draw()))
+
+
+def import_weights(*arguments):
+    return run("scripts/import_weights.py", *arguments)
+
+
+def test_openai_there_and_back(weights, tmp_path):
+    imported = import_weights("openai", weights, "--output", tmp_path / "model")
+    assert imported.returncode == 0, imported.stderr
+    assert "warning: implausible" in imported.stderr  # random weights, and so it says
+    assert "10 units" in imported.stdout
+    loaded = load_model(tmp_path / "model")
+    assert loaded.profile.name == "openai"
+    assert loaded.provenance["imported_from"] == "openai"
+    assert str(tmp_path) not in (tmp_path / "model" / "config.json").read_text()
+    exported = run("scripts/export_weights.py", tmp_path / "model", "--output", tmp_path / "back")
+    assert exported.returncode == 0, exported.stderr
+    for number in range(15):
+        name = f"{number}.npy"
+        assert (tmp_path / "back" / name).read_bytes() == (weights / name).read_bytes()
+
+
+def test_nvidia_with_the_profile_that_is_asked_for(tmp_path):
+    torch.save(nvidia_language_model(draw(), "ifou"), tmp_path / "lm.pt")
+    process = import_weights(
+        "nvidia", tmp_path / "lm.pt", "--output", tmp_path / "model", "--gate-order", "ifou",
+        "--text-profile", "raw",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    description = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert description["text_profile"] == "raw"
+    assert description["provenance"]["gate_order"] == "ifou"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["openai", "{tmp}/nowhere"], ["nowhere", "no such folder"]),
+        (["nvidia", "{tmp}/nowhere.pt"], ["nowhere.pt", "No such file"]),
+        (["nvidia", "{tmp}"], ["is a folder", ".pt file", "openai"]),
+        (["openai", "{tmp}/wrong"], ["12.npy", "[9]", "[10]"]),
+        (["nvidia", "{tmp}/lm.pt"], ["--gate-order"]),
+        (["nvidia", "{tmp}/lm.pt", "--text-profile", "x"], ["profile 'x'"]),
+    ],
+)
+def test_refusals_are_one_line_and_write_nothing(tmp_path, arguments, words):
+    torch.save(nvidia_language_model(draw()), tmp_path / "lm.pt")
+    wrong = openai_arrays(draw())
+    wrong[12] = wrong[12][:-1]
+    write_openai(tmp_path / "wrong", wrong)
+    filled = [word.format(tmp=tmp_path) for word in arguments]
+    assert_refused(import_weights(*filled, "--output", tmp_path / "model"), *words)
+    assert not (tmp_path / "model").exists()
+
+
+def test_nothing_is_overwritten(weights, small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("raw"), {})
+    process = import_weights("openai", weights, "--output", tmp_path / "model")
+    assert_refused(process, "holds a model already")
+    assert load_model(tmp_path / "model").profile.name == "raw"
+    process = run("scripts/export_weights.py", tmp_path / "model", "--output", weights)
+    assert_refused(process, "exists already")
+    assert len(np.load(weights / "12.npy")) == 10

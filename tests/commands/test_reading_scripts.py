@@ -1,0 +1,204 @@
+"""generate and heatmap as processes: what they print and write, what they refuse."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from model import save_model
+from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.files.weights import load_model, model_digest
+from model.fused.compilation import window_library
+from model.pages.page import PALETTES
+from model.text.profiles import text_profile
+from tests.support.runs import ROOT, assert_refused, run, run_shell
+
+
+@pytest.fixture
+def folder(small_model, tmp_path):
+    """A model without a classifier."""
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
+    return tmp_path / "m"
+
+
+def give_classifier(folder, digest=None):
+    """Put a classifier that leans on unit 4 beside the model, and less on units 2 and 9."""
+    digest = digest or model_digest(load_model(folder).model)
+    weights = np.zeros(12, np.float32)
+    weights[[4, 2, 9]] = 1, -0.5, 0.25
+    classifier = Classifier(weights, 0.0, ("no", "yes"), 4, -1, digest)
+    save_classifier(folder / FOLDER, classifier)
+
+
+def generate(folder, *options):
+    return run("scripts/generate.py", "--model", folder, *options)
+
+
+def heatmap(folder, *options):
+    return run("scripts/heatmap.py", "--model", folder, *options)
+
+
+def test_generate_writes_on_from_the_prompt_the_same_each_time(folder):
+    texts = [
+        generate(folder, "--prompt", "Été ", "--length", "50", *options)
+        for options in ([], [], ["--seed", "1"], ["--neuron", "4", "--value", "-9"])
+    ]
+    assert [process.returncode for process in texts] == [0] * 4, texts[0].stderr
+    outputs = [process.stdout for process in texts]
+    assert all(output.startswith("Été") for output in outputs)
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs)) == 3
+    # A control byte is shown by a picture of three bytes.
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", outputs[0])
+
+
+def test_generate_several_with_every_option(folder):
+    process = generate(
+        folder, "--prompt", "x", "--samples", "3", "--length", "20", "--temperature", "0.5",
+        "--top-k", "9", "--top-p", "0.9", "--stop", "--layer", "0", "--neuron", "2",
+        "--hidden-value", "-0.5",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert [f"[{number}] x" in process.stdout for number in (1, 2, 3)] == [True] * 3
+
+
+def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
+    give_classifier(folder)
+    own = generate(folder, "--length", "50", "--value", "3")
+    named = generate(folder, "--length", "50", "--value", "3", "--neuron", "4")
+    assert own.returncode == 0, own.stderr
+    assert own.stdout == named.stdout
+
+
+def test_generate_holds_the_sentiment_whatever_its_sign(folder):
+    give_classifier(folder)  # of polarity -1
+    held = generate(folder, "--length", "50", "--sentiment", "3")
+    assert held.returncode == 0, held.stderr
+    assert held.stdout == generate(folder, "--length", "50", "--value", "-3").stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(folder):
+    window_library()  # it says so if it has to be compiled
+    command = f"{sys.executable} scripts/generate.py --model {folder} --length 2000"
+    process = run_shell(f"set -o pipefail; {command} | head -c 3 > /dev/null", cwd=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
+    process = heatmap(
+        folder, "--text", "good", "--text=-5 \udce9", "--neuron", "3", "--neuron", "1",
+        "--output", tmp_path / "h.html", "--output", tmp_path / "h.json", "--ansi",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert "2 texts, units 3, 1" in process.stdout
+    assert "\x1b[38;2;" in process.stdout
+    content = json.loads((tmp_path / "h.json").read_text())
+    assert [text["text"] for text in content["texts"]] == ["good", "-5 ?"]
+    assert (tmp_path / "h.html").read_text().count('role="option"') == 8
+
+
+def test_heatmap_in_the_colours_that_are_asked_for(folder, run_here):
+    words = ("--model", folder, "--text", "good", "--neuron", "3", "--ansi", "--palette")
+    for palette, others in (PALETTES, reversed(PALETTES)):
+        process = run_here("scripts/heatmap.py", *words, palette)
+        assert process.returncode == 0, process.stderr
+        for name, shown in ((palette, True), (others, False)):
+            colours = (";".join(map(str, ("48;2", *colour))) for colour in PALETTES[name])
+            assert any(f"{colour}m" in process.stdout for colour in colours) is shown
+
+
+def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
+    give_classifier(folder)
+    (tmp_path / "texts.csv").write_text('text\ngood\n""\nbad\n')
+    process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
+    assert process.returncode == 0, process.stderr
+    assert "texts.csv: 1 rows without text left out" in process.stderr
+    content = json.loads((tmp_path / "h.json").read_text())
+    assert content["units"] == [4]
+    assert content["poles"] == ["label yes", "label no"]  # of polarity -1
+    assert len(content["texts"]) == 2
+    printed = heatmap(folder, "--text", "good", "--top", "2")
+    assert "unit 4, cell, sign turned: label no" in printed.stdout
+    assert printed.stdout.count("unit ") == 3  # the sentiment unit comes first
+    assert printed.stdout.count("classifier: ") == 1
+    output = tmp_path / "other.json"
+    heatmap(folder, "--text", "good", "--neuron", "5", "--top", "3", "--output", output)
+    assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
+    named = heatmap(folder, "--text", "good", "--neuron", "5")
+    assert "unit 5, cell: -" in named.stdout
+
+
+def terminal_of(command, **environment):
+    """Run a command on a terminal of its own; return what it shows there."""
+    terminal, inside = os.openpty()
+    environment = os.environ | {"NO_COLOR": ""} | environment
+    process = subprocess.run(command, cwd=ROOT, env=environment, stdout=inside, text=True)
+    assert process.returncode == 0
+    os.set_blocking(terminal, False)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(inside)
+    os.close(terminal)
+    return shown
+
+
+def test_heatmap_colours_only_a_terminal_unless_told(folder):
+    give_classifier(folder)
+    words = ("--model", folder, "--text", "so good")
+    command = [sys.executable, "scripts/heatmap.py", *words]
+    plain = heatmap(folder, "--text", "so good").stdout
+    assert re.fullmatch(
+        r"unit 4, cell, sign turned: label no -\S+ to \S+ label yes\n"
+        r" +[+-]\d\.\d{3} so\n +[+-]\d\.\d{3} good\n"
+        r"classifier: (yes|no) \(probability of yes 0\.\d{3}\)\n",
+        plain,
+    )
+    assert heatmap(folder, "--text", "so good", "--no-ansi").stdout == plain
+    assert "\x1b[38;2;" in heatmap(folder, "--text", "so good", "--ansi").stdout
+    shown = terminal_of(command)
+    assert "\x1b[38;2;" in shown
+    assert plain.splitlines()[-1] in shown  # the classifier's own words
+    assert "\x1b" not in terminal_of(command, NO_COLOR="1")
+    assert "\x1b" not in terminal_of([*command, "--no-ansi"])
+
+
+def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
+    give_classifier(folder)
+    output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.svg")
+    process = heatmap(folder, "--text=-5 \udce9", *output)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
+    assert "<p>classifier: " in (tmp_path / "h.html").read_text()
+    assert "\x1b" not in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        (generate, ["--value", "1"], ["no classifier/", "--neuron"]),
+        (generate, ["--neuron", "1"], ["--value"]),
+        (generate, ["--sentiment", "1"], ["no classifier/"]),
+        (generate, ["--sentiment", "1", "--value", "1"], ["--sentiment holds", "--value"]),
+        (generate, ["--temperature", "-1"], ["temperature is -1"]),
+        (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
+        (heatmap, ["--neuron", "1"], ["give a --text or an --input"]),
+        (heatmap, ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
+        (heatmap, ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
+        (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.gif"], ["x.gif", ".json"]),
+    ],
+)
+def test_refusals_are_one_line(folder, script, options, words):
+    assert_refused(script(folder, *options), *words)
+
+
+def test_a_classifier_of_other_weights_is_not_trusted(folder):
+    give_classifier(folder, digest="another")
+    assert_refused(heatmap(folder, "--text", "x"), "another model", "--neuron")
+    assert_refused(generate(folder, "--value", "1", "--layer", "0"), "another model", "--neuron")
+
+
+def test_a_layer_that_the_model_does_not_have(folder):
+    assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")

@@ -1,0 +1,245 @@
+"""The scripts as processes: a corpus prepared, a model trained, scored, featurized, transferred."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.support.runs import assert_refused, run, small_run
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A prepared corpus, a trained model and labelled files, all small."""
+    folder = tmp_path_factory.mktemp("work")
+    synthesized = run("scripts/synthesize_reviews.py", "--output", folder / "labelled")
+    assert synthesized.returncode == 0, synthesized.stderr
+    for split, count in (("train", 300), ("val", 80), ("test", 80)):
+        lines = (folder / "labelled" / f"{split}.csv").read_text().splitlines()[: count + 1]
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    prepared = run(
+        "scripts/prepare_corpus.py", folder / "train.csv", folder / "val.csv",
+        "--output", folder / "corpus", "--split", "8,1,1",
+    )  # fmt: skip
+    assert prepared.returncode == 0, prepared.stderr
+    trained = run(*small_run(folder / "run", 20, **{"data.corpus": folder / "corpus"}))
+    assert trained.returncode == 0, trained.stderr
+    return folder
+
+
+def test_evaluate_scores_the_test_split(work):
+    output = work / "score.json"
+    process = run(
+        "scripts/evaluate.py", "--model", work / "run", "--data", work / "corpus",
+        "--output", output,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    result = json.loads(output.read_text())
+    meta = json.loads((work / "corpus" / "meta.json").read_text())
+    assert result["characters"] == meta["splits"]["test"]["bytes"]
+    assert 0 < result["bits_per_character"] < 8
+    assert result["seconds"] > 0
+    assert f"{result['bits_per_character']:.4f}" in process.stdout
+
+
+def test_evaluate_on_a_file_counts_its_bytes_and_pads(work):
+    process = run(
+        "scripts/evaluate.py", "--model", work / "run", "--data", work / "test.csv",
+        "--reset", "review", "--output", work / "file.json",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    result = json.loads((work / "file.json").read_text())
+    assert result["reviews"] == 80
+
+
+def test_featurize_writes_rows_in_input_order(work):
+    from model import SentimentFeaturizer
+
+    texts = ["short", "a much longer text about nothing at all", "short"]
+    (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    process = run(
+        "scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl",
+        "--output", work / "features.npy", "--batch-size", "2",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    features = np.load(work / "features.npy", allow_pickle=False)
+    assert features.dtype == np.float32
+    assert features.shape == (3, 16)
+    expected = SentimentFeaturizer.from_pretrained(work / "run").transform(texts)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(features[0], features[2], rtol=1e-5, atol=1e-6)
+
+
+def test_featurize_takes_the_options_of_the_featurizer(work, tmp_path):
+    from model import SentimentFeaturizer
+
+    (tmp_path / "texts.txt").write_text("short\nlonger than that\n")
+    process = run(
+        "scripts/featurize.py", "--model", work / "run", "--input", tmp_path / "texts.txt",
+        "--output", tmp_path / "f.npy", "--state", "hidden", "--pooling", "max", "--tanh",
+        "--layers", "0", "--units", "3", "1",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    featurizer = SentimentFeaturizer.from_pretrained(
+        work / "run", state="hidden", pooling="max", tanh=True, layers=[0], units=[3, 1]
+    )
+    expected = featurizer.transform(["short", "longer than that"])
+    features = np.load(tmp_path / "f.npy", allow_pickle=False)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+
+
+def transfer(work, output, **changes):
+    options = {
+        "model": work / "run",
+        "train": work / "train.csv",
+        "val": work / "val.csv",
+        "test": work / "test.csv",
+        "output": output,
+    } | changes
+    pairs = [word for key, value in options.items() for word in (f"--{key}", value)]
+    return run("scripts/transfer.py", *pairs)
+
+
+def test_transfer_prints_the_table_and_writes_results(work):
+    process = transfer(work, work / "transfer")
+    assert process.returncode == 0, process.stderr
+    results = json.loads((work / "transfer" / "results.json").read_text())
+    assert {"train_accuracy", "val_accuracy", "test_accuracy", "c", "nonzero"} <= set(results)
+    assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
+    for words in ("all units", "TF-IDF", "untrained mLSTM", "majority class"):
+        assert words in process.stdout
+    process = run(
+        "scripts/classify.py", "--model", work / "run", "--classifier", work / "transfer",
+        "--input", work / "test.csv",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    right = [row["label"] == row["input_label"] for row in rows]
+    assert np.mean(right) == results["threshold"]["test_accuracy"]
+
+
+def test_three_classes_are_transferred_and_classified(work, tmp_path):
+    files = {}
+    for split in ("train", "val", "test"):
+        lines = (work / f"{split}.csv").read_text()
+        files[split] = tmp_path / f"{split}.csv"
+        files[split].write_text(lines + "".join(f"9,Does it fit {n}?\n" for n in range(60)))
+    process = transfer(work, tmp_path / "three", **files)
+    assert process.returncode == 0, process.stderr
+    results = json.loads((tmp_path / "three" / "results.json").read_text())
+    process = run(
+        "scripts/classify.py", "--model", work / "run", "--classifier", tmp_path / "three",
+        "--input", files["test"],
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    right = [row["label"] == row["input_label"] for row in rows]
+    assert np.mean(right) == results["test_accuracy"]
+    for row in rows:
+        each = [row[f"probability_{name}"] for name in ("0", "1", "9")]
+        assert row["probability"] == max(each)
+        assert sum(each) == pytest.approx(1)
+
+
+def neuron(work, output, *options):
+    return run(
+        "scripts/neuron.py", "--model", work / "run", "--train", work / "train.csv",
+        "--val", work / "val.csv", "--test", work / "test.csv", "--output", output,
+        "--labels", "10", "--draws", "1", "--untrained", "1", *options,
+    )  # fmt: skip
+
+
+def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tmp_path):
+    assert transfer(work, tmp_path / "out").returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
+    process = neuron(work, tmp_path / "out", "--neuron", "5")
+    assert process.returncode == 0, process.stderr
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
+    assert before == after  # the untrained model's too, of the same seed
+    results = json.loads((tmp_path / "out/neuron.json").read_text())
+    transferred = json.loads((tmp_path / "out/results.json").read_text())
+    assert results["all_units"]["test_accuracy"] == transferred["test_accuracy"]
+    assert results["baselines"] == transferred["baselines"]
+    assert results["neuron"]["index"] == 5
+    for words in ("unit 5 alone, one cut", "all units but 5", "TF-IDF", "neuron.html"):
+        assert words in process.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--neuron", "16"], ["unit 16", "0 to 15"]),
+        (["--positive", "five"], ["'five'", "'0', '1'"]),
+        (["--seed", "-1"], ["--seed -1"]),
+    ],
+)
+def test_neuron_refuses(work, tmp_path, options, words):
+    assert_refused(neuron(work, tmp_path / "out", *options), *words)
+    assert not (tmp_path / "out/neuron.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.csv", "", ["the file is empty"]),
+        ("no_label.csv", "text\ngood\nbad\n", ["label, sentiment, overall"]),
+        ("one_class.csv", "text,label\ngood,1\nfine,1\n", ["found 1"]),
+        ("latin.csv", "text,label\ncaf\xe9,1\nbad,0\n".encode("latin-1"), ["not UTF-8"]),
+        ("missing.csv", None, ["no such file"]),
+    ],
+)
+def test_transfer_refuses_bad_labelled_files(work, name, content, words):
+    path = work / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        path.write_text(content)
+    assert_refused(transfer(work, work / "refused", train=path), name, *words)
+
+
+def test_transfer_refuses_a_missing_model(work):
+    assert_refused(transfer(work, work / "refused", model="best"), "'best'", "shipped model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.jsonl", "--output", "{tmp}/c"], ["missing.jsonl", "no such file"]),
+        (["{work}/train.csv", "--output", "{work}/corpus"], ["exists already"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--text-key", "body"], ["no key 'body'"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--split", "a,b"], ["--split a,b"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--text-profile", "x"], ["profile 'x'"]),
+        (["{work}/train.csv", "--output", "{tmp}/c", "--workers", "-3"], ["--workers is -3"]),
+        (["--output", "{tmp}/c"], ["no input files"]),
+        (["{work}/train.csv", "--check", "{work}/corpus"], ["--check takes no input files"]),
+    ],
+)
+def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
+    filled = [word.format(work=work, tmp=tmp_path) for word in arguments]
+    assert_refused(run("scripts/prepare_corpus.py", *filled), *words)
+    assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "c.partial").exists()
+
+
+def test_prepare_corpus_checks_one(work, tmp_path):
+    process = run("scripts/prepare_corpus.py", "--check", work / "corpus")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("as prepared") == 3
+    folder = tmp_path / "corpus"
+    shutil.copytree(work / "corpus", folder)
+    content = bytearray((folder / "train.bin").read_bytes())
+    content[5] ^= 1
+    (folder / "train.bin").write_bytes(content)
+    process = run("scripts/prepare_corpus.py", "--check", folder)
+    assert_refused(process, "train.bin", "has changed since it was prepared")
+
+
+def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
+    prepared = run(
+        "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "raw",
+        "--text-profile", "raw", "--split", "8,1,1",
+    )  # fmt: skip
+    assert prepared.returncode == 0, prepared.stderr
+    process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
+    assert_refused(process, "text profile 'raw'", "'openai'")

@@ -1,0 +1,122 @@
+"""A corpus of a vocabulary's tokens through every command: prepared, trained on, used, refused."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from data_utils.synthetic import synthetic_reviews
+from tests.support.runs import assert_refused, rows_of, run, small_run, start, wait_for
+
+STEPS = 12
+V1 = "tests/fixtures/v1"
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A corpus of 512 tokens, a run on it, and texts."""
+    folder = tmp_path_factory.mktemp("work")
+    rows = [json.dumps(review._asdict()) for review in synthetic_reviews(400, seed=6)]
+    (folder / "in.jsonl").write_text("\n".join(rows))
+    (folder / "texts.jsonl").write_text("\n".join(rows[:20]))
+    prepared = run(
+        *("scripts/prepare_corpus.py", folder / "in.jsonl", "--output", folder / "corpus"),
+        *("--split", "6,1,1", "--tokenizer", "bpe", "--vocabulary-size", 512, "--workers", 1),
+    )
+    assert prepared.returncode == 0, prepared.stderr
+    assert "tokens" in prepared.stdout
+    assert "trainer_interface" not in prepared.stderr  # what the trainer says is not for people
+    trained = run(*run_on(folder, folder / "run"))
+    assert trained.returncode == 0, trained.stderr
+    return folder
+
+
+def run_on(work, run_dir, **changes):
+    return small_run(run_dir, STEPS, **{"data.corpus": work / "corpus", **changes})
+
+
+def sizes(work):
+    return json.loads((work / "corpus" / "meta.json").read_text())["splits"]
+
+
+def test_a_checked_corpus_and_the_size_of_its_vocabulary(work):
+    process = run("scripts/prepare_corpus.py", "--check", work / "corpus")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("as prepared") == 3
+    assert "vocabulary_size = 512" in (work / "run" / "config.toml").read_text()
+
+
+def test_evaluate_counts_the_bytes_of_text(work):
+    found = []
+    for data in ("corpus", "texts.jsonl"):
+        output = work / f"{data}.json"
+        process = run(
+            *("scripts/evaluate.py", "--model", work / "run", "--data", work / data),
+            *("--output", output),
+        )
+        assert process.returncode == 0, process.stderr
+        found.append(json.loads(output.read_text()))
+    assert found[0]["characters"] == sizes(work)["test"]["bytes"] > sizes(work)["test"]["tokens"]
+    texts = [json.loads(line)["text"] for line in (work / "texts.jsonl").read_text().splitlines()]
+    assert found[1]["characters"] == sum(len(text.encode()) + 3 for text in texts)  # the frame
+    assert all(0 < each["bits_per_character"] < 8 for each in found)
+
+
+def test_a_killed_run_resumes_exactly(work, tmp_path):
+    process = start(*run_on(work, tmp_path / "cut", **{"checkpoint.every_steps": 1}))
+    wait_for(tmp_path / "cut" / "metrics.jsonl", lambda text: text.count("\n") >= 1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    resumed = run("main.py", "--resume", tmp_path / "cut")
+    assert resumed.returncode == 0, resumed.stderr
+    assert rows_of(tmp_path / "cut") == rows_of(work / "run")
+
+
+@pytest.mark.slow
+def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
+    process = run(
+        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2),
+        *run_on(work, tmp_path / "two"),
+    )
+    assert process.returncode == 0, process.stderr
+    for row, expected in zip(rows_of(tmp_path / "two"), rows_of(work / "run"), strict=True):
+        assert row["characters"] == expected["characters"]
+        assert row == pytest.approx(expected, rel=2e-5)
+
+
+def test_features_and_texts(work):
+    output = work / "features.npy"
+    process = run(
+        *("scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl"),
+        *("--output", output),
+    )
+    assert process.returncode == 0, process.stderr
+    assert np.load(output).shape == (20, 16)
+    process = run(
+        *("scripts/generate.py", "--model", work / "run", "--prompt", "I thought "),
+        *("--length", 60, "--neuron", 3, "--value", 1),
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("I thought")
+
+
+def test_other_tokenizers_are_refused(work, tmp_path):
+    evaluate = ("scripts/evaluate.py", "--model")
+    process = run(*evaluate, work / "run", "--data", f"{V1}/corpus")
+    assert_refused(process, "its tokenizer is bytes", "the model's bpe of 512", "--tokenizer")
+    process = run(*evaluate, f"{V1}/run", "--data", work / "corpus")
+    assert_refused(process, "its tokenizer is bpe of 512", "the model's bytes")
+    process = run(*run_on(work, tmp_path / "run", **{"model.vocabulary_size": 300}))
+    assert_refused(process, "model.vocabulary_size is 300", "512 tokens")
+    assert not (tmp_path / "run").exists()
+    process = run("scripts/export_weights.py", work / "run", "--output", tmp_path / "weights")
+    assert_refused(process, "models of bytes")
+
+
+def test_impossible_vocabularies_end_in_one_line(work, tmp_path):
+    prepare = ("scripts/prepare_corpus.py", work / "texts.jsonl", "--output", tmp_path / "c")
+    process = run(*prepare, "--tokenizer", "words")
+    assert_refused(process, "--tokenizer words", "bpe, unigram")
+    process = run(*prepare, "--tokenizer", "unigram", "--vocabulary-size", 60_000)
+    assert_refused(process, "unigram vocabulary of 60,000", "--vocabulary-size")

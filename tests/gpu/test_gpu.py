@@ -1,0 +1,242 @@
+"""What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.lanes import Window
+from model.featurizer import SentimentFeaturizer
+from model.files.weights import LoadedModel, load_model, save_model
+from model.fused.arguments import Inputs
+from model.fused.cuda import graphs as cuda_graphs
+from model.fused.cuda.mlstm import runs_in_triton
+from model.language_model import ModelConfig, build_model
+from model.layers.recurrence import fused_mlstm, reference_mlstm
+from model.sampling import Clamp, SamplingConfig, generate
+from model.text.profiles import text_profile
+from model.units.unit_traces import read_texts
+from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
+from tests.model.layers.test_recurrence import (
+    hold_cell_state_in_fp32,
+    make_inputs,
+    tolerance,
+    window_of,
+)
+from tests.support.runs import rows_of, small_run
+from tests.support.runs import run as run_command
+from tests.transfer.finetuning.tasks import several
+from training.feeding import as_batch
+from training.objective import Objective
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
+from training.trainer import TrainConfig, Trainer
+from transfer.features import FeatureCache
+from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.experiment import make_finetuner
+from transfer.finetuning.task import make_task
+
+pytestmark = pytest.mark.gpu
+
+
+def on_the_gpu(inputs):
+    return [tensor.detach().cuda().requires_grad_() for tensor in inputs]
+
+
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype):
+    T, B, H = 32, 16, 128
+    inputs = scaled_inputs(dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(recurrence, on_the_gpu(inputs)), expected, strict=True):
+        assert error(a.cpu(), e) <= tolerance(dtype, T, H)
+
+
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
+    hold_cell_state_in_fp32(recurrence, dtype, "cuda")
+
+
+@pytest.mark.parametrize("size", [400, 2000])
+def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
+    """Few tokens are tabulated, many projected as they come; uint16 is copied as it is."""
+    tokens = np.random.default_rng(0).integers(0, size, (6, 33)).astype(np.uint16)
+    window = Window(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
+    config = ModelConfig(hidden_size=16, vocabulary_size=size)
+    found = []
+    for device in ("cpu", "cuda"):
+        batch = as_batch(window, torch.device(device))
+        objective = Objective(build_model(config, seed=1).to(device))
+        state = objective.model.initial_state(6)
+        nats, _ = objective(batch.inputs, batch.targets, state)
+        nats.backward()
+        found.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
+    for cpu, gpu in zip(*found, strict=True):
+        torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
+    changes = {"train.precision": precision, "optim.clip_norm": 1.0}
+    for device in ("cpu", "cuda"):
+        process = run_command(
+            *small_run(
+                tmp_path / device,
+                40,
+                **{**changes, "train.device": device},
+            )
+        )
+        assert process.returncode == 0, process.stderr
+    cpu, gpu = rows_of(tmp_path / "cpu")[-1], rows_of(tmp_path / "cuda")[-1]
+    key = "valid_bits_per_character"
+    assert gpu[key] == pytest.approx(cpu[key], abs=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_of_a_table_on_the_gpu(dtype):
+    T, B, H = 32, 16, 128
+    x_proj, *rest = scaled_inputs(dtype, T, B, H)
+    inputs = [x_proj.detach().view(-1, 5 * H)[:50], *rest]
+    rows = torch.randint(0, 50, (T, B), generator=torch.Generator().manual_seed(1))
+    actual = results(fused_mlstm, on_the_gpu(inputs), rows.cuda())
+    expected = results(reference_mlstm, exact(inputs), rows)
+    for a, e in zip(actual, expected, strict=True):
+        assert error(a.cpu(), e) <= tolerance(dtype, T, H)
+
+
+def test_graphs_serve_one_window_at_a_time():
+    """Two windows before their backwards, and a third after: no captured memory is shared."""
+    batches = []
+    for seed in range(3):
+        inputs = [tensor.detach() for tensor in make_inputs(torch.float32, 16, 8, 64, seed)]
+        inputs[3:5] = [weight / 8 for weight in inputs[3:5]]
+        batches.append([tensor.cuda().requires_grad_() for tensor in inputs])
+    alone = [results(fused_mlstm, inputs) for inputs in batches]
+    losses = []
+    for x_proj, h, c, *weights in batches[:2]:
+        outputs, state = fused_mlstm(window_of(x_proj, h, c, *weights))
+        losses.append(
+            sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        )
+    for loss, inputs, expected in zip(losses, batches, alone, strict=False):
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
+            assert torch.equal(a, e)
+    for a, e in zip(results(fused_mlstm, batches[2]), alone[2], strict=True):
+        assert torch.equal(a, e)
+
+
+def test_a_window_that_is_given_up_frees_its_graph():
+    x_proj, h, c, *weights = (t.cuda() for t in make_inputs(torch.float32, 4, 2, 32))
+    for _ in range(3):
+        fused_mlstm(window_of(x_proj, h, c, *weights))
+    inputs = Inputs(x_proj, None, h, c, *weights)
+    graphs = cuda_graphs.shared_graphs
+    assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
+
+
+def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
+    masks, graphs = [], cuda_graphs.Graphs()
+    for device in ("cpu", "cuda"):
+        trainer = Trainer(
+            build_model(ModelConfig(hidden_size=64), seed=1),
+            optim=OptimConfig(lr=1e-3),
+            train=TrainConfig(precision="fp32", dropout=0.3),
+            world=World(0, 1, torch.device(device)),
+            lanes=8,
+            steps=10,
+            seed=0,
+            parallel=ParallelConfig(lane_groups=2),
+        )
+        used = []
+        trainer.objective.register_forward_pre_hook(lambda _, g, used=used: used.append(g[3].cpu()))
+        tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
+        window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
+        with cuda_graphs.captured_by(graphs):
+            for _ in range(2):
+                trainer.train(as_batch(window, trainer.world.device))
+        masks.append(torch.cat(used))
+    assert torch.equal(*masks)
+    (idle,) = graphs.idle.values()
+    assert len(idle) == 1
+
+
+def test_the_recurrence_runs_in_triton():
+    """Not in the slower fallback, which every other test here would pass too."""
+    assert runs_in_triton(torch.zeros(2, 2, device="cuda"))
+
+
+def test_segments_change_only_memory():
+    tokens = torch.randint(0, 256, (64, 128), device="cuda")
+    made = []
+    for segments in (1, 4):
+        config = ModelConfig(hidden_size=512, segments=segments)
+        model = build_model(config, seed=1, compute_dtype=torch.bfloat16).cuda()
+        before = torch.cuda.memory_allocated()
+        logits, _ = model(tokens, model.initial_state(64))
+        held = torch.cuda.memory_allocated() - before
+        logits.square().mean().backward()
+        made.append((logits, held, [p.grad for p in model.parameters()]))
+    (whole, all_held, gradients), (cut, some_held, cut_gradients) = made
+    assert torch.equal(whole, cut)
+    assert some_held < all_held
+    for a, b in zip(cut_gradients, gradients, strict=True):
+        assert (a - b).norm() <= 0.02 * b.norm()
+
+
+def test_a_large_model_fits_and_learns():
+    model = build_model(ModelConfig(hidden_size=1024), seed=0, compute_dtype=torch.bfloat16).cuda()
+    text = torch.randint(0, 256, (1, 65), generator=torch.Generator().manual_seed(0))
+    tokens = text.cuda().repeat(64, 1)  # the same in every lane: soon learned
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(10):
+        optimizer.zero_grad()
+        logits, _ = model(tokens[:, :-1], model.initial_state(64))  # [B, T, V]
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.1
+
+
+@pytest.mark.parametrize("cell", ["mlstm", "lstm"])
+def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    known = {}
+    for device in ("cpu", "cuda"):
+        model = build_model(ModelConfig(cell=cell, hidden_size=16), seed=4)
+        loaded = LoadedModel(model, text_profile("openai"), tmp_path)
+        task = make_task(loaded, several(24), several(12, seed=50))
+        config = FinetuningConfig(dropout=0.0, lm_weight=0.1, batch_size=8, warmup=0.0)
+        tuner = make_finetuner(
+            loaded, task, config, torch.device(device), FeatureCache(tmp_path / "features")
+        )
+        tuner.standardize()
+        cells = tuner.encoder.encode(task.train, np.arange(8)).features
+        tuner.step(np.arange(8))
+        known[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
+        tuned, _ = tuner.evaluate()
+        assert tuned.heads.center.device.type == "cpu"
+    torch.testing.assert_close(known["cuda"][0], known["cpu"][0], rtol=1e-4, atol=1e-4)
+    assert known["cuda"][1:] == pytest.approx(known["cpu"][1:], rel=1e-4)
+
+
+def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
+    model = build_model(ModelConfig(hidden_size=64), seed=1)
+    save_model(tmp_path / "model", model, text_profile("openai"), {})
+    texts = ["good", "It broke. " * 40, ""]
+    found = []
+    for device in ("cpu", "cuda"):
+        loaded = load_model(tmp_path / "model", compute_dtype=torch.float32, device=device)
+        assert loaded.model.embedding.weight.device.type == device
+        features = SentimentFeaturizer(tmp_path / "model", device=device).transform(texts)
+        values = read_texts(loaded, texts[:2], [3, 5]).traces[1].values
+        config = SamplingConfig(length=50, temperature=0)
+        written = generate(loaded.model, b"I", config, clamp=Clamp(unit=3, cell=1.0))
+        assert "".join(characters for _, characters in written)
+        found.append((torch.from_numpy(features), torch.as_tensor(values)))
+    for cpu, gpu in zip(*found, strict=True):
+        torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)

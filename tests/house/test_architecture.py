@@ -1,0 +1,193 @@
+"""The arrows between the packages, and the sizes that keep them readable."""
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import model
+from tests.support.runs import ROOT
+
+PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
+# What each package may import of ours; data_utils takes only these modules of model, transfer
+# these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
+# pretraining has.
+ALLOWED = {
+    "model": set(),
+    "data_utils": {
+        *(f"model.{name}" for name in ("bounds", "errors", "files.storage", "fused.cores")),
+        *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
+        *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
+    },
+    "training": {"model", "data_utils"},
+    "transfer": {
+        *("model", "data_utils"),
+        *(
+            f"training.{name}"
+            for name in (
+                *("objective", "progress", "optimizers.schedule", "optimizers.state"),
+                *("runs.checkpoint_store", "runs.run_directory", "runs.signals"),
+            )
+        ),
+    },
+    "configs": {"model", "data_utils", "training"},
+    "scaling": {"model", "data_utils", "training", "configs"},
+}
+LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts import `command`
+MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
+# The one module that needs each.
+LAZY = {
+    "model/featurizer.py": {"sklearn"},
+    "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
+    "model/fused/cuda/triton_kernels.py": {"triton"},
+    "model/files/hub.py": {"huggingface_hub"},
+    "model/pages/picture.py": {"matplotlib"},
+    "model/text/subwords.py": {"sentencepiece"},
+    "model/text/profiles.py": {"anyascii"},
+    "model/reading/compression.py": {"isal"},
+    "model/reading/parquet.py": {"pyarrow"},
+    "model/reading/progress.py": {"tqdm"},
+}
+FOLDERS = (*PACKAGES, "scripts", "experiments")
+SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+SOURCES += [ROOT / "main.py", ROOT / "hubconf.py"]
+
+
+def imports_of(path):
+    """Absolute names of the modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
+def functions_of(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_dependencies_point_inwards(package):
+    for path in (ROOT / package).rglob("*.py"):
+        for name in imports_of(path):
+            top = name.split(".")[0]
+            if top in PACKAGES and top != package:
+                allowed = ALLOWED[package]
+                assert name in allowed or top in allowed, f"{path} may not import {name}"
+
+
+def test_nothing_imports_the_leaves():
+    product = [path for name in (*PACKAGES, "scripts") for path in (ROOT / name).rglob("*.py")]
+    for path in [*product, ROOT / "main.py", ROOT / "hubconf.py"]:
+        leaves = {name.split(".")[0] for name in imports_of(path)} & LEAVES
+        assert leaves <= ({"command"} if path.parent == ROOT / "scripts" else set()), path
+
+
+def test_the_model_needs_little():
+    for path in (ROOT / "model").rglob("*.py"):
+        needed = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
+        extra = LAZY.get(path.relative_to(ROOT).as_posix(), set())
+        assert needed <= MODEL_NEEDS | extra, path
+
+
+def run_without(packages, code):
+    """Run Python code where importing these packages, which are installed, is an error."""
+    forbid = f"import sys; sys.modules |= dict.fromkeys({packages!r}); "
+    subprocess.run([sys.executable, "-c", forbid + code], cwd=ROOT, check=True)
+
+
+def test_reading_text_needs_no_torch():
+    run_without(
+        ["torch"], "from model.text.profiles import text_profile; text_profile('raw').encode('a')"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["classify", "--input", "nowhere.csv"],
+        ["classify", "--text", "good", "--output", "answers.doc"],
+        ["heatmap", "--input", "nowhere.csv"],
+        ["heatmap", "--text", "good", "--output", "heatmap.jpg"],
+        ["featurize", "--input", "nowhere.csv", "--output", "/tmp/features.npy"],
+        ["evaluate", "--data", "nowhere.csv"],
+        ["generate", "--model", "nowhere"],
+        ["models"],
+        ["--help"],
+    ],
+)
+def test_a_command_looks_at_its_input_before_it_waits_for_torch(words):
+    code = (
+        "import contextlib; from model.commands.command_line import dispatch\n"
+        "from model.errors import InputError\n"
+        f"with contextlib.suppress(InputError, SystemExit): dispatch({words!r})"
+    )
+    run_without(["torch", "sklearn", "scipy"], code)
+
+
+def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
+    run_without(
+        ["sklearn", "scipy", "pandas", "sentencepiece", "huggingface_hub", "anyascii"],
+        "from model import SentimentClassifier, load_model; load_model('tests/fixtures/v1/run'); "
+        "SentimentClassifier.from_pretrained('tests/fixtures/v1/finetuned').predict(['so good'])",
+    )
+
+
+def test_files_and_functions_stay_readable():
+    for path in SOURCES:
+        assert len(path.read_text().splitlines()) <= 500, path
+        for name, lines in functions_of(path):
+            assert lines <= 60, f"{path}: {name} has {lines} lines"
+    lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
+    assert statistics.median(lengths) <= 12
+
+
+@pytest.mark.parametrize(
+    ("part", "own", "trunk"),
+    [
+        ("adasum", {"adasum.py"}, {"exchange.py", "rank_groups.py"}),  # the latter makes its groups
+        ("powersgd", {"powersgd.py"}, {"exchange.py"}),
+        ("flat_?exchange", {"flat.py"}, {"exchange.py"}),
+        ("apex", {"nvidia_apex.py"}, {"optim.py"}),
+    ],
+)
+def test_the_plain_path_names_no_optional_part(part, own, trunk):
+    files = [path for name in ("training", "configs") for path in (ROOT / name).rglob("*.py")]
+    naming = {
+        path.name
+        for path in [*files, ROOT / "main.py"]
+        if re.search(part, path.read_text(), re.IGNORECASE)
+    }
+    assert naming == own | trunk
+
+
+def test_a_folder_is_seen_at_a_glance():
+    for package in (*PACKAGES, "tests"):
+        within = (path for path in (ROOT / package).rglob("*") if path.is_dir())
+        for folder in (ROOT / package, *within):
+            if {"pretrained", "__pycache__"} & set(folder.parts):
+                continue
+            files = [path for path in folder.iterdir() if path.is_file()]
+            assert len(files) <= 12, folder
+
+
+def test_kernels_stay_readable():
+    for path in (path for end in ("cpp", "h") for path in (ROOT / "model").rglob(f"*.{end}")):
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 450, path
+        assert max(map(len, lines)) <= 100, path
+
+
+def test_no_grab_bags_and_no_pickles():
+    for path in SOURCES:
+        assert path.stem not in {"utils", "helpers", "common", "misc"}, path
+        assert not {"pickle", "joblib", "dill"} & set(imports_of(path)), path
+
+
+def test_python_lists_every_public_name():
+    assert set(model.__all__) | {"__version__"} <= set(dir(model))

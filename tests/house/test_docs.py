@@ -1,0 +1,106 @@
+"""The pages of docs/: their links exist, and the code runs through the files they describe."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_utils.lanes import Lanes
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.commands.command_line import COMMANDS
+from tests.support.checkouts import make_checkout
+from tests.support.runs import ROOT, run_shell
+from tests.training.test_trainer import CPU, make_trainer
+from training.feeding import as_batch
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_installed_command_has_a_section_for_every_part():
+    page = runpy.run_path(str(ROOT / "docs/conf.py"))["installed_command"]()
+    sections = dict(re.findall(r"^## mlstm-sentiment (\w+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    assert list(sections) == list(COMMANDS)
+    for name, section in sections.items():
+        assert f"usage: mlstm-sentiment {name} " in section
+        assert "examples:" in section
+
+
+def described(way):
+    """The files that the page names on a way, in its order."""
+    text = re.search(rf"<!-- path: {way} -->(.*?)<!-- /path -->", ARCHITECTURE, re.DOTALL)[1]
+    return list(dict.fromkeys(re.findall(r"\]\(\.\./([\w/]+\.py)\)", text)))
+
+
+def taken(work):
+    """Our files in the order in which work first calls a function of theirs."""
+    files = {}
+
+    def note(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(ROOT) and ".venv" not in path.parts:
+            files.setdefault(path.relative_to(ROOT).as_posix())
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return list(files)
+
+
+def test_a_step_runs_through_the_described_files(small_split):
+    trainer, lanes = make_trainer(), Lanes(small_split, lanes=3, window=16)
+    files = taken(lambda: trainer.train(as_batch(lanes[0], CPU)))
+    way = described("training")
+    assert len(way) == 10
+    assert [name for name in files if name in way] == way
+
+
+def test_a_text_runs_through_the_described_files():
+    classifier = SentimentClassifier.from_pretrained("amazon_1024")
+    files = taken(lambda: classifier.predict_proba(["so good"]))
+    way = described("classifying")
+    assert len(way) == 9
+    assert [name for name in files if name in way] == way
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
+def test_every_cell_of_a_notebook_runs(name, tmp_path):
+    cells = json.loads((ROOT / f"docs/notebooks/{name}.ipynb").read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert "".join(cells[0]["source"]).startswith("# ")
+    assert not any(cell.get("outputs") for cell in cells)
+    code = code.replace("mlstm_sentiment", "model").replace("STEPS = 800", "STEPS = 5")
+    code = code.replace('("--draws", 2, ', '("--labels", 10, "--draws", 1, ')
+    notebooks = make_checkout(tmp_path) / "docs/notebooks"  # where a kernel starts
+    notebooks.mkdir(parents=True, exist_ok=True)
+    (notebooks / "cells.py").write_text(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"
+    )
+    process = run_shell("python cells.py", cwd=notebooks, timeout=800)
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx", reason="install requirements-docs.txt")
+    pytest.importorskip("myst_parser", reason="install requirements-docs.txt")
+    call = [sys.executable, "-m", "sphinx", "--fail-on-warning", "-q", "docs", str(tmp_path)]
+    process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "--pooling" in (tmp_path / "commands" / "transfer.html").read_text()

@@ -1,0 +1,99 @@
+"""Files of format version 1, frozen: every later version of the code must read them.
+
+The fixtures were written once, by the first release, and are never written again.
+"""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.corpus import open_corpus
+from model import SentimentClassifier
+from model.files.weights import load_model
+from model.scoring import score_split
+from tests.support.runs import ROOT, rows_of, run
+
+V1 = ROOT / "tests/fixtures/v1"
+
+
+def test_corpus_of_version_1():
+    corpus = open_corpus(V1 / "corpus")
+    assert {name: split.reviews for name, split in corpus.splits.items()} == {
+        "train": 40,
+        "valid": 10,
+        "test": 10,
+    }
+    assert corpus.splits["train"].tokens[:2].tobytes() == b"\n "
+
+
+def test_model_of_version_1_scores_what_it_scored():
+    loaded = load_model(V1 / "run" / "model", compute_dtype=torch.float32)
+    score = score_split(loaded.model, open_corpus(V1 / "corpus").splits["valid"], lanes=64)
+    frozen = loaded.provenance["best_valid_bits_per_character"]
+    assert score.bits_per_character == pytest.approx(frozen, rel=1e-5)
+
+
+def test_a_run_of_version_1_resumes(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(V1 / "run", folder)
+    before = rows_of(folder)
+    process = run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1")
+    assert process.returncode == 0, process.stderr
+    rows = rows_of(folder)
+    assert rows[: len(before)] == before
+    assert [row["step"] for row in rows[len(before) :]] == [11, 12]
+    assert rows[-1]["train_bits_per_character"] < before[0]["train_bits_per_character"]
+
+
+@pytest.mark.parametrize("part", ["corpus/meta.json", "run/model/config.json"])
+def test_a_newer_version_is_refused_by_name(tmp_path, part):
+    shutil.copytree(V1, tmp_path / "v")
+    path = tmp_path / "v" / part
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 4}))
+    process = run(
+        "scripts/evaluate.py",
+        "--model",
+        tmp_path / "v" / "run",
+        "--data",
+        tmp_path / "v" / "corpus",
+    )
+    assert process.returncode == 2
+    assert "format_version 4 is newer" in process.stderr
+
+
+def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
+    shutil.copytree(V1 / "run", tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("checkpoint/*/training.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 4}))
+    process = run("main.py", "--resume", tmp_path / "run", "--train.steps", "12")
+    assert process.returncode == 2
+    assert "format_version 4 is newer" in process.stderr
+
+
+def test_a_fine_tuning_of_version_1_resumes(tmp_path):
+    """It was stopped at step 5 of 6, in its second epoch."""
+    shutil.copytree(V1 / "finetuning" / "run", tmp_path / "run")
+    before = json.loads((tmp_path / "run/checkpoint/step-00000005/progress.json").read_text())
+    process = run(
+        "scripts/finetune.py", "--model", V1 / "run", "--output", tmp_path / "run", "--resume",
+        "--train", V1 / "finetuning/train.csv", "--val", V1 / "finetuning/val.csv",
+        "--label-keys", "loud", "asking", "--epochs", "2", "--batch-size", "8",
+        "--head-lr", "0.05", "--lm-weight", "0.02", "--window", "8", "--hidden-layers", "4",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    results = json.loads((tmp_path / "run/results.json").read_text())
+    assert results["history"][:1] == before["progress"]["history"]
+    assert results["history"][1]["step"] == 6
+    assert results["seconds"] > before["progress"]["seconds"]
+    assert [path.name for path in (tmp_path / "run/checkpoint").iterdir()] == ["step-00000006"]
+
+
+def test_heads_of_version_3_give_the_same_answers():
+    told = json.loads((V1 / "finetuned/told.json").read_text())
+    classifier = SentimentClassifier.from_pretrained(V1 / "finetuned")
+    found = classifier.read(told["texts"])
+    np.testing.assert_allclose(found.probabilities, told["probabilities"], atol=1e-5)
+    assert found.choices.tolist() == told["labels"]

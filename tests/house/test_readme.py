@@ -1,0 +1,94 @@
+"""Every command in the README and in docs/ runs: on small data, with options that make it short."""
+
+import re
+import shlex
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from model.commands.command_line import dispatch
+from tests.support.checkouts import make_checkout, shortened
+from tests.support.runs import ROOT, run_shell
+
+# In the order in which a reader meets them: later pages use the runs that earlier ones make.
+NAMES = ("use", "your_reviews", "resume", "published_weights", "scale", "speed", "troubleshooting")
+FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
+REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
+README = PAGES["README.md"]
+SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
+ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
+
+
+def commands_of(page):
+    """The lines of a page's bash blocks, continued lines joined, comments dropped."""
+    for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = " ".join(line.split("  #")[0].split())
+            if command and not command.startswith("#"):
+                yield command
+
+
+COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values()))))
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    return make_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_every_command_runs_in_order(checkout):
+    ran = 0
+    for command in COMMANDS:
+        if any(word in command for word in (*SLOW, *ELSEWHERE)):
+            continue
+        process = run_shell(shortened(command), cwd=checkout)
+        assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+        ran += 1
+    assert ran >= 30
+    the_python_examples_run(checkout)  # on the model just trained
+
+
+def the_python_examples_run(checkout):
+    text = "\n".join(PAGES.values())
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
+    process = run_shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", cwd=checkout)
+    assert process.returncode == 0, process.stderr
+
+
+def test_the_example_prints_what_the_readme_says(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    exec(code.replace("from mlstm_sentiment import", "from model import"), {})
+    assert capsys.readouterr().out.strip() == re.search(r"\)  # (.*)\n", code)[1]
+
+
+def test_the_coloured_example_ends_as_a_complaint(capsys):
+    """Its unit turns, and the classifier agrees: it is what a reader tries second."""
+    (words,) = re.findall(r"^mlstm-sentiment (heatmap .*)$", README, flags=re.MULTILINE)
+    dispatch([*shlex.split(words), "--no-ansi"])
+    _, *lines, verdict = capsys.readouterr().out.splitlines()
+    values = [float(line.split()[0]) for line in lines]
+    assert max(values) > 0.5
+    assert values[-1] == min(values) < -0.5
+    assert verdict.startswith("classifier: negative ")
+
+
+def test_every_path_in_the_readme_exists():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if not target.startswith("http"):
+            assert (ROOT / target).exists(), target
+    for word in re.findall(r"(?:configs|scripts|experiments)/[\w./-]+\w", README):
+        if "*" not in word:
+            assert (ROOT / word).exists(), word
+
+
+def test_slow_commands_are_the_two_of_the_readme():
+    assert "bash scripts/quickstart.sh" in COMMANDS
+    assert "bash scripts/test.sh" in COMMANDS
+    for name in ("quickstart.sh", "test.sh", "install.sh"):
+        assert Path(ROOT / "scripts" / name).read_text().startswith("#!/usr/bin/env bash\n")

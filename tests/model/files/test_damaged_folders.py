@@ -1,0 +1,147 @@
+"""Whatever becomes of a model folder's files: it is refused, or it reads texts as models do.
+
+Longer: python -m pytest tests/model/files/test_damaged_folders.py --hypothesis-profile long
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import SentimentClassifier
+from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
+from model.classifiers.heads import HeadsConfig, build_heads
+from model.errors import InputError
+from model.features import features_in_order
+from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
+from model.language_model import ModelConfig, build_model
+from model.sampling import SamplingConfig, generate
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES, TOKENIZER_FILE
+
+TEXTS = ["good one", "", "caf\u00e9 \u2581"]
+# What a description's key may be given: other types, the ends of ranges, words of the formats.
+VALUES = st.sampled_from([
+    None, True, False, -1, 0, 1, 2, 3, 4, 256, 2**31, 2**32, 2**63, 2**70, 10**300, 0.5, 1.5, 1e308,
+    float("nan"), float("inf"), "", "x", "lstm", "bytes", "bpe", "raw", "tweet", "softmax", "heads",
+    "F16", "F64", "I8", "BF16", "BOOL", "C64", "F8_E4M3", "F4", "\ud800", "\0", [], {}, [1], [0],
+    [2**40], ["a", "b"], ["a", "b", "c"], [[1, 2], 3], {"a": 1},
+])  # fmt: skip
+NAMES = st.sampled_from(["x", "\ud800", "quantized", "threshold", "link", "vocabulary_size"])
+
+
+@st.composite
+def changed(draw, content):
+    """JSON with one value of it changed, removed, added or called otherwise."""
+    if not isinstance(content, dict | list) or not content or draw(st.integers(0, 7)) == 0:
+        return draw(VALUES)
+    keys = list(content) if isinstance(content, dict) else range(len(content))
+    key, copy = draw(st.sampled_from(keys)), content.copy()
+    change = draw(st.sampled_from(["deeper"] * 5 + ["without", "more"]))
+    if change == "deeper":
+        copy[key] = draw(changed(content[key]))
+    elif change == "without":
+        del copy[key]
+    elif isinstance(copy, list):
+        copy.insert(key, content[key])
+    else:
+        copy[draw(NAMES)] = draw(VALUES)
+    return copy
+
+
+@st.composite
+def cut_or_overwritten(draw, content):
+    """Bytes of which some are lost, doubled or others, more often near the start."""
+    at = draw(st.integers(0, min(len(content), 300)) | st.integers(0, len(content)))
+    left_out = draw(st.integers(0, 9) | st.just(len(content)))
+    put_in = draw(
+        st.binary(max_size=9) | st.sampled_from([b"\0" * 4, b"\xff" * 8, b"\0\0\xc0\x7f"])
+    )
+    return content[:at] + put_in + content[at + left_out :]
+
+
+@st.composite
+def damaged(draw, name, content):
+    """A file's content after some damage; a safetensors header may still have its length."""
+    if name.endswith(".json") and draw(st.booleans()):
+        return as_json(draw(changed(json.loads(content))))
+    if name.endswith(".safetensors") and draw(st.booleans()):
+        end = 8 + int.from_bytes(content[:8], "little")
+        header = as_json(draw(changed(json.loads(content[8:end]))))
+        return len(header).to_bytes(8, "little") + header + content[end:]
+    return draw(cut_or_overwritten(content))
+
+
+def as_json(content):
+    return json.dumps(content).encode("utf-8", "surrogatepass")
+
+
+def read_whole(folder):
+    """Do with a folder what users do; whatever is not refused must be sound."""
+    loaded = load_model(folder)
+    features = features_in_order(loaded.model, [loaded.tokens(text) for text in TEXTS])
+    assert np.isfinite(features).all()
+    list(generate(loaded.model, b"a", SamplingConfig(length=3), tokenizer=loaded.tokenizer))
+    found = SentimentClassifier.from_pretrained(folder).read(TEXTS)
+    assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
+
+
+def heads(digest):
+    built = build_heads(HeadsConfig(hidden_layers=(3,), heads_per_class=2), 4, 3, seed=1)
+    return FineTuned(built.eval(), ("a", "b", "c"), False, (0.5, 0.4, 0.3), digest)
+
+
+@pytest.fixture(scope="module", params=["bytes", "int8", "subwords"])
+def folder(request, tmp_path_factory, subwords):
+    """Each format of a model, each kind of classifier."""
+    folder = tmp_path_factory.mktemp("damaged") / "model"
+    tokenizer = subwords if request.param == "subwords" else BYTES
+    size = tokenizer.vocabulary_size
+    config = ModelConfig(hidden_size=4, embedding_size=3, vocabulary_size=size)
+    options = {"tokenizer": tokenizer, "quantized": request.param == "int8"}
+    save_model(folder, build_model(config, seed=1), text_profile("openai"), {"a": 1}, **options)
+    digest = model_digest(load_model(folder).model)
+    if request.param == "subwords":
+        save_fine_tuned(folder / FOLDER, heads(digest))
+    elif request.param == "int8":
+        three = Classifier(np.ones((3, 4)), np.zeros(3), ("a", "b", "c"), 1, 1, digest)
+        save_classifier(folder / FOLDER, three)
+    else:
+        save_classifier(folder / FOLDER, Classifier(np.ones(4), 0.5, ("no", "yes"), 1, 1, digest))
+    read_whole(folder)
+    return folder
+
+
+@given(data=st.data())
+def test_a_damaged_folder_is_refused_or_sound(folder, data):
+    copy = folder.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    files = sorted(path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file())
+    name = data.draw(st.sampled_from(files), label="file")
+    content = data.draw(damaged(name, (folder / name).read_bytes()), label="content")
+    (copy / name).write_bytes(content)
+    if name == TOKENIZER_FILE:  # its digest is no secret
+        described = json.loads((copy / "config.json").read_text())
+        described["tokenizer_sha256"] = hashlib.sha256(content).hexdigest()
+        (copy / "config.json").write_text(json.dumps(described))
+    torch.set_num_threads(1)
+    with contextlib.suppress(InputError):
+        read_whole(copy)
+
+
+def test_a_pipe_is_not_waited_for(folder):
+    copy = folder.with_name("piped")
+    shutil.copytree(folder, copy)
+    (copy / WEIGHTS_FILE).unlink()
+    os.mkfifo(copy / WEIGHTS_FILE)
+    with pytest.raises(InputError, match=f"{WEIGHTS_FILE}: is no file"):
+        load_model(copy)

@@ -1,0 +1,293 @@
+"""The CUDA path under Triton's interpreter: its passes and kernels, on the CPU.
+
+What the interpreter cannot show (that the kernels compile, the graphs, speed) is in test_gpu.py.
+"""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+if torch.cuda.is_available():
+    pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
+pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+
+from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
+from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
+from model.fused.weight_gradients import PostponedProducts, join
+from model.layers.recurrence import reference_mlstm
+from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
+from tests.model.layers.test_recurrence import EPS, hold_cell_state_in_fp32, tolerance, window_of
+
+# One unit more than the largest power of two below it, and a block of units with a remainder.
+SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("T", "B", "H"), SIZES)
+def test_equals_the_reference_in_fp64(dtype, T, B, H):
+    inputs = scaled_inputs(dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    # The interpreter cuts off what a GPU rounds to bf16: the error is twice as large.
+    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+        assert error(a, e) <= 2 * tolerance(dtype, T, H)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_cell_state_is_kept_in_fp32(dtype):
+    hold_cell_state_in_fp32(triton_mlstm, dtype)
+
+
+def test_more_units_than_one_block():
+    T, B, H = 3, 2, 1040  # the largest block has 1,024
+    inputs = scaled_inputs(torch.float32, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+        assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+
+
+def test_rows_of_a_table():
+    T, B, H = 4, 3, 33
+    x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
+    table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
+    indices = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
+    expected = results(reference_mlstm, exact([table, *rest]), indices)
+    for a, e in zip(results(triton_mlstm, [table, *rest], indices), expected, strict=True):
+        assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+
+
+def test_inference_gives_what_training_gives():
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 5, 3, 33)
+    trained, last = triton_mlstm(window_of(x_proj, h, c, *weights))
+    with torch.inference_mode():
+        inferred, after = triton_mlstm(window_of(x_proj, h, c, *weights))
+    assert torch.equal(inferred, trained)
+    assert torch.equal(after.c, last.c)
+
+
+def test_the_cpu_does_not_take_this_path():
+    assert not runs_in_triton(torch.zeros(2, 2))
+
+
+class ReplayedByHand:
+    """Instead of a CUDA graph: the same memory written again by the same work."""
+
+    def __init__(self):
+        self.captured, self.current = 0, 0
+
+    def stream(self, device):
+        return self.current
+
+    def __call__(self, work, device):
+        made = work()
+        self.captured += 1
+
+        def replay():
+            for kept, new in zip(made, work(), strict=True):
+                kept.copy_(new)
+
+        return made, replay
+
+
+@pytest.fixture
+def limits():
+    """The limits of the graphs, where a test has its own."""
+    return {}
+
+
+@pytest.fixture
+def capture():
+    """How the graphs capture on the CPU."""
+    return ReplayedByHand()
+
+
+@pytest.fixture
+def graphs(capture, limits):
+    """Take the way through graphs on the CPU."""
+    graphs = Graphs(capture, **limits)
+    with captured_by(graphs):
+        yield graphs
+
+
+def test_graphs_give_what_the_passes_give(graphs, capture):
+    first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
+    with torch.no_grad():
+        second[0].neg_()
+    for inputs in (first, second, first):
+        expected = results(reference_mlstm, exact(inputs))
+        for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
+    assert capture.captured == 2  # one window: forward, backward
+
+
+def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
+    batches = [scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2)]
+    with torch.no_grad():
+        batches[1][0].neg_()
+    alone = [results(triton_mlstm, inputs) for inputs in batches]
+    losses = []
+    for x_proj, h, c, *weights in batches:
+        outputs, state = triton_mlstm(window_of(x_proj, h, c, *weights))
+        losses.append(
+            sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        )
+    for loss, inputs, expected in zip(losses, batches, alone, strict=True):
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
+            assert torch.equal(a, e)
+    del loss, losses, outputs, state
+    (idle,) = graphs.idle.values()
+    assert len(idle) == 2  # both came back
+
+
+@pytest.mark.parametrize("postponing", [False, True])
+def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing):
+    """As in a loop over lane groups, where `loss` names the former one during the next forward."""
+    inputs = scaled_inputs(torch.float32, 4, 3, 16)
+    expected = results(reference_mlstm, exact(inputs))[3:]
+    for _ in range(3):
+        x_proj, h, c, w_mh, w_h, b = inputs
+        postponed = PostponedProducts() if postponing else None
+        if postponed is not None:
+            w_mh = join([w_mh], w_mh, postponed.of_w_mh)
+            w_h = join(w_h.chunk(4), w_h, postponed.of_w_h)
+        outputs, state = triton_mlstm(window_of(x_proj, h, c, w_mh, w_h, b, postponed=postponed))
+        loss = sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
+    assert capture.captured == 2
+
+
+def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
+    first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
+    with torch.no_grad():
+        second[0].neg_()
+    x_proj, h, c, *weights = first
+    outputs, _ = triton_mlstm(window_of(x_proj, h, c, *weights))
+    once = torch.autograd.grad(outputs.sum(), first, retain_graph=True, allow_unused=True)
+    results(triton_mlstm, second)
+    again = torch.autograd.grad(outputs.sum(), first, allow_unused=True)
+    for a, b in zip(once, again, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_window_given_up_gives_its_graph_back(graphs, capture):
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
+    for _ in range(3):
+        triton_mlstm(window_of(x_proj, h, c, *weights))
+    assert capture.captured == 2
+
+
+def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture):
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 4, 3, 16)
+    made = triton_mlstm(window_of(x_proj, h, c, *weights))
+    capture.current = 7
+    del made
+    ((sizes, idle),) = graphs.idle.items()
+    assert (len(idle), sizes[1]) == (1, 0)
+
+
+def test_only_a_few_sizes_stay_captured(graphs):
+    for T in range(1, MOST_SIZES + 3):
+        inputs = scaled_inputs(torch.float32, T, 2, 8)
+        expected = results(reference_mlstm, exact(inputs))
+        for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+            assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * 8) ** 0.5
+    assert len(graphs.idle) == MOST_SIZES
+
+
+def run_lengths(graphs, lengths):
+    """Learn from a window of each of these lengths; return the lengths that are kept captured."""
+    for T in lengths:
+        results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
+    return [tensors[0][0][0] for tensors, _ in graphs.idle]
+
+
+@pytest.mark.parametrize("limits", [{"stale": 6}])
+def test_a_size_that_comes_no_more_makes_room(graphs):
+    """As after lanes were dealt anew: what is read from now on must not run without graphs."""
+    assert run_lengths(graphs, [1, 2, 3, 4]) == [1, 2, 3, 4]
+    assert run_lengths(graphs, [9, 9, 9]) == [1, 2, 3, 4]  # as yet
+    assert run_lengths(graphs, [9]) == [2, 3, 4, 9]
+
+
+@pytest.mark.parametrize("limits", [{"most_sizes": 1, "stale": 0}])
+def test_a_window_of_a_dropped_size_is_freed(graphs):
+    x_proj, h, c, *weights = scaled_inputs(torch.float32, 2, 2, 8)
+    held = triton_mlstm(window_of(x_proj, h, c, *weights))
+    assert run_lengths(graphs, [3]) == [3]
+    del held
+    assert run_lengths(graphs, [3]) == [3]
+
+
+def test_sizes_in_turns_do_not_drive_each_other_out(graphs, capture):
+    run_lengths(graphs, [1, 2, 3, 4, 5, 6, 7] * 3)
+    assert capture.captured == 2 * MOST_SIZES
+
+
+def test_without_graphs_nothing_is_captured(graphs, capture):
+    inputs = scaled_inputs(torch.float32, 4, 3, 16)
+    with without_graphs():
+        results(triton_mlstm, inputs)
+    assert capture.captured == 0
+    results(triton_mlstm, inputs)
+    assert capture.captured == 2
+
+
+class SharedByThreads(ReplayedByHand):
+    """Counts captures that begin during another one, which one stream for all captures forbids."""
+
+    def __init__(self):
+        super().__init__()
+        self.overlaps = 0
+        self._capturing = threading.Lock()
+        self._interpreter = threading.Lock()  # Triton's serves one thread at a time
+
+    def __call__(self, work, device):
+        alone = self._capturing.acquire(blocking=False)
+        self.overlaps += not alone
+        try:
+            return super().__call__(lambda: self._run(work), device)
+        finally:
+            if alone:
+                self._capturing.release()
+
+    def _run(self, work):
+        with self._interpreter:
+            return work()
+
+
+@pytest.fixture
+def frequent_switches():
+    """Let threads take turns as often as Python can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_threads_share_graphs():
+    threads, capture = 4, SharedByThreads()
+    graphs = Graphs(capture)
+    batches = [scaled_inputs(torch.float32, 1, 1, 2) for _ in range(threads)]
+    for factor, inputs in enumerate(batches):
+        inputs[0].data.mul_(factor)
+    with captured_by(Graphs(ReplayedByHand())):
+        alone = [results(triton_mlstm, inputs) for inputs in batches]
+    start = threading.Barrier(threads)
+
+    def learn(inputs):
+        start.wait()
+        with captured_by(graphs):
+            return [results(triton_mlstm, inputs) for _ in range(2)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        together = list(pool.map(learn, batches))
+    for expected, twice in zip(alone, together, strict=True):
+        for made in twice:
+            assert all(map(torch.equal, made, expected))
+    assert capture.overlaps == 0
+    (idle,) = graphs.idle.values()
+    assert len(idle) == capture.captured / 2 <= threads  # all came back, each once

@@ -1,0 +1,210 @@
+"""Compiling the recurrence: cached, safe between processes, replaced if it fails."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import filelock
+import pytest
+import torch
+
+from model.fused import compilation
+from model.fused.recycling import SMALLEST, Pool
+from tests.support.runs import ROOT
+
+USE = """
+import logging, re, sys, torch
+from pathlib import Path
+def openmp():
+    maps = Path("/proc/self/maps")
+    return set(re.findall(r"/\\S*/lib[gi]?omp\\S*", maps.read_text() if maps.exists() else ""))
+of_torch = openmp()
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+from model.fused.cpu import runs_compiled
+from model.layers.recurrence import fused_mlstm, reference_mlstm
+from model.state import State
+from model.layers.window import RecurrentWeights, Window
+g = torch.Generator().manual_seed(0)
+x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
+window = Window(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
+fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
+assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
+assert openmp() == of_torch  # threads of another one would poll beside torch's
+print(runs_compiled(w_mh))
+"""
+
+
+def use(cache, **environment):
+    """Run the fused recurrence in a process of its own; return (compiled?, stderr)."""
+    process = subprocess.run(
+        [sys.executable, "-c", USE],
+        cwd=ROOT,
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip() == "True", process.stderr
+
+
+def libraries(cache):
+    return list(cache.rglob("*.so"))
+
+
+def compiled_aloud(cache, **environment):
+    """Compile, and return what was said beside that it takes its time."""
+    compiled, stderr = use(cache, **environment)
+    assert compiled
+    said = stderr.splitlines()
+    assert said.pop().startswith("compiling the recurrence for this machine, once (window.cpp)")
+    return said
+
+
+def test_compiles_once_and_keeps_it(tmp_path):
+    assert compiled_aloud(tmp_path) == []
+    (library,) = libraries(tmp_path)
+    written = library.stat().st_mtime_ns
+    assert use(tmp_path, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
+    assert library.stat().st_mtime_ns == written
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["g++", "g++-11", "clang++", "clang++-14"])
+def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip("not installed")
+    assert compiled_aloud(tmp_path, CXX=compiler) == []
+
+
+def test_a_compiler_that_is_not_there_is_named(tmp_path):
+    (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler")
+    assert line.startswith("CXX names /no/such/compiler, which is no program here")
+
+
+def test_without_a_compiler_it_warns_once_and_continues(tmp_path):
+    compiled, stderr = use(tmp_path, CXX="", PATH=str(tmp_path))
+    assert not compiled
+    assert stderr.count("the recurrence was not compiled (no C++ compiler)") == 1
+    assert "CXX" in stderr
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path):
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    compiled, stderr = use(tmp_path, CXX=str(broken))
+    assert not compiled
+    assert "error: unknown flag" in stderr
+    assert not libraries(tmp_path)
+
+
+def test_a_damaged_library_is_compiled_again(tmp_path):
+    use(tmp_path)
+    (library,) = libraries(tmp_path)
+    library.write_bytes(b"")  # as after a crash of the machine
+    assert compiled_aloud(tmp_path) == []
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
+    assert compiled_aloud(tmp_path) == []
+
+
+def test_processes_share_one_build(tmp_path):
+    counter = tmp_path / "builds"
+    counting = tmp_path / "c++"
+    compiler = compilation._compiler()
+    counting.write_text(f'#!/bin/sh\necho built >> {counter}\nexec {compiler} "$@"\n')
+    counting.chmod(0o755)
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", USE], cwd=ROOT, env=environment) for _ in range(3)
+    ]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert counter.read_text().split() == ["built"]
+
+
+def test_a_lock_left_by_a_killed_process_holds_nobody_up(tmp_path):
+    lock = tmp_path / "window.lock"
+    code = "import filelock, sys, time; filelock.FileLock(sys.argv[1]).acquire(); print('held')"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; sys.stdout.flush(); time.sleep(100)", str(lock)],
+        stdout=subprocess.PIPE,
+    )
+    holder.stdout.readline()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    assert lock.exists()
+    with compilation._one_at_a_time(tmp_path / "window.so"):
+        pass
+
+
+def test_waiting_for_a_live_process_ends(tmp_path):
+    with filelock.FileLock(tmp_path / "window.lock"):
+        started = time.monotonic()
+        with compilation._one_at_a_time(tmp_path / "window.so", patience=0.2):
+            assert 0.1 < time.monotonic() - started < 60
+
+
+@pytest.fixture
+def pool():
+    return Pool()
+
+
+def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
+    size = SMALLEST
+    first = pool.empty(size, dtype=torch.uint8)
+    address, view = first.data_ptr(), first[10:20]
+    del first
+    other = pool.empty(size, dtype=torch.uint8)
+    assert other.data_ptr() != address
+    del view
+    again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
+    assert again.data_ptr() == address
+    assert again.shape == (size // 8, 2)
+
+
+def test_little_more_is_idle_than_was_in_use_at_once(pool):
+    size = SMALLEST
+    held = [pool.empty(size, dtype=torch.uint8) for _ in range(5)]
+    del held
+    assert [block.numel() for block in pool.idle] == [size] * 5
+    pool.empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
+    assert sum(block.numel() for block in pool.idle) == 6 * size  # at most 1.25 times 5 sizes
+    assert pool.used == 0
+
+
+def test_memory_that_is_much_too_large_is_not_reused(pool):
+    pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
+    taken = pool.empty(2 * SMALLEST, dtype=torch.uint8)
+    assert taken.untyped_storage().nbytes() == 2 * SMALLEST
+
+
+def test_threads_never_share_memory(pool):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wrong = []
+
+    def work(mark):
+        for _ in range(300):
+            mine = pool.empty(SMALLEST, dtype=torch.uint8)
+            mine[:4] = mark
+            time.sleep(0)
+            if not (mine[:4] == mark).all():
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong

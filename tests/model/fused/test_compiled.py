@@ -1,0 +1,369 @@
+"""The compiled kernels equal the reference, whatever the sizes, threads and gradients."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+
+import pytest
+import torch
+
+from model.fused import weight_gradients
+from model.fused.compilation import window_library
+from model.fused.cpu import compiled_mlstm, runs_compiled
+from model.fused.vectors.integers import multiplies_integers
+from model.layers.recurrence import reference_mlstm
+from tests.model.layers.test_recurrence import (
+    EPS,
+    hold_cell_state_in_fp32,
+    make_inputs,
+    window_of,
+)
+from tests.support.runs import ROOT
+
+
+@pytest.fixture
+def threads():
+    """Set the number of threads for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def scaled_inputs(dtype, T, B, H):
+    inputs = make_inputs(dtype, T, B, H)
+    with torch.no_grad():
+        for weight in inputs[3:5]:
+            weight /= H**0.5
+    return inputs
+
+
+def results(recurrence, inputs, indices=None):
+    """h, the last h and c, and the gradient of every input."""
+    x_proj, h, c, *weights = inputs
+    outputs, state = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
+    made = (outputs, *state.tensors().values())
+    loss = sum(out.double().square().sum() for out in made)
+    return (*made, *torch.autograd.grad(loss, inputs))
+
+
+def exact(inputs):
+    return [tensor.detach().double().requires_grad_() for tensor in inputs]
+
+
+def error(actual, expected):
+    return ((actual.double() - expected).norm() / expected.norm()).item()
+
+
+# H: below, at and beyond a panel of 32 units, with a remainder of one vector and of less.
+# B: fewer lanes than threads, one group of threads, several; halves of 32 lanes.
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("T", "B", "H"), [(1, 1, 2), (7, 1, 34), (3, 70, 32), (5, 131, 48), (4, 67, 74), (2, 3, 600)]
+)
+def test_equals_the_reference_in_fp64(kernel, count, T, B, H, threads):
+    threads(count)
+    inputs = scaled_inputs(kernel.dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(kernel.run, inputs), expected, strict=True):
+        assert error(a, e) <= kernel.tolerance(T, H)
+
+
+def test_the_cell_state_is_kept_in_fp32(kernel):
+    hold_cell_state_in_fp32(kernel.run, kernel.dtype)
+
+
+def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
+    """As torch's own products want them, where there are matrix units and the tiles do not run."""
+    if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
+        pytest.skip("this processor has no products in bf16")
+    inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
+    plain = results(compiled_mlstm, inputs)
+    monkeypatch.setattr(weight_gradients, "has_matrix_units", lambda: True)
+    for a, b in zip(results(compiled_mlstm, inputs), plain, strict=True):
+        assert error(a, b.double()) <= EPS[torch.bfloat16]  # the last rounding may differ
+
+
+def test_an_odd_number_of_units(kernel):
+    inputs = scaled_inputs(kernel.dtype, 4, 3, 33)
+    if kernel.run is compiled_mlstm and kernel.dtype != torch.float32:
+        assert not runs_compiled(inputs[3])  # 16-bit products take units two by two
+        return
+    expected = results(reference_mlstm, exact(inputs))
+    for a, e in zip(results(kernel.run, inputs), expected, strict=True):
+        assert error(a, e) <= kernel.tolerance(4, 33)
+
+
+# Rows that are read often, and rows of which most are not read at all.
+@pytest.mark.parametrize(("T", "count"), [(6, 11), (1, 60)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_rows_of_a_table_are_inputs_that_repeat(kernel, T, count, groups, threads):
+    threads(groups)
+    B, H = 70, 48
+    _, *rest = scaled_inputs(kernel.dtype, T, B, H)
+    table = make_inputs(kernel.dtype, 1, count, H)[0][0].detach().requires_grad_()
+    rows = torch.randint(0, count, (T, B), generator=torch.Generator().manual_seed(1))
+    by_row = results(kernel.run, [table, *rest], rows)
+    dense = table.detach()[rows].requires_grad_()
+    by_byte = results(kernel.run, [dense, *rest])
+    for a, b in zip(by_row[:3], by_byte[:3], strict=True):
+        assert torch.equal(a, b)
+    summed = torch.zeros(count, 5 * H, dtype=torch.float64)
+    summed.index_add_(0, rows.flatten(), by_byte[3].double().view(-1, 5 * H))
+    # One row adds up about T * B / count gradients, each rounded to the dtype.
+    assert error(by_row[3], summed) <= EPS[kernel.dtype] * max(T * B / count, 1) ** 0.5
+    *states, bias = zip(by_row[4:], by_byte[4:], strict=True)
+    for a, b in states:
+        assert torch.equal(a, b)
+    # Added up in another order: by row, or by lanes.
+    assert error(bias[0], bias[1].double()) <= EPS[torch.float32] * (T * B) ** 0.5
+
+
+def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads):
+    T, B, H = 5, 130, 72
+    x_proj, h, c, *weights = (tensor.detach() for tensor in scaled_inputs(kernel.dtype, T, B, H))
+    states = []
+    for count in (1, 2, 4):
+        threads(count)
+        states.append(kernel.run(window_of(x_proj, h, c, *weights)))
+    for few in (1, 5, 67):
+        part, state = kernel.run(window_of(x_proj[:, :few], h[:few], c[:few], *weights))
+        states.append((states[0][0][:, :few], states[0][1].select(slice(few))))
+        assert torch.equal(part, states[-1][0])
+        assert torch.equal(state.c, states[-1][1].c)
+    for h_all, state in states[1:3]:
+        assert torch.equal(h_all, states[0][0])
+        assert torch.equal(state.c, states[0][1].c)
+
+
+def test_inference_gives_what_training_gives(kernel):
+    inputs = scaled_inputs(kernel.dtype, 9, 70, 40)
+    x_proj, h, c, *weights = inputs
+    trained, last = kernel.run(window_of(x_proj, h, c, *weights))
+    with torch.inference_mode():
+        packed = kernel.pack(*weights[:2])
+        for given in (None, packed):
+            inferred, after = kernel.run(window_of(x_proj, h, c, *weights, packed=given))
+            assert torch.equal(inferred, trained)
+            assert torch.equal(after.h, last.h)
+            assert torch.equal(after.c, last.c)
+
+
+@pytest.mark.parametrize("used", [0, 1, 2])
+def test_the_gradient_of_only_one_output(kernel, used):
+    inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
+
+    def gradients(recurrence, given):
+        x_proj, h, c, *weights = given
+        outputs, state = recurrence(window_of(x_proj, h, c, *weights))
+        loss = (outputs, *state.tensors().values())[used].double().square().sum()
+        return torch.autograd.grad(loss, given)
+
+    expected = gradients(reference_mlstm, exact(inputs))
+    for a, e in zip(gradients(kernel.run, inputs), expected, strict=True):
+        assert error(a, e) <= kernel.tolerance(4, 34)
+
+
+def test_strided_inputs(kernel):
+    x_proj, h, c, w_mh, w_h, b = scaled_inputs(kernel.dtype, 4, 6, 32)
+    strided_state = h.t().contiguous().t(), c.repeat(1, 2)[:, :32]
+    strided = (w_mh.t().contiguous().t(), w_h.repeat(1, 2)[:, :32], b)
+    batch_first = x_proj.transpose(0, 1).contiguous().transpose(0, 1)
+    expected, _ = kernel.run(window_of(x_proj, h, c, w_mh, w_h, b))
+    actual, _ = kernel.run(window_of(batch_first, *strided_state, *strided))
+    assert torch.equal(actual, expected)
+
+
+def test_strided_gradients(kernel):
+    """A loss on transposed outputs sends back gradients that are dense but not contiguous."""
+    inputs = scaled_inputs(kernel.dtype, 4, 6, 32)
+    places = torch.arange(32 * 6).view(32, 6)
+
+    def gradients(recurrence, inputs):
+        x_proj, h, c, *weights = inputs
+        outputs, state = recurrence(window_of(x_proj, h, c, *weights))
+        made = (outputs[-1], outputs[0], *state.tensors().values())
+        loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
+        return torch.autograd.grad(loss, inputs)
+
+    expected = gradients(reference_mlstm, exact(inputs))
+    for a, e in zip(gradients(kernel.run, inputs), expected, strict=True):
+        assert error(a, e) <= kernel.tolerance(4, 32)
+
+
+def test_what_does_not_fit_is_refused(kernel):
+    """C++ would read beyond the end."""
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 2, 3, 32))
+    with pytest.raises(ValueError, match="instead of"):
+        kernel.run(window_of(x_proj, h[:2], c, *weights))
+    table = x_proj.reshape(-1, 160)
+    for row in (6, -1):
+        indices = torch.tensor([[0, 1, row]])
+        with pytest.raises(IndexError, match="0 to 5"):
+            kernel.run(window_of(table, h, c, *weights, indices=indices))
+    with pytest.raises(ValueError, match="indices"):
+        kernel.run(window_of(table, h, c, *weights, indices=torch.zeros(2, 4, dtype=torch.long)))
+    few = torch.tensor([[0, 1, 5]], dtype=torch.int32)
+    by_row, _ = kernel.run(window_of(table, h, c.double(), *weights, indices=few))
+    assert torch.equal(by_row, kernel.run(window_of(table, h, c, *weights, indices=few.long()))[0])
+
+
+def test_mixed_dtypes_are_brought_to_the_weights(kernel):
+    """As under autocast, which makes x_proj and h 16-bit beside fp32 weights, or the reverse."""
+    inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
+    other = torch.bfloat16 if kernel.dtype == torch.float32 else torch.float32
+    mixed = [t.detach().to(other) if i < 2 else t.detach() for i, t in enumerate(inputs)]
+    mixed = [tensor.requires_grad_() for tensor in mixed]
+    expected = results(reference_mlstm, exact(mixed))
+    actual = results(kernel.run, mixed)
+    for a, m in zip(actual[3:], mixed, strict=True):
+        assert a.dtype == m.dtype
+    for a, e in zip(actual, expected, strict=True):
+        rounding = EPS[a.dtype] if a.dtype == torch.bfloat16 else 0.0
+        assert error(a, e) <= kernel.tolerance(4, 34) + rounding
+
+
+def test_windows_alive_at_once_keep_their_own_memory(kernel):
+    """Two layers, or two passes before their backwards: no buffer may serve twice."""
+    first, second = (scaled_inputs(kernel.dtype, 40, 70, 64) for _ in range(2))
+    with torch.no_grad():
+        second[0].mul_(-1)
+    alone = [results(kernel.run, inputs) for inputs in (first, second)]
+    losses = []
+    for x_proj, h, c, *weights in (first, second):
+        outputs, state = kernel.run(window_of(x_proj, h, c, *weights))
+        losses.append(
+            sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
+        )
+    for loss, inputs, expected in zip(losses, (first, second), alone, strict=True):
+        for a, e in zip(torch.autograd.grad(loss, inputs), expected[3:], strict=True):
+            assert torch.equal(a, e)
+
+
+def test_calls_from_several_threads_at_once(kernel):
+    inputs = [scaled_inputs(kernel.dtype, 6, 33, 40) for _ in range(4)]
+    with torch.no_grad():
+        for index, given in enumerate(inputs):
+            given[0].mul_(index + 1)
+    alone = [results(kernel.run, given) for given in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            together = list(pool.map(lambda given: results(kernel.run, given), inputs))
+            for made, expected in zip(together, alone, strict=True):
+                assert all(map(torch.equal, made, expected))
+
+
+def test_backward_twice(kernel):
+    inputs = scaled_inputs(kernel.dtype, 40, 70, 64)
+    x_proj, h, c, *weights = inputs
+    loss = kernel.run(window_of(x_proj, h, c, *weights))[0].square().sum()
+    once = torch.autograd.grad(loss, inputs, retain_graph=True)
+    results(kernel.run, inputs)  # takes whatever memory is free
+    for a, b in zip(torch.autograd.grad(loss, inputs), once, strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(loss, inputs)
+
+
+def test_gradients_have_no_gradient(kernel):
+    """What only the reference has is refused, instead of being wrong."""
+    inputs = scaled_inputs(kernel.dtype, 3, 2, 32)
+    x_proj, h, c, *weights = inputs
+    loss = kernel.run(window_of(x_proj, h, c, *weights))[0].square().sum()
+    gradients = torch.autograd.grad(loss, inputs, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradients[0].square().sum().backward()
+
+
+@pytest.mark.parametrize("gate", range(5))
+def test_nan_is_not_swallowed(kernel, gate):
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 1, 2, 32))
+    x_proj[0, 1, gate * 32 + 3] = torch.nan
+    _, state = kernel.run(window_of(x_proj, h, c, *weights))
+    assert state.h[1, 3].isnan() or (gate == 0 and state.h[1].isnan().all())
+    assert state.h[0].isfinite().all()
+
+
+def test_saturated_gates_are_exact(kernel):
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 1, 1, 32))
+    i, f, u, o = x_proj[0, 0, 32:].chunk(4)
+    i.fill_(1e30), f.fill_(-1e30), u.fill_(-1e30), o.fill_(torch.inf)
+    _, state = kernel.run(window_of(x_proj, h, c, *weights))
+    assert torch.equal(state.c, torch.full_like(state.c, -1))
+    assert torch.allclose(state.h.float(), torch.tensor(-1.0).tanh(), rtol=1e-6 + kernel.rounding)
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.bfloat16])
+def test_gradients_do_not_depend_on_the_callers_default_dtype(kernel, default):
+    """The kernels write fp32, whatever torch would make by default."""
+    _, *rest = scaled_inputs(kernel.dtype, 5, 6, 40)
+    table = torch.randn(11, 5 * 40).to(kernel.dtype).requires_grad_()
+    rows = torch.randint(0, 11, (5, 6))
+    dense = table.detach()[rows].requires_grad_()
+    cases = [([table, *rest], rows), ([dense, *rest], None)]
+    expected = [results(kernel.run, *case) for case in cases]
+    torch.set_default_dtype(default)
+    try:
+        found = [results(kernel.run, *case) for case in cases]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for a, b in zip(chain(*found), chain(*expected), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_tensors_of_several_devices_are_refused(kernel):
+    """A kernel would read another device's address."""
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 3, 4, 32))
+    window = window_of(x_proj[0], h, c, *weights, indices=torch.zeros(3, 4, device="meta").long())
+    with pytest.raises(ValueError, match="they must be on one"):
+        kernel.run(window)
+    with pytest.raises(ValueError, match="they must be on one"):
+        kernel.run(window_of(x_proj, h.to("meta"), c, *weights))
+
+
+def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
+    """It may be turned off between two windows; the compiled code would end the process."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
+    assert not multiplies_integers(torch.empty(8, 8))
+    assert runs_compiled(torch.empty(2, 2)) == (window_library() is not None)
+
+
+OTHER_PROCESSORS = {
+    "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+    "no vectors": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+}
+
+
+# Without vectors the emulation is the same C++ as with AVX2.
+@pytest.mark.parametrize(
+    ("processor", "kernels"), [("AVX2", ["fp32", "bf16, tiles emulated"]), ("no vectors", ["fp32"])]
+)
+def test_on_lesser_processors(processor, kernels, tmp_path):
+    code = """
+import sys, torch
+from model.fused.tiles import library
+from tests.model.fused import test_compiled as t
+from tests.model.fused.kernels import KERNELS
+assert not t.runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
+library.tile_library = library.emulated_library
+for name in sys.argv[1:]:
+    kernel, (T, B, H) = KERNELS[name], (5, 67, 75)
+    inputs = t.scaled_inputs(kernel.dtype, T, B, H)
+    expected = t.results(t.reference_mlstm, t.exact(inputs))
+    errors = [t.error(*pair) for pair in zip(t.results(kernel.run, inputs), expected)]
+    print(max(errors) / kernel.tolerance(T, H))
+"""
+    environment = os.environ | OTHER_PROCESSORS[processor] | {"XDG_CACHE_HOME": str(tmp_path)}
+    process = subprocess.run(
+        [sys.executable, "-c", code, *kernels],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    shares = [float(share) for share in process.stdout.split()]
+    assert len(shares) == len(kernels)
+    assert max(shares) <= 1

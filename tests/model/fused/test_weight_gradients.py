@@ -1,0 +1,148 @@
+"""A node for each weight gradient: the same gradients, one after the other."""
+
+import copy
+import importlib.util
+
+import pytest
+import torch
+
+from model.fused.cuda.mlstm import triton_mlstm
+from model.fused.deferred import deferred_mlstm
+from model.fused.weight_gradients import PostponedProducts, join
+from model.language_model import ModelConfig, build_model
+from model.layers.recurrence import reference_mlstm
+from model.layers.window import RecurrentWeights, Window
+from model.state import State
+from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
+from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.layers.test_recurrence import EPS
+from training.objective import Objective
+
+T, B, H = 5, 3, 12
+
+
+def no_packing(*weights):
+    raise NotImplementedError
+
+
+# Every way to compute the recurrence.
+IMPLEMENTATIONS = KERNELS | {
+    "reference": Kernel(reference_mlstm, no_packing, torch.float32),
+    "deferred": Kernel(deferred_mlstm, no_packing, torch.float32),
+}
+if importlib.util.find_spec("triton") and not torch.cuda.is_available():
+    IMPLEMENTATIONS["triton"] = Kernel(triton_mlstm, no_packing, torch.float32)  # its interpreter
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request, monkeypatch):
+    chosen = IMPLEMENTATIONS[request.param]
+    if chosen.emulated:
+        emulate_tiles(monkeypatch)
+    if request.param in KERNELS:
+        skip_unless_it_runs(chosen)
+    return chosen
+
+
+def loss_of(h, last):
+    return h.square().sum() + last.h.sum() + last.c.sum()
+
+
+@pytest.mark.parametrize("size", [H, 40])
+def test_postponed_gradients_are_the_gradients(implementation, size):
+    torch.manual_seed(0)
+    recurrence, dtype = implementation.run, implementation.dtype
+    x, b = torch.randn(T, B, 5 * size).to(dtype), torch.randn(4 * size)
+    state = State(torch.randn(B, size).to(dtype), torch.randn(B, size))
+    drawn = (torch.randn(n, size) / size**0.5 for n in (size, 4 * size))
+    w_mh, w_h = (weight.to(dtype).requires_grad_() for weight in drawn)
+
+    def gradients(postponed):
+        w_mh.grad = w_h.grad = None
+        weights = RecurrentWeights(w_mh, w_h, b)
+        if postponed is not None:
+            whole_w_mh = join([w_mh * 1], w_mh, postponed.of_w_mh)
+            whole_w_h = join((g * 1 for g in w_h.chunk(4)), w_h, postponed.of_w_h)
+            weights = RecurrentWeights(whole_w_mh, whole_w_h, b, postponed=postponed)
+        # Two windows with the same weights: both have a part in every gradient.
+        h, last = recurrence(Window(x, state, weights))
+        more, after = recurrence(Window(x.flip(0), last, weights))
+        (loss_of(h, last) + loss_of(more, after)).backward()
+        return w_mh.grad.clone(), w_h.grad.clone()
+
+    for postponed, expected in zip(gradients(PostponedProducts()), gradients(None), strict=True):
+        # Products over all bytes or over some, added in another order.
+        tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5 + implementation.rounding
+        assert (postponed - expected).norm() <= tolerance * expected.norm()
+
+
+def readiness(model):
+    """Return the model's gradients by name, and in which order its leaves got theirs."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    leaves, order = model.gate_leaves(), []
+    for layer in model.layers:
+        gates = zip(leaves.of(layer.w_h), "ifuo", strict=True)
+        names |= {id(gate): f"gate {name}" for gate, name in gates}
+    for leaf in leaves.all:
+        leaf.register_post_accumulate_grad_hook(lambda leaf: order.append(names[id(leaf)]))
+    gradients_of(model, leaves)
+    leaves.gather_gradients()
+    return {name: p.grad for name, p in model.named_parameters()}, order
+
+
+def gradients_of(model, leaves=None):
+    tokens = torch.randint(0, 256, (B, T + 1), generator=torch.Generator().manual_seed(0))
+    state = model.initial_state(B)
+    nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], state, leaves=leaves)
+    model.zero_grad()
+    nats.backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("weight_norm", [True, False])
+@pytest.mark.parametrize("backend", ["reference", "fused", "tiles"])
+def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
+    backend, weight_norm, monkeypatch
+):
+    dtype, rounding = torch.float32, 1e-5
+    if backend == "tiles":
+        emulate_tiles(monkeypatch)
+        backend, dtype, rounding = "fused", torch.bfloat16, EPS[torch.bfloat16]
+    config = ModelConfig(hidden_size=H, backend=backend, weight_norm=weight_norm)
+    expected = gradients_of(build_model(config, seed=0, compute_dtype=dtype))
+    found, order = readiness(build_model(config, seed=0, compute_dtype=dtype))
+    for name, gradient in expected.items():
+        atol = rounding / 10 * gradient.abs().max()
+        assert torch.allclose(found[name], gradient, rtol=rounding, atol=atol)
+    gates = [name for name in order if name.startswith("gate")]
+    assert gates == ["gate o", "gate u", "gate f", "gate i"]
+    assert order.index("decoder.weight") < order.index("gate o")
+    assert order.index("gate i") < order.index("layers.0.w_mh")
+
+
+def test_segments_keep_their_gradients_together():
+    config = ModelConfig(hidden_size=H, segments=2)
+    model = build_model(config, seed=0)
+    assert {id(leaf) for leaf in model.gate_leaves().all} == {id(p) for p in model.parameters()}
+    expected = gradients_of(build_model(ModelConfig(hidden_size=H), seed=0))
+    for name, gradient in gradients_of(model).items():
+        assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_gates_share_the_memory_of_the_weight():
+    model = build_model(ModelConfig(hidden_size=H), seed=0)
+    layer, leaves = model.layers[0], model.gate_leaves()
+    with torch.no_grad():
+        layer.w_h.fill_(3.0)
+    assert all((gate == 3.0).all() for gate in leaves.of(layer.w_h))
+
+
+def test_a_model_is_not_changed_by_leaves_that_somebody_has_made():
+    model = build_model(ModelConfig(hidden_size=H), seed=0)
+    expected = gradients_of(model)
+    leaves = model.gate_leaves()
+    gradients_of(model, leaves)
+    leaves.gather_gradients()
+    for learner in (model, copy.deepcopy(model)):
+        for name, gradient in gradients_of(learner).items():
+            assert torch.equal(gradient, expected[name]), name

@@ -1,0 +1,189 @@
+"""Matrix units: what their emulation computes, products on them, and when they are chosen."""
+
+import platform
+
+import numpy as np
+import pytest
+import torch
+
+from model.fused.compilation import window_library
+from model.fused.cpu import compiled_mlstm
+from model.fused.tiles import library, mlstm
+from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
+from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
+from model.language_model import ModelConfig, build_model
+from model.layers import recurrence
+from tests.model.fused.test_compiled import error, results, scaled_inputs
+from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.layers.test_recurrence import EPS, window_of
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    emulate_tiles(monkeypatch)
+
+
+def flushed(x):
+    """Numbers too small to be normal count as zero."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
+
+
+def as_the_manual_has_it(a, b):
+    """TDPBF16PS along the depth: a [16, K], b [K, 16], in fp32, rounded after every addition."""
+    a, b = flushed(a), flushed(b)
+    total = np.zeros((16, 16), np.float32)
+    for k in range(0, a.shape[1], 32):
+        sums = np.zeros((2, 16, 16), np.float32)  # of the even elements, of the odd ones
+        for pair in range(k, k + 32, 2):
+            for odd in (0, 1):
+                product = np.multiply.outer(a[:, pair + odd], b[pair + odd])
+                sums[odd] = flushed(sums[odd] + flushed(product))
+        total = flushed(total + flushed(sums[0] + sums[1]))
+    return total
+
+
+def test_the_emulation_rounds_as_the_manual_says(emulated):
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(n, 96, generator=generator) for n in (16, 16))
+    a *= 10 ** torch.empty(16, 96).uniform_(-5, 5, generator=generator)  # roundings that differ
+    a[3, 5], b[:, 5] = 1e-25, 1e-20  # a product too small to be normal
+    a[4, 7] = 1e-39  # a factor too small
+    a, b = a.bfloat16(), b.bfloat16()
+    expected = as_the_manual_has_it(a.float().numpy(), b.t().float().numpy())
+    made = StreamedProduct(a, b).result()
+    np.testing.assert_array_equal(made.numpy(), expected)
+    assert not np.array_equal(expected, (a.double() @ b.t().double()).float().numpy())
+
+
+SIZES = [(1, 1, 1), (32, 64, 32), (70, 1300, 45), (300, 40, 290)]
+
+
+@pytest.mark.parametrize(("M", "K", "N"), SIZES)
+def test_products(emulated, M, K, N):
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(s, generator=generator).bfloat16() for s in ((M, K), (K, N)))
+    expected = a.double() @ b.double()
+    exact = EPS[torch.float32] * K**0.5
+    columns = b.t().contiguous().t()
+    for right in (b, columns, b.repeat(1, 2)[:, :N]):
+        assert error(matmul(a, right), expected) <= exact
+    assert error(StreamedProduct(a, b.t()).result(), expected) <= exact
+    rounded = matmul(a, b, torch.bfloat16)
+    assert rounded.dtype == torch.bfloat16
+    assert error(rounded, expected) <= EPS[torch.bfloat16]
+
+
+@pytest.mark.parametrize(("M", "K", "N"), SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_half_of_a_symmetric_product_is_all_of_it(emulated, M, K, N, dtype):
+    x = torch.randn(M, K, generator=torch.Generator().manual_seed(0)).bfloat16()
+    made = matmul(x, x.t(), dtype, symmetric=True)
+    assert torch.equal(made, matmul(x, x.t(), dtype))
+    assert torch.equal(made, made.t())
+
+
+def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
+    a, b = (torch.randn(40, 40).bfloat16() for _ in range(2))
+    product = SummedProduct(a, b)
+    once = product().clone()
+    a.zero_(), b.zero_()
+    assert torch.equal(product(), once)
+
+
+def test_a_product_of_other_dtypes_is_refused(emulated):
+    with pytest.raises(TypeError, match=r"bf16 on the CPU, not torch\.float32"):
+        matmul(torch.ones(2, 2), torch.ones(2, 2).bfloat16())
+
+
+@pytest.mark.parametrize(
+    ("B", "H", "threads", "groups"),
+    [
+        (128, 1024, 2, 1),  # equal shares either way: no two threads read the same weights
+        (128, 128, 2, 2),  # small weights: no two threads meet
+        (32, 128, 2, 1),  # 32 lanes are not divided
+        (1, 4096, 16, 1),
+        (128, 512, 64, 4),  # more threads than blocks of units: each group has as many
+        (128, 64, 7, 7),  # a number of threads that nothing divides
+        (0, 64, 2, 2),
+    ],
+)
+def test_threads_share_units_and_lanes(B, H, threads, groups):
+    assert count_workgroups(B, H, threads) == groups
+
+
+def test_fewer_threads_than_asked_for(emulated, monkeypatch):
+    """The system may give fewer, which may not be divided as was meant."""
+    _, *rest = scaled_inputs(torch.bfloat16, 6, 70, 40)
+    table = torch.randn(11, 5 * 40).bfloat16().requires_grad_()
+    rows = torch.randint(0, 11, (6, 70))
+    expected = results(tiled_mlstm, [table, *rest], rows)
+    monkeypatch.setattr(mlstm, "count_workgroups", lambda *sizes: 2)  # of one thread
+    for a, b in zip(results(tiled_mlstm, [table, *rest], rows), expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
+    x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
+    made, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
+    assert torch.equal(made, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
+    with torch.no_grad():
+        assert torch.equal(recurrence.pack("fused", *weights[:2]), pack(*weights[:2]))
+    assert not runs_on_tiles(weights[0].float())
+    assert not runs_on_tiles(weights[0].half())
+
+
+def test_a_model_names_its_implementation(emulated):
+    def implementation(dtype, **config):
+        config = ModelConfig(hidden_size=5, embedding_size=2, **config)
+        return build_model(config, seed=0, compute_dtype=dtype).implementation
+
+    assert implementation(torch.bfloat16) == "compiled for matrix units"
+    assert implementation(torch.float32) == "compiled"
+    assert implementation(torch.float64) == "plain torch"
+    assert implementation(torch.float32, backend="reference") == "reference"
+    assert implementation(torch.float32, cell="lstm") == "torch.nn.LSTM"
+
+
+def test_without_matrix_units_nothing_changes(monkeypatch):
+    monkeypatch.setattr(library, "tile_library", lambda: None)
+    inputs = scaled_inputs(torch.float32, 3, 5, 34)
+    for a, b in zip(
+        results(recurrence.fused_mlstm, inputs), results(compiled_mlstm, inputs), strict=True
+    ):
+        assert torch.equal(a, b)
+    assert not runs_on_tiles(torch.empty(2, 2, dtype=torch.bfloat16))
+
+
+@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+def test_a_processor_without_matrix_units_has_no_library():
+    assert library.tile_library() is None
+
+
+def test_a_compiler_that_knows_no_tiles_is_done_without(caplog):
+    def refuse(build):
+        raise RuntimeError("g++: error: unrecognized option '-mamx-tile'")
+
+    assert library.build_for_tiles(refuse) is None
+    (warning,) = caplog.messages
+    assert "without the processor's matrix units" in warning
+    assert "-mamx-tile" in warning
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
+@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+def test_the_real_build_asks_the_processor_itself():
+    """It compiles anywhere, and where torch is wrong about the processor, it is not used."""
+    if window_library() is None:
+        pytest.skip("no compiler")
+    assert library.build_for_tiles() is None
+
+
+def test_matrix_units_compute_what_their_emulation_does(monkeypatch):
+    inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
+    if not runs_on_tiles(inputs[3]):
+        pytest.skip("this processor has no matrix units")
+    real = results(tiled_mlstm, inputs)
+    emulate_tiles(monkeypatch)
+    for a, b in zip(real, results(tiled_mlstm, inputs), strict=True):
+        # The order in which a unit adds up may differ from the manual's.
+        assert error(a, b.double()) <= EPS[torch.bfloat16]

@@ -1,0 +1,203 @@
+"""The recurrence against an independent implementation, its gradient, and its invariances."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from model.cell import mlstm_step
+from model.fused.deferred import deferred_mlstm
+from model.language_model import ModelConfig, build_model
+from model.layers.recurrence import recur, reference_mlstm
+from model.layers.window import RecurrentWeights, Window
+from model.state import State
+from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.layers import numpy_mlstm
+
+BACKENDS = ("reference", "fused")
+EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.bfloat16, torch.float16)}
+
+
+def tolerance(dtype, T, H):
+    """Return the relative error that roundings explain; outputs of zeros are off by 1.
+
+    Sums of 4H products are in fp32, whose roundings add up like their square root, over T bytes
+    too, with a margin of 4. What lies between two products is rounded to 16 bits: what a byte's
+    roundings come to, about EPS / 2, adds up over T bytes as well, with a margin of 2. Of few units
+    it may be more, where a sum of a few numbers cancels.
+    """
+    bound = 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+    if dtype != torch.float32:
+        bound += EPS[dtype] * T**0.5 * (1 + 8 / H)
+    assert bound < 0.1, "what is far off would pass"
+    return bound
+
+
+def make_inputs(dtype, T=7, B=3, H=5, seed=0):
+    """x_proj, h, c, w_mh, w_h, b with gradients."""
+    generator = torch.Generator().manual_seed(seed)
+    acc = torch.promote_types(dtype, torch.float32)
+
+    def draw(*shape, dtype=dtype):
+        values = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return values.to(dtype).requires_grad_()
+
+    return [
+        draw(T, B, 5 * H),
+        draw(B, H),
+        draw(B, H, dtype=acc),
+        draw(H, H),
+        draw(4 * H, H),
+        draw(4 * H, dtype=acc),
+    ]
+
+
+def window_of(x_proj, h, c, *weights, indices=None, packed=None, postponed=None) -> Window:
+    return Window(x_proj, State(h, c), RecurrentWeights(*weights, packed, postponed), indices)
+
+
+def run(backend, *inputs) -> tuple[Tensor, Tensor, Tensor]:
+    outputs, state = recur(backend, window_of(*inputs))
+    return outputs, state.h, state.c
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradient_is_the_derivative(backend):
+    inputs = make_inputs(torch.float64, T=4, B=2, H=3)
+    assert torch.autograd.gradcheck(lambda *args: run(backend, *args), inputs)
+
+
+def test_one_step_has_the_derivative_of_the_equations():
+    x_proj, *rest = make_inputs(torch.float64, T=1, B=2, H=3)
+    inputs = [x_proj[0].detach().requires_grad_(), *rest]
+
+    def step(x, h, c, *weights):
+        return tuple(mlstm_step(x, State(h, c), *weights).tensors().values())
+
+    assert torch.autograd.gradcheck(step, inputs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("weight_norm", [True, False])
+def test_equals_numpy_written_from_the_paper(backend, weight_norm):
+    config = ModelConfig(hidden_size=9, embedding_size=4, weight_norm=weight_norm, backend=backend)
+    model = build_model(config, seed=1).double()
+    with torch.no_grad():
+        for parameter in model.layers.parameters():
+            parameter += 0.5 * torch.randn_like(parameter)  # gains away from ||v||
+    tokens = torch.randint(0, 256, (3, 20), generator=torch.Generator().manual_seed(2))
+    state = State(torch.randn(1, 3, 9).double(), torch.randn(1, 3, 9).double())
+
+    h, after = model.hidden(tokens, state)
+
+    embedded = model.embedding.weight.detach().numpy()[tokens.numpy()]  # [B, T, E]
+    expected_h, expected_c = numpy_mlstm.run(
+        list(embedded.swapaxes(0, 1)),
+        state.h[0].numpy(),
+        state.c[0].numpy(),
+        numpy_mlstm.matrices_of(model.layers[0]),
+    )
+    np.testing.assert_allclose(h.detach().numpy(), expected_h, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(after.c[0].detach(), expected_c[-1], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_fused_equals_reference(dtype):
+    T, B, H = 12, 4, 16
+    results = {}
+    for backend in BACKENDS:
+        inputs = make_inputs(dtype, T, B, H)
+        with torch.no_grad():
+            for weight in inputs[3:5]:
+                weight /= H**0.5
+        outputs = run(backend, *inputs)
+        loss = sum(out.double().square().sum() for out in outputs)
+        results[backend] = (outputs, torch.autograd.grad(loss, inputs))
+    for kind in (0, 1):
+        pairs = zip(results["fused"][kind], results["reference"][kind], strict=True)
+        for actual, expected in pairs:
+            error = (actual - expected).double().norm() / expected.double().norm()
+            assert error <= tolerance(dtype, T, H)
+
+
+def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
+    """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
+    inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]
+    for weight in inputs[3:5]:
+        weight.zero_()
+    _, state = recurrence(window_of(*inputs))
+    expected = reference_mlstm(window_of(*(tensor.double() for tensor in inputs)))[1].c
+    assert state.c.dtype == torch.float32
+    assert state.h.dtype == dtype
+    # What a byte adds is forgotten as fast as its roundings: they do not grow with T.
+    assert (state.c.double() - expected).norm() <= 4 * EPS[torch.float32] * expected.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("recurrence", [reference_mlstm, deferred_mlstm])
+def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
+    hold_cell_state_in_fp32(recurrence, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru"])
+def test_splitting_a_window_changes_nothing(dtype, backend, cell):
+    hold_split_against_whole(dtype, backend, cell)
+
+
+def test_splitting_a_window_changes_nothing_on_matrix_units(monkeypatch):
+    emulate_tiles(monkeypatch)
+    hold_split_against_whole(torch.bfloat16, "fused", "mlstm")
+
+
+def hold_split_against_whole(dtype, backend, cell):
+    config = ModelConfig(cell=cell, hidden_size=48, embedding_size=16, layers=2, backend=backend)
+    model = build_model(config, seed=1, compute_dtype=dtype)
+    tokens = torch.randint(0, 256, (5, 24), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        whole, last = model(tokens, model.initial_state(5))
+        state, parts = model.initial_state(5), []
+        for part in tokens.split([1, 7, 16], dim=1):
+            logits, state = model(part, state)
+            parts.append(logits)
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+    for name, part in state.tensors().items():
+        assert torch.equal(part, last[name]), name
+        assert part.dtype == (torch.float32 if name == "c" else dtype), name
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reset_rows_start_from_zero(backend):
+    model = build_model(ModelConfig(hidden_size=8, backend=backend), seed=1)
+    tokens = torch.randint(0, 256, (3, 6), generator=torch.Generator().manual_seed(2))
+    _, state = model(tokens, model.initial_state(3))
+    rows = torch.tensor([True, False, True])
+    fresh, _ = model(tokens, model.initial_state(3))
+    carried, _ = model(tokens, state)
+    mixed, _ = model(tokens, state.reset(rows))
+    assert torch.equal(mixed[rows], fresh[rows])
+    assert torch.equal(mixed[~rows], carried[~rows])
+    assert not torch.equal(mixed[~rows], fresh[~rows])
+
+
+def test_reset_clears_a_state_that_has_overflowed():
+    broken = State(torch.full((1, 2, 3), torch.nan), torch.full((1, 2, 3), torch.inf))
+    cleared = broken.reset(torch.tensor([True, True]))
+    assert not cleared.h.any()
+    assert not cleared.c.any()
+
+
+def test_between_the_products_nothing_is_rounded_to_16_bits():
+    """The input's share is 16 bits wide already; as fp32 it says the same."""
+    H, B = 16, 3
+    draw = torch.Generator().manual_seed(0)
+    x_proj, w_mh, w_h = (
+        torch.randn(shape, generator=draw).bfloat16() for shape in ((B, 5 * H), (H, H), (4 * H, H))
+    )
+    state = State(torch.randn(B, H, generator=draw).bfloat16(), torch.randn(B, H, generator=draw))
+    b = torch.randn(4 * H, generator=draw)
+    narrow, wide = (mlstm_step(x, state, w_mh, w_h, b) for x in (x_proj, x_proj.float()))
+    assert torch.equal(narrow.c, wide.c)
+    assert torch.equal(narrow.h, wide.h)
+    assert (narrow.h.dtype, narrow.c.dtype) == (torch.bfloat16, torch.float32)

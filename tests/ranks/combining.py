@@ -1,0 +1,229 @@
+"""Ranks that train with Adasum; test_adasum.py starts and reads them.
+
+Rank 0 prints, as JSON: for each way to train, how far the weights are from those of a tree in
+float64 over one process per group; what an overflow in one rank does; whether a resume is exact.
+"""
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from data_utils.lanes import Window
+from model.language_model import ModelConfig, build_model
+from model.state import DTYPES
+from model.text.profiles import text_profile
+from tests.training.parallel.adasum_oracle import pairwise_tree
+from training.checkpoint import Checkpoints
+from training.feeding import as_batch
+from training.optimizers.optim import OptimConfig
+from training.optimizers.state import flatten_optimizers
+from training.parallel.distributed import World, launched
+from training.parallel.exchange import ParallelConfig
+from training.parallel.shares import with_shares
+from training.trainer import TrainConfig, Trainer
+
+LANES, T, STEPS = 8, 12, 3
+LENGTHS = np.array([T, T, 5, T, 1, 9, T, 7])  # unequal: a mean of means would be wrong
+SGD = {"name": "sgd", "beta1": 0.0, "lr": 30.0}
+ADAM = {"name": "adam", "lr": 1e-2}
+
+WAYS = {
+    "sgd": {"optim": SGD},
+    "sgd, clipped": {"optim": SGD | {"lr": 300.0, "clip_norm": 0.01}},
+    "momentum": {"optim": SGD | {"beta1": 0.9}},
+    "adam": {"optim": ADAM},
+    "adamw, clipped": {
+        "optim": {"name": "adamw", "lr": 1e-2, "weight_decay": 0.1, "clip_norm": 0.05},
+    },
+    "muon": {"optim": {"name": "muon", "lr": 1e-2}},
+    "lamb": {"optim": {"name": "lamb", "lr": 1e-2, "weight_decay": 0.01}},
+    "lane groups, windows": {"optim": ADAM, "lane_groups": 2, "windows_per_step": 2},
+    "shares": {"optim": ADAM, "shares": (5.0, 1.0, 1.0, 1.0)},
+}  # fmt: skip
+OVERFLOWING = {
+    "sgd": SGD,
+    "adam": ADAM,
+    "muon, clipped": {"name": "muon", "lr": 1e-2, "clip_norm": 1.0},
+}
+IN_GROUPS = {
+    "groups, sgd": {"optim": SGD, "adasum_group": 2},
+    "groups, adam": {"optim": ADAM, "adasum_group": 2},
+    "groups, lamb": {"optim": {"name": "lamb", "lr": 1e-2}, "adasum_group": 2},
+    "groups, buckets": {
+        "optim": ADAM, "adasum_group": 2, "bucket_cap_mb": 0.002, "shares": (2.0, 1.0, 4.0, 1.0),
+    },
+}  # fmt: skip
+
+
+def window(number, own):
+    """Return a window of the lanes `own`; its counts are theirs alone."""
+    tokens = np.random.default_rng(number).integers(0, 256, (LANES, T + 1), dtype=np.uint8)
+    lengths = LENGTHS[own]
+    total = int(lengths.sum())
+    reset = np.zeros(len(lengths), bool)
+    return as_batch(Window(tokens[own], lengths, reset, total, total), torch.device("cpu"))
+
+
+def make_trainer(world, lanes, *, optim, precision="fp32", **parallel):
+    """Return a trainer of a small model from the seed."""
+    return Trainer(
+        build_model(ModelConfig(hidden_size=16), seed=1, compute_dtype=DTYPES[precision]),
+        optim=OptimConfig(**optim),
+        train=TrainConfig(precision=precision),
+        world=world,
+        lanes=lanes,
+        steps=10,
+        seed=0,
+        parallel=ParallelConfig(**parallel),
+    )
+
+
+def take_steps(trainer, own, steps):
+    """Train on the next windows of the lanes `own`."""
+    count = trainer.parallel.windows_per_step
+    for _ in range(steps):
+        first = trainer.progress.step * count
+        trainer.train(*(window(first + number, own) for number in range(count)))
+
+
+def weights_of(trainer):
+    """Return the weights in float64, as arrays."""
+    return [p.detach().double().numpy() for p in trainer.model.parameters()]
+
+
+def expected(world, group, shares, optim, windows_per_step):
+    """Return the weights after the steps, of a process per group and a tree over what they did."""
+    ends = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
+    lanes = [slice(ends[k].start, ends[k + group - 1].stop) for k in range(0, world.size, group)]
+    alone = World(0, 1, world.device)
+    trainers = [
+        make_trainer(alone, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
+        for own in lanes
+    ]
+    for _ in range(STEPS):
+        before = weights_of(trainers[0])
+        for trainer, own in zip(trainers, lanes, strict=True):
+            take_steps(trainer, own, 1)
+        moves = [
+            [new - old for new, old in zip(weights_of(trainer), before, strict=True)]
+            for trainer in trainers
+        ]
+        for trainer in trainers:
+            together = zip(trainer.model.parameters(), before, pairwise_tree(moves), strict=True)
+            with torch.no_grad():
+                for parameter, old, move in together:
+                    parameter.copy_(torch.from_numpy(old + move))
+    return weights_of(trainers[0])
+
+
+def train(world, *, optim, adasum_group=1, shares="even", **parallel):
+    """Return what rank 0 prints of a way to train."""
+    shares = shares if shares == "even" else shares[: world.size]
+    trainer = make_trainer(
+        with_shares(world, shares), LANES, optim=optim, combine="adasum", adasum_group=adasum_group,
+        **parallel,
+    )  # fmt: skip
+    start = weights_of(trainer)
+    take_steps(trainer, trainer.own, STEPS)
+    oracle = expected(world, adasum_group, shares, optim, parallel.get("windows_per_step", 1))
+    found = weights_of(trainer)
+    flat = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+    everyone = world.gather(flat)
+    norm = np.linalg.norm
+    moved = [norm(end - old) for end, old in zip(oracle, start, strict=True)]
+    apart = [norm(a - b) for a, b in zip(found, oracle, strict=True)]
+    mean = make_trainer(world, LANES, optim=optim)
+    take_steps(mean, mean.own, STEPS)
+    from_mean = [norm(a - b) for a, b in zip(weights_of(mean), oracle, strict=True)]
+    return {
+        "group": adasum_group,
+        "difference": max(a / b for a, b in zip(apart, moved, strict=True)),
+        "from_mean": max(a / b for a, b in zip(from_mean, moved, strict=True)),
+        "same": bool((everyone == everyone[0]).all()),
+        "sent_bytes": trainer.exchange.sent_bytes / STEPS,
+        "parameters": flat.numel(),
+    }
+
+
+def overflow(world, *, optim):
+    """Let one rank's gradient overflow in fp16; return whether weights moved, and the scale."""
+    trainer = make_trainer(world, LANES, optim=optim, precision="fp16", combine="adasum")
+    during_backward = trainer.exchange.during_backward
+
+    @contextmanager
+    def overflowing_in_backward():
+        with during_backward():
+            yield
+        if world.rank == 1:
+            trainer.model.decoder.weight.grad[3, 3] = torch.inf
+
+    before, scale = weights_of(trainer), trainer.scaler.get_scale()
+    trainer.exchange.during_backward = overflowing_in_backward
+    take_steps(trainer, trainer.own, 1)
+    after, scale_after = weights_of(trainer), trainer.scaler.get_scale()
+    trainer.exchange.during_backward = during_backward
+    take_steps(trainer, trainer.own, 1)
+
+    def moved(old, new):
+        differs = any((a != b).any() for a, b in zip(old, new, strict=True))
+        return bool(world.sum(torch.tensor(float(differs))))
+
+    def finite():
+        return all(np.isfinite(weight).all() for weight in weights_of(trainer))
+
+    return {
+        "moved": moved(before, after),
+        "scale": float(world.sum(torch.tensor(scale_after / scale))) / world.size,
+        "moved_next": moved(after, weights_of(trainer)),
+        "finite": world.sum(torch.tensor(float(finite()))).item() == world.size,
+    }
+
+
+def resume(world, folder, *, optim, **parallel):
+    """Train, save, go on; restore, go on: return whether it is the same, bit for bit."""
+    trainers = [
+        make_trainer(world, LANES, optim=optim, combine="adasum", **parallel) for _ in range(2)
+    ]
+    checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
+    take_steps(trainers[0], trainers[0].own, 2)
+    checkpoints.save(trainers[0], text_profile("openai"), {})
+    world.sum(torch.zeros(1))  # until rank 0 has written
+    checkpoints.restore(trainers[1])
+    ends = []
+    for trainer in trainers:
+        take_steps(trainer, trainer.own, 2)
+        optimizers = flatten_optimizers(trainer.optimizers)
+        ends.append(trainer.model.state_dict() | optimizers | trainer.state.tensors())
+    equal = all(torch.equal(value, ends[1][key]) for key, value in ends[0].items())
+    files = list(checkpoints.complete()[-1].glob("optimizer*.safetensors"))
+    return {
+        "group": parallel.get("adasum_group", 1),
+        "equal": bool(world.sum(torch.tensor(float(equal))) == world.size),
+        "files": len(files),
+        "distinct": len({path.read_bytes() for path in files}),
+    }
+
+
+def main():
+    """Try every way that so many ranks have."""
+    folder = Path(sys.argv[1])
+    with launched("cpu") as world:
+        torch.set_num_threads(1)
+        in_groups = IN_GROUPS if world.size > 2 else {}
+        saved = {way: (WAYS | IN_GROUPS)[way] for way in ("sgd", "adam", "muon", "lamb")}
+        saved |= {"groups": IN_GROUPS["groups, adam"]} if in_groups else {}
+        results = {
+            "trained": {name: train(world, **way) for name, way in (WAYS | in_groups).items()},
+            "overflow": {name: overflow(world, optim=way) for name, way in OVERFLOWING.items()},
+            "resumed": {name: resume(world, folder / name, **way) for name, way in saved.items()},
+        }
+        if world.is_main:
+            (folder / "results.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Ranks that are four, then two, then four again; test_elastic.py starts and reads them.
+
+Rank 0 prints, as JSON, the loss of every step, those of one process over the same lanes, and
+whether every start took up, bit for bit, the states that the one before it had left.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from data_utils.lanes import Lanes
+from data_utils.synthetic import synthetic_reviews
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+from model.text.split import encode_split
+from training.checkpoint import Checkpoints
+from training.feeding import as_batch
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World, launched
+from training.trainer import TrainConfig, Trainer
+
+STARTS = ((4, 8), (2, 16), (4, 24))  # ranks, and the step up to which they train
+LANES = 6  # four ranks have 1, 2, 1 and 2 of them
+PROFILE = text_profile("openai")
+
+
+def train(world, folder, steps):
+    """Go on to a step as main.py does; return the losses, and whether the states were the same."""
+    trainer = Trainer(
+        build_model(ModelConfig(hidden_size=16), seed=1),
+        optim=OptimConfig(lr=1e-2, decay="constant"),
+        train=TrainConfig(precision="fp32"),
+        world=world,
+        lanes=LANES,
+        steps=STARTS[-1][1],
+        seed=0,
+    )
+    split = encode_split((r.text for r in synthetic_reviews(40, seed=5)), PROFILE)
+    lanes = Lanes(split, lanes=LANES, window=16, own=world.own_slice(LANES))
+    checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
+    left = [load_file(path / "lanes.safetensors") for path in checkpoints.complete()]
+    checkpoints.restore(trainer)
+    taken = trainer.all_lanes()
+    same = all(taken.h.equal(states["h"]) and taken.c.equal(states["c"]) for states in left)
+    losses = []
+    while trainer.progress.step < steps:
+        trainer.train(as_batch(lanes[trainer.progress.step], world.device))
+        losses.append(trainer.close_row()["train_bits_per_character"])
+    checkpoints.save(trainer, PROFILE, {})
+    return losses, same
+
+
+def main():
+    """Take part in the starts that are large enough for this rank."""
+    folder, *ports = sys.argv[1:]
+    torch.set_num_threads(1)
+    rank, together, same = int(os.environ["RANK"]), [], []
+    for (ranks, steps), port in zip(STARTS, ports, strict=True):
+        if rank < ranks:
+            os.environ |= {"WORLD_SIZE": str(ranks), "MASTER_PORT": port}
+            with launched("cpu") as world:
+                torch.set_num_threads(1)
+                losses, unchanged = train(world, Path(folder) / "together", steps)
+            together += losses
+            same.append(unchanged)
+    if rank == 0:
+        alone, _ = train(World(0, 1, torch.device("cpu")), Path(folder) / "alone", STARTS[-1][1])
+        json.dump({"together": together, "alone": alone, "same": same}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""main.py on two ranks, the second of which reads other weights; test_launch.py starts them.
+
+As where a node has an older copy of the model that a run begins from.
+"""
+
+import os
+
+import torch
+
+import main
+from configs import command
+
+
+def load_other_weights(model, *source):
+    """Begin from weights of which one differs in its last bit."""
+    load_weights(model, *source)
+    with torch.no_grad():
+        weight = model.decoder.bias[7:8]
+        weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
+
+
+if __name__ == "__main__":
+    load_weights = main.load_weights
+    if os.environ["RANK"] == "1":
+        main.load_weights = load_other_weights
+    command.run(main.main)

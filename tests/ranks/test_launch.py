@@ -1,0 +1,146 @@
+"""Several processes over the same lanes compute what one does."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.runs import rows_of, run, run_ranks, small_run, start, wait_for
+from training.metrics import read_rows
+
+STEPS = 40
+
+
+def launch(processes, *command):
+    return run(
+        "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *command
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    process = run(*small_run(folder, STEPS))
+    assert process.returncode == 0, process.stderr
+    return rows_of(folder)
+
+
+def assert_same_losses(rows, alone):
+    assert [row["step"] for row in rows] == [row["step"] for row in alone]
+    for row, expected in zip(rows, alone, strict=True):
+        for key, value in expected.items():
+            # fp32: sums in another order, carried through 40 steps
+            assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+
+
+@pytest.mark.parametrize(
+    ("processes", "changes"),
+    [
+        (2, {}),
+        pytest.param(
+            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_ranks_together_train_what_one_process_trains(processes, changes, alone, tmp_path):
+    folder = tmp_path / "run"
+    process = launch(processes, *small_run(folder, STEPS, **changes))
+    assert process.returncode == 0, process.stderr
+    assert_same_losses(rows_of(folder), alone)
+    clocked = read_rows(folder / "metrics.jsonl")[-1]
+    assert len(clocked["rank_characters_per_second"]) == processes
+    assert clocked["sent_bytes"] > 0
+    assert clocked["exposed_seconds"] > 0
+    assert 0 <= clocked["slowest_rank"] < processes
+
+
+@pytest.mark.slow
+def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
+    """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
+    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
+    assert launch(2, *small_run(whole, steps)).returncode == 0
+    process = start(
+        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *small_run(cut, steps, **{"checkpoint.every_steps": 1000}),
+    )
+    wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped and saved" in output, output
+    process = launch(2, "main.py", "--resume", cut)
+    assert process.returncode == 0, process.stderr
+    assert rows_of(cut) == rows_of(whole)
+
+
+@pytest.mark.slow
+def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
+    folder = tmp_path / "run"
+    arguments = [
+        word.replace("--data.lanes", "--data.lanes_per_rank")
+        for word in map(str, small_run(folder, 4))
+    ]
+    process = launch(2, *arguments)
+    assert process.returncode == 0, process.stderr
+    assert "lanes = 16" in (folder / "config.toml").read_text()
+    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_no_thread_of_gloo_outlives_the_world():
+    """One that does can abort the process when the interpreter exits."""
+    process = launch(2, "-m", "tests.ranks.leaving")
+    assert process.returncode == 0, process.stderr
+    for rank in (0, 1):
+        assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
+
+
+def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path):
+    """Lanes that are dealt anew in the run change nothing but who computes them."""
+    settings = {"train.precision": "auto", "parallel.shares": "measured"}
+    command = small_run(tmp_path / "run", STEPS, **settings)[1:]
+    first, second = run_ranks(2, "-m", "tests.ranks.unlike", *command)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
+    assert "8 lanes on 2 x cpu, float32" in first.stdout
+    assert 'precision = "fp32"' in (tmp_path / "run/config.toml").read_text()
+    dealt = [line for line in second.stdout.splitlines() if line.startswith("lanes")]
+    assert dealt[:2] == ["lanes [4, 4]", "lanes [2, 6]"]
+    assert_same_losses(rows_of(tmp_path / "run"), alone)
+
+
+def test_a_rank_with_another_seed_is_named_on_every_rank(tmp_path):
+    command = small_run(tmp_path / "run", 4)
+    for rank, process in enumerate(run_ranks(2, *command, last=["--seed", 1])):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same seed;" in (
+            process.stderr
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_with_other_weights_is_named_on_every_rank(tmp_path):
+    command = small_run(tmp_path / "run", 4)[1:]
+    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.straying", *command)):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same weights;" in (
+            process.stderr
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    for rank, process in enumerate(run_ranks(2, *small_run(tmp_path, 4))):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: {tmp_path}: exists already" in process.stderr
+        assert "peer" not in process.stderr
+
+
+def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
+    probe = {"evaluate.probe_train": tmp_path / "a.csv", "evaluate.probe_val": tmp_path / "b.csv"}
+    for rank, process in enumerate(run_ranks(2, *small_run(tmp_path / "run", 4, **probe))):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: {tmp_path / 'a.csv'}: no such file" in process.stderr
+        assert "peer" not in process.stderr

@@ -1,0 +1,71 @@
+"""A checkout with a user's files beside it, and commands cut down to what a test has time for."""
+
+import json
+import re
+
+from data_utils.synthetic import synthetic_reviews
+from tests.support.runs import ROOT
+
+SHORT_RUN = (
+    " --model.hidden_size 8 --data.lanes 4 --data.window 16 --train.steps 2"
+    " --train.device cpu --train.precision fp32 --evaluate.lanes 8"
+)
+# What a first start leaves to the ranks; a test has two of them and few reviews.
+SHORT_LAUNCH = SHORT_RUN.replace("--data.lanes 4", "--data.lanes_per_rank 2")
+SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cpu"
+SHORT_BUSY = " --work train --others 1 --rounds 1 --seconds 0.1"
+
+
+def make_checkout(folder):
+    """Make a folder that looks like a checkout with the user's files beside it."""
+    for name in (
+        "main.py",
+        "scripts",
+        "configs",
+        "model",
+        "data_utils",
+        "training",
+        "transfer",
+        "experiments",
+        "scaling",
+    ):
+        (folder / name).symlink_to(ROOT / name)
+    for name, count in (("train", 120), ("val", 40), ("test", 40), ("texts", 5)):
+        lines = ["label,text"]
+        lines += [f'{r.label},"{r.text}"' for r in synthetic_reviews(count, seed=count)]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    rows = (json.dumps({"reviewText": r.text}) for r in synthetic_reviews(200, seed=1))
+    (folder / "reviews.jsonl").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+SHORT_STUDY = " --labels 10 --draws 1 --untrained 1"
+SMALL_VOCABULARY = " --vocabulary-size 400"
+
+
+def shortened(command):
+    """The command with a small job for its last options."""
+    if "--optim.cooldown_steps" in command:
+        # The run of the pages before is at its end; a reader's goes on.
+        return re.sub(r"cooldown_steps \d+", "cooldown_steps 2", command) + " --train.steps 9"
+    if "--resume" in command:
+        return re.sub(r"-0000\d+", "-00000003", command) + " --train.steps 3"
+    if "torch.distributed.run" in command or "elastic.sh" in command:
+        command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
+        return (
+            command + SHORT_LAUNCH
+            if "lanes_per_rank" in config_of(command)
+            else (command + SHORT_RUN)
+        )
+    if "benchmark.py" in command:
+        return command + (SHORT_BUSY if " busy" in command else SHORT_BENCHMARK)
+    if "neuron.py" in command:
+        return command + SHORT_STUDY
+    if "--tokenizer" in command and "--vocabulary-size" not in command:
+        return command + SMALL_VOCABULARY
+    return command + SHORT_RUN if "main.py" in command else command
+
+
+def config_of(command):
+    match = re.search(r"--config (\S+)", command)
+    return (ROOT / match[1]).read_text() if match else ""

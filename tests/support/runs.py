@@ -1,0 +1,166 @@
+"""Running the commands of the repository as a user does."""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.support.forked import run_forked
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A run of seconds: a corpus of 40 reviews, evaluated and saved often. In fp32, ranks together come
+# to what one process does, on any processor; 16-bit products, which `auto` may choose, round each
+# rank's gradient before it is summed: test_exchange.py holds those.
+SMALL_RUN = {
+    "data.corpus": "tests/fixtures/v1/corpus",
+    "model.hidden_size": 16,
+    "optim.lr": 1e-2,
+    "data.lanes": 8,
+    "data.window": 16,
+    "train.precision": "fp32",
+    "log.every_steps": 4,
+    "evaluate.every_steps": 10,
+    "evaluate.lanes": 32,
+    "checkpoint.every_steps": 6,
+}
+
+# Keys of a row of metrics that the clock decides.
+CLOCKED = {
+    *("characters_per_second", "data_wait_seconds", "exposed_seconds", "sent_bytes"),
+    *("rank_characters_per_second", "slowest_rank", "bottleneck"),
+}
+
+
+def run(*command, env=None, timeout=120, **options):
+    """Run `python <command>` in the repository and return the finished process.
+
+    In a process forked for it, unless the interpreter itself, its environment or its streams count.
+    """
+    command = list(map(str, command))
+    if env is None and not options and is_ours(command):
+        return run_forked(command, ROOT, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+        **options,
+    )
+
+
+def is_ours(command):
+    """Say whether a command is a script or a module of the repository."""
+    module = command[1] if command[0] == "-m" else ""
+    return command[0].endswith(".py") or module.startswith(("experiments.", "tests.", "model"))
+
+
+def start(*command, env=None):
+    """Start `python <command>` and return the running process."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        start_new_session=True,  # a group of its own, so that a test can signal all of it
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+    )
+
+
+def run_ranks(count, *command, last=(), timeout=300):
+    """Run `python <command>` as so many ranks, forked; return the finished processes.
+
+    last: words that the last rank alone is given, after the others.
+    """
+    commands = [[*map(str, command)] for _ in range(count)]
+    commands[-1] += map(str, last)
+    with ThreadPoolExecutor(count) as threads:
+        waiting = [
+            threads.submit(run_forked, words, ROOT, timeout, environment)
+            for words, environment in zip(commands, environments_of(count), strict=True)
+        ]
+        return [process.result() for process in waiting]
+
+
+def start_ranks(count, *command):
+    """Start `python <command>` as so many ranks; return the running processes."""
+    return [start(*command, env=environment) for environment in environments_of(count)]
+
+
+def environments_of(count):
+    """Return what a launcher that restarts nothing sets for each rank of this machine."""
+    shared = {
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
+    own = ({"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count))
+    return [{**os.environ, "OMP_NUM_THREADS": "1", **shared, **ranks} for ranks in own]
+
+
+def free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def small_run(run_dir, steps, **changes):
+    """Return the arguments of a small pretraining run."""
+    keys = {**SMALL_RUN, "train.steps": steps, **changes}
+    pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+    return ["main.py", "--run-dir", run_dir, *pairs]
+
+
+def rows_of(run_dir):
+    """Return the rows of metrics without what the clock decides."""
+    lines = (Path(run_dir) / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [{key: value for key, value in row.items() if key not in CLOCKED} for row in rows]
+
+
+def assert_refused(process, *words):
+    """Assert one clear line, exit code 2, and no traceback."""
+    assert process.returncode == 2, process.stdout + process.stderr
+    assert "Traceback" not in process.stderr
+    lines = [line for line in process.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, process.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def run_shell(command, cwd, timeout=300):
+    """Run a line of the README with this interpreter as `python`."""
+    # An installation calls it mlstm-sentiment; in a checkout it is a module.
+    command = command.replace("mlstm-sentiment ", "python -m model ", 1)
+    words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]
+    if words[0] == "python" and is_ours(words[1:]):
+        return run_forked(words[1:], cwd, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
+    )
+
+
+def wait_for(path, condition, seconds=60):
+    """Wait until a file's text meets a condition."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.is_file() and condition(path.read_text()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} did not become ready")
