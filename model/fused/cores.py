@@ -39,18 +39,21 @@ def usable_cores(root: Path = ROOT) -> int:
 def affine_cores() -> int:
     """Return how many cores the scheduler may put this process on."""
     if hasattr(os, "sched_getaffinity"):
-        # torch shows the functions of its OpenMP to the whole process
-        return len(os.sched_getaffinity(0) | bound_cores(ctypes.CDLL(None)))
+        return len(os.sched_getaffinity(0) | bound_cores())
     return os.cpu_count() or 1
 
 
-def bound_cores(openmp: Any) -> set[int]:
+def bound_cores(openmp: Any = None) -> set[int]:
     """Return the numbers of the cores that OpenMP binds its threads to; none unless it was told to.
+
+    openmp: its library; by default torch's, which shows its functions to the whole process.
 
     With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them,
     after which the system says of that thread, and of those that it starts, no more than this one.
     """
     cores: set[int] = set()
+    if openmp is None:
+        openmp = ctypes.CDLL(None) if os.name == "posix" else None
     if hasattr(openmp, "omp_get_place_proc_ids"):
         for place in range(openmp.omp_get_num_places()):
             numbers = (ctypes.c_int * openmp.omp_get_place_num_procs(place))()

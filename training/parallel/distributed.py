@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.files.devices import reason_against
-from model.fused.cores import usable_cores
+from model.fused.cores import bound_cores, usable_cores
 
 from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
@@ -205,6 +205,7 @@ def _join(device: torch.device, timeout: timedelta) -> None:
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
     _meet(store, rank, size, device)
+    _compare_cores(store, rank, size, bound_cores())
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
@@ -214,7 +215,31 @@ def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None
     store.set(f"here/{rank}", _name_of(device))
     keys = [f"here/{peer}" for peer in range(size)]
     store.wait(keys, JOIN)
-    _check_devices([name.decode() for name in store.multi_get(keys)])
+    _check_devices(_texts_of(store, keys))
+
+
+def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
+    """Warn, on the first of them, where OpenMP binds ranks of a machine to the same cores.
+
+    Every rank's threads then begin at the first of these, and the other cores idle.
+    """
+    places = f"{socket.gethostname()} {' '.join(map(str, sorted(bound)))}"
+    store.set(f"cores/{rank}", places)
+    keys = [f"cores/{peer}" for peer in range(size)]
+    store.wait(keys, JOIN)
+    owns = [(host, set(cores)) for host, *cores in map(str.split, _texts_of(store, keys))]
+    own_host, own = owns[rank]
+    sharing = [peer for peer, (host, cores) in enumerate(owns) if host == own_host and cores & own]
+    if len(sharing) > 1 and sharing[0] == rank:
+        logging.getLogger(__name__).warning(
+            f"OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
+            f"{', '.join(map(str, sharing))} to the same cores of {own_host}: unset it, or give "
+            "each rank cores of its own (taskset, srun --cpu-bind=cores)"
+        )
+
+
+def _texts_of(store: dist.Store, keys: list[str]) -> list[str]:
+    return [value.decode() for value in store.multi_get(keys)]
 
 
 def _name_of(device: torch.device) -> str:

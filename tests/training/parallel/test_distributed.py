@@ -1,6 +1,8 @@
 """Which device a process gets; on a GPU, what waits for whom, with stand-ins for CUDA and NCCL."""
 
 import os
+import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
@@ -100,6 +102,23 @@ def in_two_groups(world):
     moment = torch.zeros(2)
     groups.send_to_main({"moment": SimpleNamespace(to=lambda device: moment)}, world)
     list(groups.receive({"moment": moment}, world))
+
+
+@pytest.mark.parametrize(
+    ("cores", "told"),
+    [
+        ([set(), set()], []),  # not bound
+        ([{0, 1}, {2, 3}], []),  # each has its own, as of srun
+        ([{0, 1}, {2, 3}, {2, 3}, {1}], ["ranks 0, 3 to", "ranks 1, 2 to"]),
+    ],
+)
+def test_ranks_that_openmp_binds_to_the_same_cores_are_told_once(cores, told, caplog):
+    store = dist.HashStore()
+    with ThreadPoolExecutor(len(cores)) as ranks:
+        for rank, bound in enumerate(cores):
+            ranks.submit(distributed._compare_cores, store, rank, len(cores), bound)
+    named = [re.search(r"ranks [0-9, ]* to", line).group() for line in caplog.messages]
+    assert sorted(named) == told
 
 
 @pytest.mark.parametrize(
