@@ -67,7 +67,8 @@ def pool_answers(plan: Plan, pool: NodePool, headroom: float) -> dict[str, Any]:
 def tokens_for_90_percent(plan: Plan) -> float | None:
     """Return n = b F e / (3 B (1 - e)), for many GPUs without overlap and overhead.
 
-    None if the job has only one node.
+    F is the mean of the GPUs, which share the work by their speed; n is the mean, too. None if the
+    job has only one node.
     """
     fabric = plan.cluster.fabric(plan.pools)
     if fabric.nodes(plan.job.gpus) == 1:

@@ -142,11 +142,10 @@ class ClusterConfig:
 
     def fabric(self, pools: list["NodePool"]) -> Fabric:
         """Return the links and network between these pools, each as fast as its slowest part."""
-        nodes, gpus = (sum(getattr(pool, key) for pool in pools) for key in ("nodes", "gpus"))
         network = self.network
         return Fabric(
-            # Of several kinds, the mean.
-            gpus_per_node=pools[0].node.gpus if len(pools) == 1 else -(-gpus // nodes),
+            gpus_per_node=max(min(pool.gpus, pool.node.gpus) for pool in pools),
+            count=sum(pool.nodes for pool in pools),
             link_bytes_per_second=slowest(
                 *(bandwidth_of(pool.node.link_bytes_per_second) for pool in pools)
             ),

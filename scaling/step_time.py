@@ -21,6 +21,7 @@ class Fabric:
     """The links that gradients travel over. Bandwidths are sustained, in one direction."""
 
     gpus_per_node: int
+    """Of the largest node, whose all-reduce takes longest."""
     link_bytes_per_second: Bandwidth
     """Between GPUs of a node."""
     network_bytes_per_second: Bandwidth
@@ -29,10 +30,12 @@ class Fabric:
     """Added with every doubling of the nodes."""
     ring: Ring = "gpus"
     """gpus: one ring through all GPUs. nodes: first within each node, then one ring of nodes."""
+    count: int | None = None
+    """Of all nodes, where they are unlike; else it follows from the number of GPUs."""
 
     def nodes(self, gpus: int) -> int:
         """Return how many nodes this many GPUs take."""
-        return math.ceil(gpus / self.gpus_per_node)
+        return math.ceil(gpus / self.gpus_per_node) if self.count is None else self.count
 
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
         """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.

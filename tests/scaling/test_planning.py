@@ -1,5 +1,6 @@
 """The planner: memory counted by torch, interruptions simulated, and answers that agree."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,6 +215,30 @@ def test_unequal_gpus_share_by_speed():
     same = [Plan(two(2e13, 2e13), replace(job, by_speed=flag)).timing for flag in (True, False)]
     assert same[0].step == same[1].step
     assert same[0].efficiency == pytest.approx(same[0].step.efficiency)
+
+
+@pytest.mark.parametrize(("gpus", "nodes", "largest"), [(8, 1, 8), (9, 2, 8), (13, 6, 8)])
+def test_unlike_nodes_are_counted_and_the_largest_exchanges_longest(gpus, nodes, largest):
+    """Their mean would be three nodes of five GPUs."""
+    kinds = [
+        NodeConfig(
+            device=f"{size} a node",
+            count=count,
+            gpus=size,
+            memory_bytes=24e9,
+            operations_per_second=1e13,
+            link_bytes_per_second=1e10,
+        )
+        for size, count in ((8, 1), (1, 5))
+    ]
+    network = NetworkConfig(name="slow", bytes_per_second=1e9, latency_seconds=1.0, ring="nodes")
+    mixed = ClusterConfig(name="mixed", nodes=tuple(kinds), network=network)
+    fabric = mixed.fabric(mixed.first_gpus(gpus))
+    within, between = (2 * (n - 1) / n * 1e9 / rate for n, rate in ((largest, 1e10), (nodes, 1e9)))
+    assert fabric.nodes(gpus) == nodes
+    assert fabric.all_reduce_seconds(1e9, gpus) == pytest.approx(
+        within + between + math.log2(nodes)
+    )
 
 
 def test_the_largest_batch_of_unequal_gpus():
