@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo.page import FOLDER, demo_page
+from model.files.weights import load_model
 from model.sampling import Clamp
 from model.text.profiles import text_profile
 from tests.model.demo.models import (
+    about,
     as_8_bit,
     python_says,
     python_writes,
@@ -28,6 +31,7 @@ WASM = FOLDER / "wasm"
 NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
 # fp32 sums in another order, over some hundred steps whose states are about 1.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+PROMISED = 1e-3  # what the page promises of any model
 PATIENCE = 60  # seconds for all orders, after which the worker has to be at rest
 TEXT = "It came in March, and I have worn it every day since. 😀 رائع جدا! " * 3
 ARCHITECTURES = {
@@ -45,6 +49,14 @@ WORDS = [
     "Tom &amp; Jerry, it&#39;s &lt;3 &quot;great&quot; caf&eacute;&nbsp;5/5",
     "tab\tline\u2028no\u00a0break\u200bzero\ufeffmark under_score a\u0301\u0323\u0301",
     "",
+]
+REVIEWS = [
+    "I loved it.",
+    "Awful. It broke after two days and nobody answered.",
+    "Not bad at all, I would buy it again!",
+    "Five stars for the packaging; the lamp itself never worked.",
+    "The first half is great, the second one a waste of time.",
+    *WORDS,
 ]
 needs_node = pytest.mark.skipif(NODE is None, reason="needs node, to run WebAssembly")
 
@@ -129,6 +141,21 @@ def test_heads_say_what_they_say_in_python(tmp_path, make):
     begun = replace(rounded, profile=text_profile("raw"))
     expected = python_says(begun, classifier, ["\n It "], 0)[0]["odds"]  # the word has ended
     np.testing.assert_allclose(messages[0]["odds"][4], expected, **CLOSE)
+
+
+@needs_node
+def test_the_page_of_the_default_model_says_what_it_says_in_python(tmp_path):
+    loaded = load_model("default")
+    classifier = load_fitted(loaded, find_classifier(loaded), "")
+    page = demo_page(loaded, classifier, "Title")
+    answers = told(page, tmp_path, [reading(loaded, text) for text in REVIEWS])
+    said = python_says(loaded, classifier, REVIEWS, about(page)["unit"])
+    for text, messages, expected in zip(REVIEWS, answers, said, strict=True):
+        verdict = messages[-1]["verdict"]
+        assert verdict["odds"] == pytest.approx(expected["odds"], abs=PROMISED), text
+        assert verdict["value"] == pytest.approx(expected["values"][-1], abs=PROMISED), text
+    odds = [messages[-1]["verdict"]["odds"] for messages in answers]
+    assert min(odds) < -1 < 1 < max(odds)
 
 
 @needs_node
