@@ -9,7 +9,7 @@ python main.py --resume runs/tour
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
-from data_utils.passes import lanes_of
+from data_utils.epochs import lanes_of
 from data_utils.sources import load_corpus
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from data_utils.corpus import Corpus
-from data_utils.passes import settle_shuffle
+from data_utils.epochs import settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
@@ -92,7 +92,7 @@ class ResolvedRun:
         return replace(self, config=replace(self.config, model=model))
 
     def with_shuffle(self, train: Split) -> "ResolvedRun":
-        """Settle what later passes shuffle, from the size of the train split."""
+        """Settle what later epochs shuffle, from the size of the train split."""
         data = settle_shuffle(self.config.data, train)
         return replace(self, config=replace(self.config, data=data))
 

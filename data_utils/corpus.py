@@ -71,11 +71,11 @@ def open_corpus(folder: Path) -> Corpus:
     if (profile := meta.get("text_profile")) not in TEXT_PROFILES:
         raise InputError(f"{path}: text_profile is {profile!r}; prepare the corpus again")
     tokenizer = load_tokenizer(folder, meta, path)
-    unit = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
+    counted = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
     splits = {}
     for name in SPLITS:
-        size = _described(meta, name, path, unit)
-        splits[name] = map_split(folder, name, size["reviews"], size[unit], tokenizer)
+        size = _described(meta, name, path, counted)
+        splits[name] = map_split(folder, name, size["reviews"], size[counted], tokenizer)
         _check_offsets(splits[name], folder / offsets_file(name))
     return Corpus(splits, meta, tokenizer)
 

@@ -46,8 +46,8 @@ class DataConfig:
     begins a window, and its last window is padded); or never: every window starts from zero."""
 
     shuffle: Literal["auto", "reviews", "shards"] = "auto"
-    """What every pass after the first shuffles: reviews, or shards, within which reviews keep their
-    order. auto takes reviews if the split has at most 4 GiB."""
+    """What every epoch after the first shuffles: reviews, or shards, within which reviews keep
+    their order. auto takes reviews if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -61,8 +61,8 @@ class DataConfig:
         return self.lanes or 64
 
 
-class Window(NamedTuple):
-    """T predictions for each of B lanes."""
+class WindowBatch(NamedTuple):
+    """The next window of each of B lanes: T predictions."""
 
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
@@ -131,13 +131,13 @@ class Lanes:
             own=own,
         )
 
-    def __getitem__(self, index: int) -> Window:
+    def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
-        shards, step = self.locate(index)
+        shards, within = self.locate(index)
         # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
-        spans[: len(shards)] = self.spans(shards, step)
-        begins = self._begin_reviews(spans[:, 0]) if self.persist == "review" else step == 0
+        spans[: len(shards)] = self.spans(shards, within)
+        begins = self._begin_reviews(spans[:, 0]) if self.persist == "review" else within == 0
         reset = np.full(self.lanes, self.persist == "never") | begins
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
         tokens = np.zeros((len(self.own), self.window + 1), dtype=self.tokens.dtype)
@@ -150,7 +150,9 @@ class Lanes:
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(spans)
         active_fraction = float((lengths > 0).mean())
-        return Window(tokens, lengths[own], reset[own], transitions, characters, active_fraction)
+        return WindowBatch(
+            tokens, lengths[own], reset[own], transitions, characters, active_fraction
+        )
 
     def _text_bytes(self, spans: np.ndarray) -> int:
         """Count the bytes of text that all ranks predict, in spans [lanes, 2].
@@ -160,20 +162,20 @@ class Lanes:
         """
         return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 
-    def spans(self, shards: np.ndarray, step: int) -> np.ndarray:
-        """Return where window `step` of each shard starts and ends: int64 [shards, 2], tokens."""
+    def spans(self, shards: np.ndarray, within: int) -> np.ndarray:
+        """Return where window `within` of each shard starts and ends, int64 [shards, 2]."""
         if self.persist == "review":
-            return np.array([self._span_in_review(int(shard), step) for shard in shards])
-        starts = np.minimum(self.bounds[shards] + step * self.window, self.bounds[shards + 1])
+            return np.array([self._span_in_review(int(shard), within) for shard in shards])
+        starts = np.minimum(self.bounds[shards] + within * self.window, self.bounds[shards + 1])
         ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
         return np.stack([starts, ends], axis=1)
 
-    def _span_in_review(self, shard: int, step: int) -> tuple[int, int]:
+    def _span_in_review(self, shard: int, within: int) -> tuple[int, int]:
         first, counted = self._windows_by_review(shard)
-        if step >= counted[-1]:
+        if within >= counted[-1]:
             return 0, 0
-        review = int(np.searchsorted(counted, step, side="right")) - 1
-        start = self.offsets[first + review] + (step - counted[review]) * self.window
+        review = int(np.searchsorted(counted, within, side="right")) - 1
+        start = self.offsets[first + review] + (within - counted[review]) * self.window
         return int(start), int(min(start + self.window + 1, self.offsets[first + review + 1]))
 
     def _begin_reviews(self, starts: np.ndarray) -> np.ndarray:

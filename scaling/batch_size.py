@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from data_utils.lanes import Window
+from data_utils.lanes import WindowBatch
 from model.errors import InputError
 from model.fused.cores import ROOT, cgroups
 from model.language_model import ModelConfig, build_model
@@ -153,7 +153,7 @@ def _train(job: Job, lanes: int, device: torch.device) -> None:
         tokens = random.integers(0, vocabulary, (lanes, job.window + 1)).astype(np.uint16)
         lengths, reset = np.full(lanes, job.window), np.zeros(lanes, bool)
         count = int(lengths.sum())
-        trainer.train(as_batch(Window(tokens, lengths, reset, count, count), device))
+        trainer.train(as_batch(WindowBatch(tokens, lengths, reset, count, count), device))
     trainer.row_nats()  # waits for the device
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from data_utils.lanes import Lanes, Window
-from data_utils.passes import Passes
+from data_utils.epochs import Epochs
+from data_utils.lanes import Lanes, WindowBatch
 
 from .objective import IGNORED
 
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     active_fraction: float = 1.0  # the fraction of all lanes, of all ranks, that read
 
 
-def as_batch(window: Window, device: torch.device) -> Batch:
+def as_batch(window: WindowBatch, device: torch.device) -> Batch:
     """Copy a window to the device.
 
     A rank without lanes gets one of nothing but padding: its peers wait for its gradient.
@@ -49,7 +49,7 @@ def copied(tensor: Tensor, device: torch.device) -> Tensor:
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
-def _idle(window: Window) -> Window:
+def _idle(window: WindowBatch) -> WindowBatch:
     return window._replace(
         tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),
         lengths=np.zeros(1, window.lengths.dtype),
@@ -61,11 +61,11 @@ class Prefetcher:
     """The batches from a window on, one of them made ahead by a thread.
 
     end: the window before which they end, None for never. The window after a run's last one may
-    begin a pass, and to shuffle that takes time and memory of every rank.
+    begin an epoch, and to shuffle that takes time and memory of every rank.
     """
 
     def __init__(
-        self, lanes: Lanes | Passes, device: torch.device, first_window: int, end: int | None = None
+        self, lanes: Lanes | Epochs, device: torch.device, first_window: int, end: int | None = None
     ):
         self.lanes, self.device, self.window, self.end = lanes, device, first_window, end
         self.waited = 0.0  # seconds in which a step had to wait for its batch

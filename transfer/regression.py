@@ -28,8 +28,8 @@ class Examples:
     features: np.ndarray
     labels: np.ndarray
 
-    def rows(self, rows: np.ndarray) -> "Examples":
-        """Return the examples of these indices."""
+    def subset(self, rows: np.ndarray) -> "Examples":
+        """Return the examples at these indices."""
         return Examples(self.features[rows], self.labels[rows])
 
     def units(self, units: np.ndarray | list[int]) -> "Examples":

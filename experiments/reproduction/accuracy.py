@@ -28,7 +28,7 @@ def measure_accuracy(
     by_fold: dict[str, list[float]] = {}
     neurons = []
     for fold in task.folds:
-        train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
+        train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
         texts = [task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)]
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
@@ -41,7 +41,7 @@ def measure_accuracy(
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)
-    first = examples.rows(task.folds[0].test)
+    first = examples.subset(task.folds[0].test)
     histogram = unit_histogram(neurons[0], first, legend(task.texts.classes))
     write_json(folder / f"{task.name}_neuron.json", histogram)
     save_png(draw_histogram(histogram, neurons[0]), folder / f"{task.name}_neuron.png")
@@ -75,7 +75,7 @@ def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, see
     examples = features_of(task, loaded, cache, blank)
     right = 0.0
     for fold in task.folds:
-        train, val, test = (examples.rows(rows) for rows in (fold.train, fold.val, fold.test))
+        train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
         right += float(fit_regression(train, val, seed).right(test).sum())
     return right / sum(len(fold.test) for fold in task.folds)
 

@@ -105,7 +105,7 @@ def word_features(pairs: PairSet, fold: Fold) -> Any:
 
 def _told_by_units(features: np.ndarray, labels: np.ndarray, fold: Fold) -> np.ndarray:
     examples = Examples(features, labels)
-    regression = fit_regression(examples.rows(fold.train), examples.rows(fold.val))
+    regression = fit_regression(examples.subset(fold.train), examples.subset(fold.val))
     return (regression.decide(features[fold.test]) > 0).astype(np.int64)
 
 

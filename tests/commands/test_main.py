@@ -12,13 +12,13 @@ import pytest
 from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
+from data_utils.epochs import lanes_of
 from data_utils.lanes import DataConfig, Lanes
-from data_utils.passes import lanes_of
 from tests.support import runs
 from tests.support.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, start, wait_for
 
 STEPS = 40
-WINDOW = 72  # so long that the run is in its third pass at the end
+WINDOW = 72  # so long that the run is in its third epoch at the end
 
 
 def small_run(run_dir, steps, **changes):
@@ -65,7 +65,7 @@ def test_a_run_writes_what_it_promises(whole):
     config = DataConfig(window=WINDOW, shuffle="reviews")
     lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
     assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
-    assert lanes.number == 2  # with its passes, what stops and resumes below comes to their ends
+    assert lanes.number == 2  # with its epochs, what stops and resumes below comes to their ends
     assert all(row["characters_per_second"] > 0 for row in rows)
     assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
     assert "valid" in output

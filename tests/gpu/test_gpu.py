@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.lanes import Window
+from data_utils.lanes import WindowBatch
 from model.featurizer import SentimentFeaturizer
 from model.files.weights import LoadedModel, load_model, save_model
 from model.fused.arguments import Inputs
@@ -63,7 +63,7 @@ def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
 def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
     """Few tokens are tabulated, many projected as they come; uint16 is copied as it is."""
     tokens = np.random.default_rng(0).integers(0, size, (6, 33)).astype(np.uint16)
-    window = Window(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
+    window = WindowBatch(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
     config = ModelConfig(hidden_size=16, vocabulary_size=size)
     found = []
     for device in ("cpu", "cuda"):
@@ -152,7 +152,7 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
         used = []
         trainer.objective.register_forward_pre_hook(lambda _, g, used=used: used.append(g[3].cpu()))
         tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
-        window = Window(tokens, np.full(8, 16), np.full(8, True), 128, 128)
+        window = WindowBatch(tokens, np.full(8, 16), np.full(8, True), 128, 128)
         with cuda_graphs.captured_by(graphs):
             for _ in range(2):
                 trainer.train(as_batch(window, trainer.world.device))

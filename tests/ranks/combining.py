@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from data_utils.lanes import Window
+from data_utils.lanes import WindowBatch
 from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
 from model.text.profiles import text_profile
@@ -65,7 +65,7 @@ def window(number, own):
     lengths = LENGTHS[own]
     total = int(lengths.sum())
     reset = np.zeros(len(lengths), bool)
-    return as_batch(Window(tokens[own], lengths, reset, total, total), torch.device("cpu"))
+    return as_batch(WindowBatch(tokens[own], lengths, reset, total, total), torch.device("cpu"))
 
 
 def make_trainer(world, lanes, *, optim, precision="fp32", **parallel):

@@ -12,7 +12,7 @@ from copy import deepcopy
 import numpy as np
 import torch
 
-from data_utils.lanes import Window
+from data_utils.lanes import WindowBatch
 from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
 from training.feeding import as_batch
@@ -69,7 +69,9 @@ def windows(own):
     reset = np.zeros(LANES, bool)
     total = int(lengths.sum())
     return [
-        as_batch(Window(part[own], lengths[own], reset[own], total, total), torch.device("cpu"))
+        as_batch(
+            WindowBatch(part[own], lengths[own], reset[own], total, total), torch.device("cpu")
+        )
         for part in tokens
     ]
 

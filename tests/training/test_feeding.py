@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.lanes import Lanes, Window
+from data_utils.lanes import Lanes, WindowBatch
 from training.feeding import Prefetcher, as_batch, copied
 from training.objective import IGNORED
 
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 def test_a_batch_is_a_window_and_its_padding_does_not_count():
     tokens = np.arange(12, dtype=np.uint8).reshape(2, 6)
-    window = Window(tokens, np.array([5, 2]), np.array([True, False]), 7, 9, 0.5)
+    window = WindowBatch(tokens, np.array([5, 2]), np.array([True, False]), 7, 9, 0.5)
     batch = as_batch(window, CPU)
     assert batch.inputs.tolist() == [[0, 1, 2, 3, 4], [6, 7, 8, 9, 10]]
     assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
@@ -107,7 +107,7 @@ class Recorded:
 
 @pytest.mark.parametrize("first", [0, 3])
 def test_no_window_beyond_the_last_is_made(small_split, first):
-    """It may be the first one of a new pass."""
+    """It may be the first one of a new epoch."""
     lanes = Recorded(Lanes(small_split, lanes=4, window=16))
     with Prefetcher(lanes, CPU, first, 3) as prefetcher:
         for _ in range(first, 3):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_utils.lanes import Lanes, Window
+from data_utils.lanes import Lanes, WindowBatch
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
@@ -45,7 +45,7 @@ def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):
     tokens = np.random.default_rng(seed).integers(0, 256, (3, 7), dtype=np.uint8)
     lengths = np.array(lengths)
     count = int(lengths.sum())
-    return Window(tokens, lengths, np.full(3, reset), count, count, active_fraction)
+    return WindowBatch(tokens, lengths, np.full(3, reset), count, count, active_fraction)
 
 
 def gradients(trainer):

@@ -111,7 +111,7 @@ def test_a_score_of_zero_is_the_first_class():
 
 def test_examples_are_chosen_by_row():
     examples = make_examples(5, 0)
-    chosen = examples.rows(np.array([3, 1]))
+    chosen = examples.subset(np.array([3, 1]))
     np.testing.assert_array_equal(chosen.features, examples.features[[3, 1]])
     np.testing.assert_array_equal(chosen.labels, examples.labels[[3, 1]])
 

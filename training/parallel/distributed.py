@@ -51,7 +51,7 @@ class World:
     size: int
     device: torch.device
     deal: Deal = even_slice  # which items are a rank's
-    timeout: timedelta = timedelta(minutes=5)  # of every exchange: a lost peer is no hang
+    timeout: timedelta = timedelta(minutes=5)  # of every collective: a lost peer is no hang
 
     @property
     def is_main(self) -> bool:
@@ -75,7 +75,7 @@ class World:
         self.from_main(0)
 
     def finish(self, work: dist.Work | None) -> None:
-        """Wait for an exchange whose result is read at once.
+        """Wait for a collective whose result is read at once.
 
         Plain `wait` lets a GPU's stream wait, not this process. If a peer is lost, this process
         would hang where it reads the result, until NCCL's watchdog aborts it. Here it raises
@@ -147,7 +147,7 @@ class Ballot:
         if self.world.size == 1:
             return flag
         answer = self._count()
-        if self._stream is not None:  # NCCL's groups want an order: the step's exchanges, the vote
+        if self._stream is not None:  # NCCL's groups want an order: the exchange, the vote
             self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
         with self._beside():
             votes = torch.full((), float(flag), device=self.world.device)

@@ -83,7 +83,7 @@ def _accuracies(
 ) -> dict[str, float]:
     """Fit on some rows of train, each method in turn; return the accuracies on test."""
     _, val, test = examples
-    train = examples[0].rows(rows)
+    train = examples[0].subset(rows)
     regression = fit_regression(train, val, seed)
     found = find_neuron(regression, train, val, seed)
     known = fit_regression(train.units([unit]), val.units([unit]), seed)

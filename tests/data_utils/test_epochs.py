@@ -1,4 +1,4 @@
-"""Every later pass shuffles the reviews and reads each once, from any starting point."""
+"""Every later epoch shuffles the reviews and reads each once, from any starting point."""
 
 import itertools
 import tracemalloc
@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_utils import passes
+from data_utils import epochs
+from data_utils.epochs import MOST_BYTES, Epochs, lanes_of, settle_shuffle, shuffled
 from data_utils.lanes import DataConfig, Lanes
-from data_utils.passes import MOST_BYTES, Passes, lanes_of, settle_shuffle, shuffled
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
@@ -22,7 +22,7 @@ def make_split():
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
 
-def make_passes(own=slice(None), seed=0, persist="shard"):
+def make_epochs(own=slice(None), seed=0, persist="shard"):
     config = DataConfig(window=7, persist=persist, shuffle="reviews")
     return lanes_of(make_split(), config, 4, seed, own)
 
@@ -33,17 +33,17 @@ def reviews_of(window):
     return Counter(int(s) for row, length in rows for s in row[1 : length + 1])
 
 
-def windows_by_pass(passes, count):
+def windows_by_epoch(epochs, count):
     found = {}
     for index in itertools.count():
-        window = passes[index]
-        if passes.number == count:
+        window = epochs[index]
+        if epochs.number == count:
             return [found[number] for number in range(count)]
-        found.setdefault(passes.number, []).append(window)
+        found.setdefault(epochs.number, []).append(window)
 
 
-def test_the_first_pass_is_the_files_and_every_pass_reads_all():
-    first, *later = windows_by_pass(make_passes(persist="review"), 4)
+def test_the_first_epoch_is_the_files_and_every_epoch_reads_all():
+    first, *later = windows_by_epoch(make_epochs(persist="review"), 4)
     expected = Lanes(make_split(), lanes=4, window=7, persist="review")
     for index, window in enumerate(first):
         for field in FIELDS:
@@ -57,12 +57,12 @@ def test_the_first_pass_is_the_files_and_every_pass_reads_all():
 
 @pytest.mark.parametrize("persist", ["shard", "review", "never"])
 def test_what_a_window_holds_follows_from_its_index(persist):
-    whole = make_passes(persist=persist)
+    whole = make_epochs(persist=persist)
     windows = [whole[index] for index in range(4 * whole.windows_per_epoch)]
     assert whole.number >= 2
     for index in (len(windows) - 1, 0, len(windows) // 2):
-        anew = make_passes(persist=persist)
-        ranks = [make_passes(own, persist=persist) for own in (slice(0, 1), slice(1, 4))]
+        anew = make_epochs(persist=persist)
+        ranks = [make_epochs(own, persist=persist) for own in (slice(0, 1), slice(1, 4))]
         for field in FIELDS:
             expected = getattr(windows[index], field)
             np.testing.assert_array_equal(getattr(anew[index], field), expected)
@@ -77,22 +77,22 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     sizes = np.full(2000, 500)
     tokens = np.ones(sizes.sum(), np.uint8)
     split = Split(tokens, np.concatenate([[0], np.cumsum(sizes)]))
-    copies, copy = [], passes.shuffled
+    copies, copy = [], epochs.shuffled
     monkeypatch.setattr(
-        passes,
+        epochs,
         "shuffled",
         lambda split, seed, number: copies.append(number) or copy(split, seed, number),
     )
-    monkeypatch.setattr(passes, "COPIED_AT_ONCE", 100)
+    monkeypatch.setattr(epochs, "COPIED_AT_ONCE", 100)
     tracemalloc.start()
     try:
-        reading = Passes(split, DataConfig(window=5000), 4, 0, slice(None))
+        reading = Epochs(split, DataConfig(window=5000), 4, 0, slice(None))
         for number in range(4):
             reading[number * reading.windows_per_epoch]
         _, peak = tracemalloc.get_traced_memory()
         assert copies == [1, 2, 3]
         copies.clear()
-        Passes(split, DataConfig(window=5000), 4, 0, slice(None))[reading.first]
+        Epochs(split, DataConfig(window=5000), 4, 0, slice(None))[reading.first]
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * tokens.nbytes
@@ -112,15 +112,15 @@ def test_reviews_stay_whole_and_the_seed_decides():
 
 
 def first_window(lanes, number):
-    """Return where a pass begins, among the windows of all passes."""
+    """Return where an epoch begins, among the windows of all epochs."""
     if isinstance(lanes, Lanes):
         return number * lanes.windows_per_epoch  # of as many shards as lanes
-    windows_by_pass(lanes, number)
+    windows_by_epoch(lanes, number)
     return lanes.first
 
 
 @pytest.mark.parametrize(("before", "now"), [("shards", "reviews"), ("reviews", "shards")])
-def test_another_shuffling_changes_no_first_pass_and_the_pass_after_it_is_complete(before, now):
+def test_another_shuffling_changes_no_first_epoch_and_the_epoch_after_it_is_complete(before, now):
     """A resume asks the other lanes for the window that comes next."""
     ways = [DataConfig(window=7, persist="review", shuffle=way) for way in (before, now)]
     old, new = (lanes_of(make_split(), way, 4, 0, slice(None)) for way in ways)
@@ -146,4 +146,4 @@ def test_auto_depends_on_the_size_of_the_split():
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
     assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
     assert isinstance(lanes_of(split, DataConfig(shuffle="shards"), 4, 0, slice(None)), Lanes)
-    assert isinstance(lanes_of(split, DataConfig(shuffle="reviews"), 4, 0, slice(None)), Passes)
+    assert isinstance(lanes_of(split, DataConfig(shuffle="reviews"), 4, 0, slice(None)), Epochs)

@@ -1,7 +1,7 @@
-"""Lanes that read the reviews in a new order in every pass over the split after the first.
+"""Lanes that read the reviews in a new order in every epoch after the first.
 
-A later pass reads a shuffled copy of the split; its order depends on the seed and the number of the
-pass. So a window's content follows from its index alone, not from the number of ranks.
+A later epoch reads a shuffled copy of the split; its order depends on the seed and the epoch's
+number. So a window's content follows from its index alone, not from the number of ranks.
 """
 
 from dataclasses import replace
@@ -10,14 +10,14 @@ import numpy as np
 
 from model.text.split import Split
 
-from .lanes import DataConfig, Lanes, Window
+from .lanes import DataConfig, Lanes, WindowBatch
 
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
 
 
-class Passes:
-    """The windows of pass after pass, of which this process reads the lanes `own`."""
+class Epochs:
+    """The windows of epoch after epoch, of which this process reads the lanes `own`."""
 
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.total, self.seed, self.own = split, config, lanes, seed, own
@@ -29,31 +29,31 @@ class Passes:
         self.own = own
         self.lanes.assign(own)
 
-    def __getitem__(self, index: int) -> Window:
-        """Return window `index` of the endless sequence of passes."""
+    def __getitem__(self, index: int) -> WindowBatch:
+        """Return window `index` of the endless sequence of epochs."""
         if not 0 <= index - self.first < self.lanes.windows_per_epoch:
-            number, first = self._pass_of(index)
+            number, first = self._epoch_of(index)
             del self.lanes  # so that no two shuffled copies are in memory
             self._begin(number, first)
         return self.lanes[index - self.first]
 
     def _begin(self, number: int, first: int) -> None:
-        self.number, self.first = number, first  # of the pass, and its first window
+        self.number, self.first = number, first  # of the epoch, and its first window
         split = shuffled(self.split, self.seed, number) if number else self.split
         self.lanes = self._lanes_of(split)
 
     def _lanes_of(self, split: Split) -> Lanes:
         return Lanes.configured(split, self.config, self.total, self.seed, self.own)
 
-    def _pass_of(self, index: int) -> tuple[int, int]:
-        """Return the number of the pass in which a window lies, and the pass's first window."""
+    def _epoch_of(self, index: int) -> tuple[int, int]:
+        """Return the number of the epoch in which a window lies, and the epoch's first window."""
         number, first = (self.number, self.first) if index >= self.first else (0, 0)
         while index - first >= (windows := self._windows_of(number)):
             number, first = number + 1, first + windows
         return number, first
 
     def _windows_of(self, number: int) -> int:
-        """Count the windows of a pass; they follow from the reviews' sizes, without a copy."""
+        """Count the windows of an epoch; they follow from the reviews' sizes, without a copy."""
         if number == self.number:
             return self.lanes.windows_per_epoch
         if number == 0:
@@ -64,7 +64,7 @@ class Passes:
 
 
 def shuffled(split: Split, seed: int, number: int) -> Split:
-    """Return the split with its reviews in the order of pass `number`, in memory."""
+    """Return the split with its reviews in the order of epoch `number`, in memory."""
     order, offsets = _order(split, seed, number)
     source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
     tokens = np.empty(len(source), source.dtype)
@@ -76,7 +76,7 @@ def shuffled(split: Split, seed: int, number: int) -> Split:
 
 
 def _order(split: Split, seed: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the reviews in the order of a pass, and their offsets: int64 [n] and [n + 1]."""
+    """Return the reviews in the order of an epoch, and their offsets: int64 [n] and [n + 1]."""
     order = np.random.default_rng([seed, number]).permutation(split.reviews)
     sizes = np.diff(np.asarray(split.offsets))[order]
     return order, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
@@ -90,8 +90,8 @@ def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
     return replace(config, shuffle="reviews" if fits else "shards")
 
 
-def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Passes:
+def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:
     """Return the lanes of a run whose global batch and `data.shuffle` are settled."""
     if config.shuffle == "reviews":
-        return Passes(split, config, lanes, seed, own)
+        return Epochs(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)
