@@ -1,14 +1,21 @@
-"""Where text comes from: a prepared corpus, or the embedded one."""
+"""Where text comes from: a prepared corpus, or the embedded one, synthetic reviews in memory."""
 
+import hashlib
 from pathlib import Path
 
 from model.errors import InputError
-from model.text.profiles import TextProfile
-from model.text.split import Split
+from model.text.profiles import TextProfile, text_profile
+from model.text.split import Split, encode_split
 from model.text.tokenizer import Tokenizer, check_same_tokenizer
 
-from .corpus import Corpus, open_corpus
-from .embedded import embedded_corpus
+from .corpus import BYTES_VERSION, SPLITS, Corpus, open_corpus
+from .synthetic import synthetic_reviews
+
+# Reviews per split. The labelled sets for transfer use other seeds, so no review is in both.
+REVIEWS = {"train": 16_000, "valid": 400, "test": 400}
+SEEDS = {"train": 1, "valid": 2, "test": 3}
+LABELLED_SEEDS = {"train": 11, "val": 12, "test": 13}
+LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 
 def load_corpus(folder: Path | None) -> Corpus:
@@ -33,3 +40,23 @@ def corpus_split(
     if not split.reviews:
         raise InputError(f"{path}: no reviews to score")
     return split
+
+
+def embedded_corpus() -> Corpus:
+    """Make the corpus that a run without `data.corpus` reads; its bytes are always the same."""
+    splits = {name: _split(name) for name in SPLITS}
+    sizes = {
+        name: {
+            "reviews": split.reviews,
+            "bytes": len(split.tokens),
+            "sha256": hashlib.sha256(split.tokens.tobytes()).hexdigest(),
+        }
+        for name, split in splits.items()
+    }
+    meta = {"format_version": BYTES_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
+    return Corpus(splits, {**meta, "splits": sizes, "sources": ["embedded"]})
+
+
+def _split(name: str) -> Split:
+    reviews = synthetic_reviews(REVIEWS[name], SEEDS[name])
+    return encode_split((review.text for review in reviews), text_profile("openai"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import command
 
-from data_utils.embedded import LABELLED_REVIEWS, LABELLED_SEEDS
+from data_utils.sources import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
 from model.files.storage import write_atomically
 

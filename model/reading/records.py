@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .arrays import array_items
 from .inputs import LONGEST_RECORD, TABLES, Input, Position, as_input, lines_of
+from .json_arrays import array_items
 from .parquet import parquet_rows
 from .tables import table_rows
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from torch.profiler import record_function
 
-from data_utils.embedded import embedded_corpus
 from data_utils.lanes import Lanes
+from data_utils.sources import embedded_corpus
 from model.language_model import ModelConfig, build_model
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
-from model.reading.arrays import array_items
+from model.reading.json_arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 from tests.data_utils.web_server import served
