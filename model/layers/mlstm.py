@@ -15,7 +15,7 @@ from ..fused.weight_gradients import PostponedProducts, join
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .recurrence import Backend, choose, pack, recur
+from .recurrence import Backend, named, pack, recur
 from .window import RecurrentWeights, Window
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class MlstmLayer(RecurrentLayer):
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name what computes the recurrence here."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return choose(self.backend, w_mh, integers=integers).name
+        return named(self.backend, w_mh, integers=integers)
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""

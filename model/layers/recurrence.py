@@ -78,6 +78,17 @@ def choose(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Impleme
     return next(candidate for candidate in candidates if candidate.takes(w_mh))
 
 
+def named(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
+    """Name what `choose` returns, with the reason where one unit more would run faster."""
+    name, H = choose(backend, w_mh, integers=integers).name, len(w_mh)
+    if integers or H % 2 == 0:
+        return name
+    faster = choose(backend, w_mh.new_empty(H + 1, 0)).name
+    if faster == name:
+        return name
+    return f"{name}: 16-bit products take units in pairs, and {H:,} is odd; {H + 1:,} run {faster}"
+
+
 def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
     """Compute a window; backend: as for `choose`. Returns what `reference_mlstm` returns."""
     weights = window.weights

@@ -1,5 +1,7 @@
 """The recurrence against an independent implementation, its gradient, and its invariances."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,9 @@ from torch import Tensor
 
 from model.cell import mlstm_step
 from model.fused.deferred import deferred_mlstm
-from model.language_model import ModelConfig, build_model
-from model.layers.recurrence import recur, reference_mlstm
+from model.language_model import LanguageModel, ModelConfig, build_model
+from model.layers import recurrence
+from model.layers.recurrence import FASTEST_FIRST, Implementation, named, recur, reference_mlstm
 from model.layers.window import RecurrentWeights, Window
 from model.state import State
 from tests.model.fused.tiles.emulation import emulate_tiles
@@ -201,3 +204,26 @@ def test_between_the_products_nothing_is_rounded_to_16_bits():
     assert torch.equal(narrow.c, wide.c)
     assert torch.equal(narrow.h, wide.h)
     assert (narrow.h.dtype, narrow.c.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "said"),
+    [
+        (torch.bfloat16, 6, "compiled"),
+        (torch.float32, 5, "compiled"),
+        (torch.float64, 5, "plain torch"),
+        (torch.bfloat16, 1023, "plain torch: 16-bit .* 1,023 is odd; 1,024 run compiled"),
+    ],
+)
+def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, size, said):
+    def takes(w_mh):
+        pairs = len(w_mh) % 2 == 0 or w_mh.dtype.itemsize > 2
+        return w_mh.dtype != torch.float64 and pairs
+
+    kinds = Implementation("compiled", deferred_mlstm, takes), FASTEST_FIRST[-1]
+    monkeypatch.setattr(recurrence, "FASTEST_FIRST", kinds)
+    assert re.fullmatch(said, named("auto", torch.empty(size, 0, dtype=dtype)))
+    with torch.device("meta"):
+        config = ModelConfig(hidden_size=size, embedding_size=2)
+        made = LanguageModel(config, compute_dtype=dtype)
+    assert re.fullmatch(said, made.implementation)
