@@ -24,6 +24,7 @@ from model.state import DTYPES
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.peers import among_peers
 from tests.training.test_trainer import make_trainer
 from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
@@ -289,18 +290,18 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "run 4; start 3 processes")],
 )
 def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
-    checkpoints, small_split, monkeypatch, saved_groups, advice
+    checkpoints, small_split, saved_groups, advice
 ):
     trainer = make_trainer()
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     path = checkpoints.complete()[-1] / "training.json"
     write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
-    monkeypatch.setattr(checkpoint, "through_main", lambda world, act: act())  # no other ranks
     trainer.world = World(0, 4, torch.device("cpu"))
     groups = RankGroups(size=1, count=4, index=0, place=0)
     trainer.exchange.states = AdasumStates(trainer.world, groups, 1, of_steps=True)
-    with pytest.raises(InputError, match=f"has {saved_groups} groups, .*{advice}"):
+    wanted = f"has {saved_groups} groups, .*{advice}"
+    with among_peers(0, 4), pytest.raises(InputError, match=wanted):
         checkpoints.restore(trainer)
 
 

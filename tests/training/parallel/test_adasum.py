@@ -9,6 +9,7 @@ import torch
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.text.profiles import text_profile
+from tests.support.peers import among_peers
 from tests.support.runs import assert_refused, run, run_ranks, small_run
 from tests.training.parallel.adasum_oracle import pairwise_tree
 from tests.training.test_trainer import make_trainer
@@ -209,21 +210,24 @@ def test_main_refuses_another_number_of_groups(tmp_path):
     assert_refused(process, "its own optimiser state", "has 2 groups, this run 1;", "start 2")
 
 
+def combine_gradients(trainer, groups, within):
+    """Give a trainer Adasum's exchange, without the other ranks."""
+    with among_peers(0, groups.count):
+        trainer.exchange = AdasumExchange(
+            trainer.model, trainer.world, groups, within, of_steps=False
+        )
+
+
 @pytest.mark.parametrize("saved", [None, 4, 2])
-def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, monkeypatch, saved):
+def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, saved):
     """Gradients of other groups are another algorithm; a checkpoint from before may not say."""
-    monkeypatch.setattr(adasum, "begin_as_one", lambda model: None)  # there are no other ranks
     trainer = make_trainer(name="sgd", beta1=0.0)
     checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc")
 
     def combine(count):
-        trainer.exchange = AdasumExchange(
-            trainer.model,
-            trainer.world,
-            RankGroups(size=1, count=count, index=0, place=0),
-            Exchange(trainer.model, trainer.world),
-            of_steps=False,
-        )
+        groups = RankGroups(size=1, count=count, index=0, place=0)
+        within = Exchange(trainer.model, trainer.world)
+        combine_gradients(trainer, groups, within)
 
     combine(saved or 2)
     checkpoints.save(trainer, text_profile("openai"), {})
@@ -240,13 +244,10 @@ def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, mo
         assert checkpoints.restore(trainer)
 
 
-def test_the_papers_rule_uses_the_lanes_of_one_group(monkeypatch):
+def test_the_papers_rule_uses_the_lanes_of_one_group():
     trainer = make_trainer(lanes=64, lr=None)
     whole = trainer.schedule.rate(0)
     groups = RankGroups(size=1, count=4, index=0, place=0)
-    monkeypatch.setattr(adasum, "begin_as_one", lambda model: None)  # there are no other ranks
-    trainer.exchange = AdasumExchange(
-        trainer.model, trainer.world, groups, trainer.exchange, of_steps=False
-    )
+    combine_gradients(trainer, groups, trainer.exchange)
     assert trainer.schedule.rate(0) == whole / 4
     assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4

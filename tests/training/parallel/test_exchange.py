@@ -11,9 +11,9 @@ from configs.options import RunOptions
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from tests.ranks.exchanging import WAYS
+from tests.support.peers import among_peers
 from tests.support.runs import run
 from training.parallel import buckets, powersgd
-from training.parallel import flat as flat_exchange
 from training.parallel.adasum import AdasumExchange
 from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
 from training.parallel.distributed import World
@@ -63,22 +63,27 @@ def test_what_is_sent(exchanged):
     assert 2 * plain < results["powersgd"]["sent_bytes"] < 2.1 * plain
 
 
-def test_small_gradients_survive_fp16_over_128_ranks(monkeypatch):
+def add_equals(tensor, ranks):
+    """Sum over ranks that all have the same."""
+    tensor.mul_(ranks)
+
+
+def test_small_gradients_survive_fp16_over_128_ranks():
     """The hook of torch divides in fp16 before it sums, and 1e-5 / 128 is below its least number.
 
     Ranks that all have the same gradient: their sum is 128 times one of them.
     """
     world = World(0, 128, CPU)
-    monkeypatch.setattr(flat_exchange.dist, "broadcast", lambda *a, **k: None)
-    monkeypatch.setattr(flat_exchange.dist, "all_reduce", lambda tensor, **k: tensor.mul_(128))
     model = build_model(ModelConfig(hidden_size=16), seed=0)
     config = ParallelConfig(compression="fp16", flat=True)
-    exchanging = make_exchange(model, config, world)
     scaler = make_loss_scaler("fp32", world, config)
     wanted = {}
     for name, parameter in model.named_parameters():
         wanted[name] = 1e-5 * torch.randn_like(parameter)
-    with exchanging.during_backward():
+    with (
+        among_peers(0, 128, all_reduce=add_equals),
+        make_exchange(model, config, world).during_backward(),
+    ):
         for name, parameter in model.named_parameters():
             parameter.grad = scaler.scale(wanted[name].clone())
     for name, parameter in model.named_parameters():
@@ -120,14 +125,13 @@ class RecordedDdp:
 def choose(monkeypatch):
     """Return a function that makes the exchange of rank 1 of 4, without the others."""
     monkeypatch.setattr(buckets, "DistributedDataParallel", RecordedDdp)
-    monkeypatch.setattr(dist, "broadcast", lambda tensor, src: None)
-    monkeypatch.setattr(dist, "new_subgroups_by_enumeration", lambda rows, timeout: (rows, rows))
     model = build_model(ModelConfig(hidden_size=8), seed=0)
 
     def make(*, how=(), **keys):
         return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU), **dict(how))
 
-    return make
+    with among_peers(1, 4, all_reduce=add_equals):
+        yield make
 
 
 def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
@@ -177,7 +181,9 @@ def test_adasum_combines_groups_whose_mean_travels_in_buckets(choose):
     exchange = choose(combine="adasum", adasum_group=2)
     assert type(exchange.within) is BucketedExchange
     assert exchange.within.sender.groups == exchange.groups
-    assert exchange.within.ddp.settings["process_group"] == [[0, 1], [2, 3]]
+    group = exchange.within.ddp.settings["process_group"]
+    assert dist.get_process_group_ranks(group) == [0, 1]
+    assert dist.get_process_group_ranks(exchange.groups.across) == [1, 3]
     assert not exchange.of_steps
 
 
@@ -185,19 +191,18 @@ def test_adasum_of_one_group_is_the_mean(choose):
     assert type(choose(combine="adasum", adasum_group=4)) is BucketedExchange
 
 
-def test_a_bucket_becomes_the_mean_over_its_group(monkeypatch):
-    def all_reduce(tensor, *, async_op, group):
-        assert (async_op, group) == (True, "its group")
-        future = torch.futures.Future()
-        future.set_result([tensor.mul_(3).add_(3)])  # two others, who have 1 and 2 more
-        return SimpleNamespace(get_future=lambda: future)
+def test_a_bucket_becomes_the_mean_over_its_group():
+    def add_two_others(tensor, ranks):
+        assert ranks == 3
+        tensor.mul_(3).add_(3)  # who have 1 and 2 more
 
-    monkeypatch.setattr(dist, "all_reduce", all_reduce)
-    groups = RankGroups(size=3, count=2, index=0, place=0, within="its group")
-    sender, buffer = BucketSender(groups, torch.float16, CPU), torch.tensor([1.0, -2.0])
-    for mean in ([2.0, -1.0], [3.0, 0.0]):
-        sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
-        assert buffer.tolist() == mean
+    with among_peers(0, 6, all_reduce=add_two_others):
+        within, _ = dist.new_subgroups_by_enumeration([[0, 1, 2], [3, 4, 5]])
+        groups = RankGroups(size=3, count=2, index=0, place=0, within=within)
+        sender, buffer = BucketSender(groups, torch.float16, CPU), torch.tensor([1.0, -2.0])
+        for mean in ([2.0, -1.0], [3.0, 0.0]):
+            sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
+            assert buffer.tolist() == mean
     assert sender.payload == 2 * 2 * torch.float16.itemsize
 
 
@@ -216,8 +221,7 @@ def test_powersgd_counts_what_travels_and_waits_for_it_on_a_cpu(monkeypatch):
     assert waited == [bucket] * 4
 
 
-def test_what_a_flat_exchange_sends_adds_up(choose, monkeypatch):
-    monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.mul_(4))
+def test_what_a_flat_exchange_sends_adds_up(choose):
     exchange = choose(flat=True)
     parameters = list(exchange.model.parameters())
     for _ in range(3):
@@ -229,12 +233,13 @@ def test_what_a_flat_exchange_sends_adds_up(choose, monkeypatch):
     assert exchange.sent_bytes == 3 * ring * sum(p.nbytes for p in parameters)
 
 
-def test_all_ranks_begin_with_the_weights_of_the_main_one(monkeypatch):
-    sent = []
-    monkeypatch.setattr(dist, "broadcast", lambda t, src: sent.append((t.data_ptr(), src)))
-    model = build_model(ModelConfig(hidden_size=8), seed=0)
-    begin_as_one(model)
-    assert sent == [(parameter.data_ptr(), 0) for parameter in model.parameters()]
+def test_all_ranks_begin_with_the_weights_of_the_main_one():
+    main, model = (build_model(ModelConfig(hidden_size=8), seed=seed) for seed in (0, 1))
+    sent = iter(main.parameters())
+    with among_peers(1, 2, broadcast=lambda tensor, _: tensor.copy_(next(sent))):
+        begin_as_one(model)
+    for own, of_main in zip(model.parameters(), main.parameters(), strict=True):
+        assert torch.equal(own, of_main)
 
 
 @pytest.mark.parametrize(
