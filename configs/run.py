@@ -207,7 +207,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     if resumed:
         await_visible(directory.config)
         saved = load_config(directory.config)
-        if options.resume is not None and options.from_checkpoint is None:
+        if options.from_checkpoint is None:
             _check_checkpoints(saved, directory, world)
         config = config if options.resume is not None else settled(config, saved)
         config = _starting_as(_shuffling_as(config, saved), saved)

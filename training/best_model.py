@@ -79,6 +79,10 @@ class BestModelWriter:
                 "bf16 is slow on this hardware; --train.precision fp32 is faster, also of a resume"
             )
         self.say(f"writing to {self.directory.folder}")
+        if trainer.progress.step >= trainer.steps:
+            self.say(
+                "the run has taken its last step; --train.steps or --train.epochs asks for more"
+            )
         if not self.valid.reviews:
             self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
 

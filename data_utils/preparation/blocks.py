@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
+from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, check_encoding, is_too_long
 from model.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
@@ -161,6 +161,7 @@ def _lines(block: Block) -> list[bytes]:
             if is_too_long(line):
                 raise InputError(f"{PLACE}{row} : {TOO_LONG}")
     if block.index == 0:
+        check_encoding(lines[0], block.given.location)
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines[:-1] if not lines[-1] else lines
 

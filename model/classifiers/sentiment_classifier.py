@@ -203,7 +203,7 @@ class SentimentClassifier:
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts whose labels y are all predicted.
 
-        Raises InputError for labels that could be none of the classes.
+        Raises InputError for labels of which none is one of the classes.
         """
         predicted, labels = self.predict(texts), np.asarray(y)
         if labels.dtype == object:  # such as whole numbers in a column of pandas
@@ -212,6 +212,11 @@ class SentimentClassifier:
             raise InputError(
                 f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
                 f"{list(predicted.shape)}; give labels from classes_, one a text"
+            )
+        if labels.size and labels.ndim == 1 and not np.isin(labels, self.classes_).any():
+            raise InputError(
+                f"y holds {str(labels[0])[:50]!r}, and no label of classes_: "
+                f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = labels == predicted
         return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))

@@ -50,7 +50,7 @@ def dispatch(words: Sequence[str]) -> None:
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
-    if not words or list(words) == ["help"]:
+    if not words or set(words) == {"help"}:
         return parser.print_help()
     if words[0] == "help":
         words = [words[1], "--help"]

@@ -135,11 +135,13 @@ def has_instructions(name: str) -> bool:
 def follow_quota(root: Path = ROOT) -> None:
     """Let torch take no more threads than there are usable cores, unless somebody chose a number.
 
-    Only the first call does this: a program may set another number later. Torch itself takes a
-    thread for each physical core, whatever the quota is. root: the folder that has proc and sys.
+    Chosen is what OMP_NUM_THREADS or MKL_NUM_THREADS says, and a number that torch does not take
+    by itself: more threads than cores. Only the first call does this: a program may set another
+    number later. Torch itself takes a thread for each physical core, whatever the quota is. root:
+    the folder that has proc and sys.
     """
     import torch
 
     chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
-    if not chosen and torch.get_num_threads() > usable_cores(root):
+    if not chosen and usable_cores(root) < torch.get_num_threads() <= affine_cores():
         torch.set_num_threads(usable_cores(root))

@@ -25,6 +25,7 @@ TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-32, too, in this order of bytes
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -92,7 +93,10 @@ class Input:
             self._stored(position) as stored,
             decompressed(stored, self.compression) as file,
         ):
-            yield self._bounded(file)
+            bounded = self._bounded(file)
+            if self.kind != ".parquet":
+                check_encoding(bounded.peek(2), self.location)
+            yield bounded
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -116,7 +120,7 @@ class Input:
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
 
-    def _bounded(self, file: IO[bytes]) -> IO[bytes]:
+    def _bounded(self, file: Any) -> Any:
         """Return a stream that unpacks to no more than a file of its size is likely to hold."""
         size = self.stored_bytes
         if self.compression is None or self.kind == ".parquet" or size is None:
@@ -136,6 +140,12 @@ class Input:
             if position is not None:
                 position.stored, position.size = file, path.stat().st_size
             yield file
+
+
+def check_encoding(head: bytes, location: str) -> None:
+    """Raise InputError for a file that begins with the byte order mark of UTF-16 or UTF-32."""
+    if head.startswith(UTF16_MARKS):
+        raise InputError(f"{location}: begins as UTF-16 does; convert it to UTF-8")
 
 
 def _response(location: str) -> Any:

@@ -145,7 +145,8 @@ def _literal(text: str) -> Any:
 def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
         raise InputError(
-            f"{place}: holds a {type(content).__name__}; expected one JSON object per line"
+            f"{place}: holds a {type(content).__name__}; expected a JSON object, such as "
+            '{"text": "..."}'
         )
     try:
         named = [(str(key), value) for key, value in content.items()]

@@ -315,7 +315,11 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
         (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     told = "is a link to nothing" if "link" in left else f"the run has reached step {STEPS}"
-    assert_refused(run("main.py", "--resume", folder), "checkpoint: ", told)
+    for words in (
+        ["main.py", "--resume", folder],
+        [*small_run(folder, STEPS), "--if-exists", "resume"],
+    ):
+        assert_refused(run(*words), "checkpoint: ", told)
     assert {path: path.read_bytes() for path in before} == before
 
 

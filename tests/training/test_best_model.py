@@ -109,6 +109,14 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
     assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
 
 
+def test_a_run_that_is_over_says_so(writer, capsys):
+    trainer = trained()
+    for step, told in ((trainer.steps - 1, False), (trainer.steps, True)):
+        trainer.progress.step = step
+        writer.announce(trainer, 1.0)
+        assert ("the run has taken its last step" in capsys.readouterr().out) is told
+
+
 def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores):
     writer = writer_of_scores(3.0, 2.0, 2.5)
     trainer, scored, rows = trained(), [], []

@@ -20,6 +20,7 @@ from model.errors import InputError
 from model.files.storage import read_json, write_json
 
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"
+MOST_TRIES = 100  # at a folder that other processes make and remove
 RECORD_SECONDS = 1.0  # within which a process that has taken a folder says who it is
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
 
@@ -36,9 +37,12 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
     """
     if not new and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")
+    for place in (folder, *folder.parents):
+        if place.is_symlink() and not place.exists():
+            raise InputError(f"{place}: is a link to nothing; is its disk mounted?")
     # A lock file without a lock would outlive a kill: better none, and a warning.
     lock = filelock.FileLock(folder / LOCK_FILE, fallback_to_soft=False)
-    made = _acquire(lock, folder, patience, new)
+    made = _acquire(lock, folder, patience, new, MOST_TRIES)
     try:
         write_json(folder / HOLDER_FILE, _description())
         yield
@@ -51,19 +55,23 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
         lock.release()
 
 
-def _acquire(lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool) -> bool:
+def _acquire(
+    lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool, tries: int
+) -> bool:
     """Return whether the folder had to be made."""
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=not new)
     except FileExistsError:
-        if new or folder.exists():
+        if new or folder.exists() or tries == 1:
             raise
-        return _acquire(lock, folder, patience, new)  # its holder has removed it meanwhile
+        return _acquire(lock, folder, patience, new, tries - 1)  # its holder has removed it
     try:
         _lock(lock, folder, patience)
     except FileNotFoundError:  # its holder had made it, and has removed it
-        return _acquire(lock, folder, patience, new)
+        if tries == 1:
+            raise
+        return _acquire(lock, folder, patience, new, tries - 1)
     except filelock.Timeout as error:
         raise InputError(
             f"{_holder(folder)}; wait for it to end, or name another folder"

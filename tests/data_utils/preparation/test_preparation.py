@@ -462,3 +462,9 @@ def test_meta_of_another_kind_is_refused(tmp_path, source, change, message):
 def test_a_folder_that_is_no_corpus(tmp_path):
     with pytest.raises(InputError, match="not a prepared corpus"):
         open_corpus(tmp_path)
+
+
+def test_utf16_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("fine\nreally\n", encoding="utf-16")
+    with pytest.raises(InputError, match="begins as UTF-16 does"):
+        prepare_corpus([tmp_path / "a.txt"], tmp_path / "corpus")

@@ -136,6 +136,13 @@ def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
     assert classifier.score(TEXTS, classifier.predict(TEXTS)) == 1
 
 
+def test_labels_of_which_none_is_a_class_are_refused(folder):
+    classifier = SentimentClassifier(folder).fit(TEXTS)
+    with pytest.raises(InputError, match="y holds '0', and no label of classes_: bad, good"):
+        classifier.score(TEXTS, ["0", "1"] * 3)
+    assert classifier.score(TEXTS, ["0", *classifier.predict(TEXTS[1:])]) == pytest.approx(5 / 6)
+
+
 @pytest.mark.parametrize("labels", [[0, 1] * 3, [["bad"]] * 6, [True] * 6, ["bad"] * 5])
 def test_labels_that_cannot_be_compared_are_refused(folder, labels):
     """Where nothing was said of numbers: every one of them would count as wrong."""

@@ -23,8 +23,9 @@ def test_without_a_word_it_says_what_there_is(capsys):
 def test_help_is_a_command_as_well(capsys):
     dispatch([])
     everything = capsys.readouterr().out
-    dispatch(["help"])
-    assert capsys.readouterr().out == everything
+    for words in (["help"], ["help", "help"]):
+        dispatch(words)
+        assert capsys.readouterr().out == everything
     with pytest.raises(SystemExit) as end:
         dispatch(["help", "classify"])
     assert not end.value.code

@@ -49,6 +49,17 @@ def test_missing_and_empty_texts_are_counted(tmp_path):
     assert report == ReadingReport(records=5, missing_text=2, empty_text=1, repaired_text=0)
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-be"])
+def test_utf16_is_refused(tmp_path, name, encoding):
+    mark = "\ufeff" * encoding.endswith("-be")  # Python writes the others' mark itself
+    content = f"{mark}text\ncaf\u00e9\n".encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    for strict in (True, False):
+        with pytest.raises(InputError, match=f"{name}: begins as UTF-16 does; convert it to UTF-8"):
+            texts_of(tmp_path / name, strict=strict)
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
     path = tmp_path / name

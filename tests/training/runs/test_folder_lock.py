@@ -92,6 +92,27 @@ def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_
         assert folder.is_dir()
 
 
+@pytest.mark.parametrize("place", ["run", "runs"])
+@pytest.mark.parametrize("new", [True, False])
+def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
+    (tmp_path / place).symlink_to("/nonexistent/disk")
+    folder = tmp_path / "run" if place == "run" else tmp_path / "runs" / "run"
+    with (
+        pytest.raises(InputError, match=f"/{place}: is a link to nothing; is its disk mounted?"),
+        lock_folder(folder, new=new),
+    ):
+        pass
+
+
+def test_a_folder_that_never_stays_is_given_up(tmp_path, monkeypatch):
+    def gone_again(path, mode=0o777):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+    monkeypatch.setattr(os, "mkdir", gone_again)
+    with pytest.raises(FileExistsError), lock_folder(tmp_path / "run"):
+        pass
+
+
 def test_an_unused_folder_is_removed(tmp_path):
     with lock_folder(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
