@@ -1,9 +1,12 @@
 """Stretches of sorted runs are of a bounded size, and no run is opened where it has no review."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from data_utils.preparation import sorted_runs
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.merging import stretches
 from data_utils.preparation.sorted_runs import SortedRun, write_run
@@ -11,14 +14,20 @@ from model.reading.texts import ReadingReport
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write a run of reviews, whose keys are given; not to the disk itself, which takes long."""
-    monkeypatch.setattr(sorted_runs, "flush_to_disk", lambda path: None)
-    monkeypatch.setattr("model.files.storage.flush_to_disk", lambda path: None)
+def folder():
+    """A folder in memory where the system has one: to flush thousands of files takes minutes."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def write(folder):
+    """Write a run of reviews, whose keys are given."""
     runs = []
 
     def append(encoded, keys):
-        run = SortedRun(tmp_path / f"block-{len(runs)}", 0)
+        run = SortedRun(folder / f"block-{len(runs)}", 0)
         rows = list(range(len(encoded)))
         keys = np.array(keys, np.uint64)
         write_run(run, Reviews(encoded, rows, ReadingReport()), keys, keys, digests=False)
