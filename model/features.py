@@ -14,7 +14,7 @@ from torch import Tensor
 from .errors import InputError, is_whole
 from .language_model import LanguageModel, ModelConfig, Weights
 from .state import State, StateName, summation_dtype
-from .text.ragged import Batch, ragged_batches
+from .text.ragged import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction that does not count
@@ -311,7 +311,7 @@ def _walk(
     model: LanguageModel,
     weights: Weights,
     sequences: Sequence[np.ndarray],
-    batch: Batch,
+    batch: RaggedBatch,
     kind: FeatureKind,
     advance: Callable[[int], object] | None,
     costs: Costs | None = None,

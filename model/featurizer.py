@@ -11,7 +11,7 @@ from .features import FeatureKind, Pooling, StateName, features_in_order, folded
 from .features import preset as named_choice
 from .files.weights import LoadedModel, load_model
 from .language_model import Precision
-from .reading.progress import Progress
+from .reading.progress import ProgressBar
 from .text.profiles import checked_texts
 
 
@@ -103,7 +103,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         loaded: LoadedModel = self.loaded_
         sequences = [loaded.tokens(text) for text in given]
         size = sum(map(len, sequences))
-        with Progress("featurize", size, shown=self.show_progress) as progress:
+        with ProgressBar("featurize", size, shown=self.show_progress) as progress:
             return features_in_order(
                 loaded.model,
                 sequences,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .errors import InputError
 from .language_model import LanguageModel, Weights
-from .text.ragged import Batch, ragged_batches
+from .text.ragged import RaggedBatch, ragged_batches
 from .text.split import Split, shard_bounds
 
 Reset = Literal["strip", "review"]
@@ -58,7 +58,7 @@ def _walk(
     model: LanguageModel,
     weights: Weights,
     sequences: Sequence[np.ndarray],
-    batch: Batch,
+    batch: RaggedBatch,
     advance: Callable[[int], object],
 ) -> list[np.ndarray]:
     device = model.embedding.weight.device

@@ -35,7 +35,7 @@ STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
-class Job:
+class SearchedJob:
     """The training whose largest number of lanes is sought."""
 
     model: ModelConfig
@@ -46,7 +46,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Fit:
+class LargestBatch:
     """The answer, with the measurements that led to it."""
 
     lanes: int
@@ -62,7 +62,7 @@ class Fit:
 
 def largest_batch(
     peak_of: Callable[[int], int | None], available: int, headroom: float, limit: int
-) -> Fit:
+) -> LargestBatch:
     """Return the most lanes, up to `limit`, that leave the fraction `headroom` of memory free.
 
     peak_of: returns the peak in bytes for a number of lanes, None if they do not fit. Memory grows
@@ -88,10 +88,10 @@ def largest_batch(
         most = max(most // GRANULE * GRANULE, max(measured))
         peak = measured.get(most) or peak_of(most)
         if peak is not None and peak <= budget:
-            return Fit(most, peak, available, {**measured, most: peak})
+            return LargestBatch(most, peak, available, {**measured, most: peak})
         most = int(most * SHRINK)
     best = max(measured)
-    return Fit(best, measured[best], available, measured)
+    return LargestBatch(best, measured[best], available, measured)
 
 
 def _predicted_lanes(measured: dict[int, int], budget: int) -> int:
@@ -101,7 +101,7 @@ def _predicted_lanes(measured: dict[int, int], budget: int) -> int:
     return int(many + (budget - high) / slope)
 
 
-def measured_peak(job: Job, lanes: int) -> int | None:
+def measured_peak(job: SearchedJob, lanes: int) -> int | None:
     """Train some steps in a separate process; return its peak, None if memory ran out."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context) as pool:
@@ -111,7 +111,7 @@ def measured_peak(job: Job, lanes: int) -> int | None:
             return None
 
 
-def _peak(job: Job, lanes: int) -> int | None:
+def _peak(job: SearchedJob, lanes: int) -> int | None:
     device = device_of_rank(job.train.device)
     try:
         _train(job, lanes, device)
@@ -134,7 +134,7 @@ def _peak_of_process() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _train(job: Job, lanes: int, device: torch.device) -> None:
+def _train(job: SearchedJob, lanes: int, device: torch.device) -> None:
     precision = resolve_precision(job.train.precision, device)
     trainer = Trainer(
         build_model(job.model, 0, DTYPES[precision]),
@@ -177,7 +177,7 @@ def _memory_limits(root: Path) -> Iterator[int]:
                     yield int((folder / name).read_text())
 
 
-def describe(fit: Fit, optim: OptimConfig, ranks: int) -> dict[str, Any]:
+def describe(fit: LargestBatch, optim: OptimConfig, ranks: int) -> dict[str, Any]:
     """Return the answer, with the learning rate of the published rule for this many ranks."""
     return {
         "lanes_per_rank": fit.lanes,

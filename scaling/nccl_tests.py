@@ -25,7 +25,7 @@ MICROSECOND = 1e-6
 GIGABYTE = 1e9
 
 
-class Row(NamedTuple):
+class AllReduce(NamedTuple):
     """An all-reduce of one size, in place, as torch's is."""
 
     size: float  # bytes
@@ -52,7 +52,7 @@ def read_bandwidths(path: Path) -> BandwidthTable:
     return _table([row for row in rows if row.size], path)
 
 
-def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
+def _table(rows: Sequence[AllReduce], path: Path) -> BandwidthTable:
     """Return B by size; the median, if a size was measured several times."""
     if not rows:
         raise InputError(f"{path}: no line of all_reduce_perf's table is in it")
@@ -81,7 +81,7 @@ def _table(rows: Sequence[Row], path: Path) -> BandwidthTable:
     return BandwidthTable(tuple(sizes), tuple(speeds))
 
 
-def _of_text(text: str, path: Path) -> list[Row]:
+def _of_text(text: str, path: Path) -> list[AllReduce]:
     columns: list[str] = []
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -94,7 +94,7 @@ def _of_text(text: str, path: Path) -> list[Row]:
     return rows
 
 
-def _row_of(words: list[str], columns: list[str], place: str) -> Row:
+def _row_of(words: list[str], columns: list[str], place: str) -> AllReduce:
     if len(words) < len(columns):
         raise InputError(f"{place}: {len(words)} of {len(columns)} columns; is it cut off?")
     cells = dict(zip(columns, words, strict=False))  # of two columns of a name the latter: in place
@@ -102,12 +102,12 @@ def _row_of(words: list[str], columns: list[str], place: str) -> Row:
         seconds = float(next(cells[name] for name in TIMES if name in cells)) * MICROSECOND
         algorithm, bus = (float(cells[name]) * GIGABYTE for name in ("algbw", "busbw"))
         wrong = cells.get("#wrong", "N/A").replace("N/A", "0")
-        return Row(float(words[0]), seconds, algorithm, bus, float(wrong))
+        return AllReduce(float(words[0]), seconds, algorithm, bus, float(wrong))
     except (ValueError, KeyError, StopIteration) as error:
         raise InputError(f"{place}: not a line of all_reduce_perf's table ({error!r})") from error
 
 
-def _of_json(text: str, path: Path) -> list[Row]:
+def _of_json(text: str, path: Path) -> list[AllReduce]:
     try:
         content = json.loads(text)
         _check_collective([" ", *content.get("args", ())], " ", path)
@@ -118,12 +118,12 @@ def _of_json(text: str, path: Path) -> list[Row]:
         raise InputError(f"{path}: not what all_reduce_perf writes with -J ({error!r})") from error
 
 
-def _of_result(result: dict[str, Any]) -> Row:
+def _of_result(result: dict[str, Any]) -> AllReduce:
     measured = result["in_place"] or result["out_of_place"]
     microseconds = float(next(measured[name] for name in TIMES if name in measured))
     algorithm, bus = (float(measured[name]) * GIGABYTE for name in ("alg_bw", "bus_bw"))
     wrong = float(measured.get("nwrong") or 0)
-    return Row(float(result["size"]), microseconds * MICROSECOND, algorithm, bus, wrong)
+    return AllReduce(float(result["size"]), microseconds * MICROSECOND, algorithm, bus, wrong)
 
 
 def _check_collective(words: Sequence[str], before: str, path: Path) -> None:

@@ -25,7 +25,7 @@ FLAT = Synchronisation()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class PlanOptions:
     """Estimate what a training job takes, by the performance model of experiments/scaling."""
 
     model: str
@@ -68,7 +68,7 @@ class Options:
         check_bounds(self, "--")
 
 
-def make_plan(options: Options) -> dict[str, Any]:
+def make_plan(options: PlanOptions) -> dict[str, Any]:
     """Return the answers for these options, with their origin."""
     cluster = read_toml(options.cluster, ClusterConfig)
     gpus = cluster.total_gpus if options.gpus is None else options.gpus
@@ -95,7 +95,7 @@ def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
     return regression_answers(plan, runs, regress(runs))
 
 
-def job_of(options: Options, gpus: int) -> Job:
+def job_of(options: PlanOptions, gpus: int) -> Job:
     """Settle what the options leave open."""
     model, lanes, window = model_of(options.model, gpus)
     return Job(

@@ -35,7 +35,7 @@ def main() -> None:
     from model.errors import InputError
     from scaling.batch_size import (
         FIRST,
-        Job,
+        SearchedJob,
         available_bytes,
         describe,
         largest_batch,
@@ -46,7 +46,7 @@ def main() -> None:
     if options.limit < FIRST:
         raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
     run = load_config(options.config)
-    job = Job(run.model, run.optim, run.train, run.parallel, run.data.window)
+    job = SearchedJob(run.model, run.optim, run.train, run.parallel, run.data.window)
 
     def peak_of(lanes: int) -> int | None:
         peak = measured_peak(job, lanes)

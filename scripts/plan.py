@@ -10,11 +10,11 @@ import command
 
 from model.files.storage import write_json
 from scaling.answers import lines
-from scaling.planner import Options, make_plan
+from scaling.planner import PlanOptions, make_plan
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)
+    options = command.parse(PlanOptions, __doc__)
     command.prepare_output(options.output)
     result = make_plan(options)
     print("\n".join(lines(result)))

@@ -158,10 +158,10 @@ def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.fixture
-def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., recycling.Pool]:
+def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., recycling.MemoryPool]:
     """Return a function that lets a pool hand out the tensors of windows."""
 
-    def replace(pool: recycling.Pool) -> recycling.Pool:
+    def replace(pool: recycling.MemoryPool) -> recycling.MemoryPool:
         monkeypatch.setattr(recycling, "_pool", pool)
         return pool
 

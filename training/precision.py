@@ -15,13 +15,13 @@ from model.fused.cores import has_instructions, has_matrix_units
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
 
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
+TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 FIRST_SCALE = 2.0**16
 HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, where fp32 ends
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
-def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+def resolve_precision(precision: TrainingPrecision, device: torch.device) -> TrainingPrecision:
     """Replace `auto` by bf16 if the hardware multiplies it faster than fp32, else by fp32."""
     if precision != "auto":
         return precision
@@ -61,7 +61,7 @@ def sums_in_fp32() -> Iterator[None]:
 
 
 def make_loss_scaler(
-    precision: Precision,
+    precision: TrainingPrecision,
     world: World,
     parallel: ParallelConfig,
     first_scale: float = FIRST_SCALE,

@@ -23,12 +23,12 @@ from .optimizers.optim import OptimConfig, make_optimizers
 from .optimizers.schedule import Schedule, set_learning_rate
 from .parallel.agreement import agreed_muon_dtype
 from .parallel.buckets import gradients_of
-from .parallel.distributed import Deal, Device, World
+from .parallel.distributed import Deal, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     FIRST_SCALE,
     HIGHEST_SCALE,
-    Precision,
+    TrainingPrecision,
     make_loss_scaler,
     overflow_together,
     sums_in_fp32,
@@ -65,12 +65,12 @@ class TrainConfig:
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
     epochs: PositiveFloat | None = None
     """Passes over the train split, instead of steps."""
-    precision: Precision = "auto"
+    precision: TrainingPrecision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
     loss_scale: Annotated[float, Bound(above=0, max=HIGHEST_SCALE)] = FIRST_SCALE
     """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
     clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""
-    device: Device = "auto"
+    device: TrainingDevice = "auto"
     """auto takes a GPU if there is one."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it takes them for lost. It must be longer

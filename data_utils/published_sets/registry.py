@@ -20,7 +20,7 @@ from .layouts import (
     relatedness,
     zero_or_one,
 )
-from .splits import Fold, Split, given_split, ten_folds, val_of_train
+from .splits import Fold, SplitRule, given_split, ten_folds, val_of_train
 
 SOURCES = {
     "radford": "Radford et al. 2017, arXiv 1704.01444: L1 regression on frozen features",
@@ -77,7 +77,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class FineTuned:
+class PublishedFinetuning:
     """A published result of a model fine-tuned on a set, or of a frozen one in the same table."""
 
     name: str
@@ -88,7 +88,7 @@ class FineTuned:
 
 
 @dataclass(frozen=True)
-class Task:
+class PublishedTask:
     """All texts of a set, and what is fitted, chosen and tested on which of them."""
 
     name: str
@@ -111,18 +111,18 @@ class PublishedSet:
     note: str = ""  # behind the title, where the protocol needs a word
     layout: Layout
     other_names: tuple[str, ...] = ()  # of the layout's files, as scripts/download_data.py has them
-    split: Split
+    split: SplitRule
     kind: Kind = "classes"
     rows: tuple[Row, ...] = (ALL_UNITS, ONE_UNIT)  # of the table, the main one first
     floor: str = "majority"  # the answer that reads nothing, by its key in a result
     published: tuple[Published, ...] = ()
-    fine_tuned: tuple[FineTuned, ...] = ()
+    fine_tuned: tuple[PublishedFinetuning, ...] = ()
     tested_on: str = "test"
     first_page: tuple[Row, ...] = ()  # which of them README.md shows
     first_page_title: str = ""  # there, where it is not the title
     source: Dataset
 
-    def read(self, data: Path) -> Task:
+    def read(self, data: Path) -> PublishedTask:
         """Read the set from its folder in `data`.
 
         Raises InputError if a file is missing, and says how to get it, or if it has another layout.
@@ -133,7 +133,9 @@ class PublishedSet:
         if missing:
             raise InputError(f"{missing[0]}: no such file; {self.how_to_get()}")
         parts = self.layout.read(paths)
-        return Task(self.name, joined(parts), self.split([len(part.texts) for part in parts]))
+        return PublishedTask(
+            self.name, joined(parts), self.split([len(part.texts) for part in parts])
+        )
 
     def is_in(self, data: Path) -> bool:
         """Return whether the folder of sets holds this one."""
@@ -194,7 +196,7 @@ _ENTRIES = (
             Published("one_unit", "puri", 8192, 0.912),
         ),
         fine_tuned=(
-            FineTuned(
+            PublishedFinetuning(
                 "mLSTM, frozen", "4,096 units, 38 GB of reviews", "radford", {"accuracy": 0.918}
             ),
         ),
@@ -285,19 +287,19 @@ _ENTRIES = (
         floor="always",
         published=(Published("all_units", "kant", 4096, 0.394),),
         fine_tuned=(
-            FineTuned(
+            PublishedFinetuning(
                 "mLSTM",
                 "4,096 units, 86 M parameters, 40 GB of reviews",
                 "kant",
                 {"f1": [0.548, 0.275, 0.576, 0.319, 0.651, 0.491, 0.122, 0.168]},
             ),
-            FineTuned(
+            PublishedFinetuning(
                 "ELMo",
                 "as released: 94 M parameters, words",
                 "kant",
                 {"f1": [0.614, 0.294, 0.662, 0.388, 0.734, 0.531, 0.154, 0.181]},
             ),
-            FineTuned(
+            PublishedFinetuning(
                 "Transformer",
                 "12 layers of 768, 32,000 subwords, 40 GB of reviews",
                 "kant",

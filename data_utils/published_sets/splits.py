@@ -20,7 +20,7 @@ class Fold:
     test: np.ndarray
 
 
-Split = Callable[[Sequence[int]], list[Fold]]  # from the number of texts in each part
+SplitRule = Callable[[Sequence[int]], list[Fold]]  # from the number of texts in each part
 
 
 def given_split(counts: Sequence[int]) -> list[Fold]:
@@ -29,7 +29,7 @@ def given_split(counts: Sequence[int]) -> list[Fold]:
     return [Fold(train, val, test)]
 
 
-def val_of_train(fraction: float, *, shuffled: bool = False) -> Split:
+def val_of_train(fraction: float, *, shuffled: bool = False) -> SplitRule:
     """Draw val from train, in a set of train and test; both are `shuffled` or keep their order."""
 
     def split(counts: Sequence[int]) -> list[Fold]:

@@ -29,7 +29,7 @@ from model.files.storage import read_json, step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from training.metrics import keep_rows
 from training.runs.signals import StopRequest
-from transfer.finetuning.checkpoint import Checkpoints
+from transfer.finetuning.checkpoint import FinetuningCheckpoints
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.directory import FinetuningDirectory
 from transfer.finetuning.encoder import LearningEncoder
@@ -100,7 +100,7 @@ def train(options: Options, stop: StopRequest) -> None:
         )
         directory.begin(loaded, task, config, resume=options.resume)
         tuner = StarsTuner(loaded, task, config, held, options)
-        checkpoints = Checkpoints(directory.checkpoints)
+        checkpoints = FinetuningCheckpoints(directory.checkpoints)
         if checkpoints.complete():
             checkpoints.restore(tuner)
         elif head := head_of(loaded.folder):

@@ -16,7 +16,7 @@ from experiments.studies import tested
 from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, Weights
 from model.state import State
-from model.text.ragged import Batch, ragged_batches
+from model.text.ragged import RaggedBatch, ragged_batches
 
 TITLE_MARK = " |"  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
@@ -68,7 +68,7 @@ def title_scores(
 
 
 def state_before_last(
-    model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: Batch
+    model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: RaggedBatch
 ) -> State:
     """Return the state before the last token of each of a batch's rows."""
     state, ended = model.initial_state(len(batch.indices)), []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data_utils.published_sets.registry import SETS, FineTuned
+from data_utils.published_sets.registry import SETS, PublishedFinetuning
 from experiments.reproduction.emotions import PLUTCHIK
 from experiments.tables import markdown, percent
 from model.files.storage import read_json
@@ -132,7 +132,7 @@ def details(task: str, seeds: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def emotions_table(scores: Scores, fine_tuned: Sequence[FineTuned]) -> str:
+def emotions_table(scores: Scores, fine_tuned: Sequence[PublishedFinetuning]) -> str:
     """Return the F1 of each of Plutchik's eight emotions: our seeds' means, and the published."""
     rows = []
     for way, seeds in scores.items():
@@ -152,13 +152,13 @@ def measures_of(task: str) -> dict[str, str]:
     return MEASURES[TASKS[task].kind]
 
 
-def published_scores(row: FineTuned) -> dict[str, float]:
+def published_scores(row: PublishedFinetuning) -> dict[str, float]:
     """Return the measures of a published row by their keys in a result."""
     scores = dict(row.scores)
     return {"f1_plutchik": float(np.mean(scores["f1"]))} if "f1" in scores else scores
 
 
-def published_name(row: FineTuned) -> str:
+def published_name(row: PublishedFinetuning) -> str:
     """Return the name of a published row, with its source."""
     return f"{row.name}, {row.size} ({row.source})"
 

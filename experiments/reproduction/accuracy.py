@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from data_utils.published_sets.registry import Task
+from data_utils.published_sets.registry import PublishedTask
 from data_utils.published_sets.splits import Fold
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
@@ -18,7 +18,7 @@ from transfer.regression import Examples, accuracy_interval, find_neuron, fit_re
 
 
 def measure_accuracy(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int, folder: Path
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int, folder: Path
 ) -> dict[str, Any]:
     """Fit and test on every fold; return the accuracies over all that was tested.
 
@@ -61,7 +61,7 @@ def measure_accuracy(
 
 
 def features_of(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, model: Any = None
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, model: Any = None
 ) -> Examples:
     """Return the features of all texts, from the loaded model or another of its shape."""
     sequences = list(map(loaded.tokens, task.texts.texts))
@@ -69,7 +69,9 @@ def features_of(
     return Examples(features, task.texts.labels)
 
 
-def untrained_accuracy(task: Task, loaded: LoadedModel, cache: FeatureCache, seed: int) -> float:
+def untrained_accuracy(
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, seed: int
+) -> float:
     """Return the accuracy of an untrained model over all folds."""
     blank = untrained_like(loaded.model, seed)
     examples = features_of(task, loaded, cache, blank)

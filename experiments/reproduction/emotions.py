@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
-from data_utils.published_sets.registry import EMOTIONS, Task
+from data_utils.published_sets.registry import EMOTIONS, PublishedTask
 from data_utils.published_sets.splits import SEED
 from model.files.weights import LoadedModel
 from model.language_model import untrained_like
@@ -31,7 +31,7 @@ PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surpr
 
 
 def measure_f1(
-    tweets: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
+    tweets: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
     """Return the measures of E-c: all units, a bag of words, untrained models, constant yes."""
     (fold,) = tweets.folds
@@ -51,7 +51,7 @@ def measure_f1(
     }
 
 
-def summary(task: Task, scores: list[dict[str, Any]], characters: int) -> dict[str, Any]:
+def summary(task: PublishedTask, scores: list[dict[str, Any]], characters: int) -> dict[str, Any]:
     """Return what was tested, and the scores of all units: of the model, then of untrained ones."""
     (fold,) = task.folds
     untrained = {"untrained": mean_over(scores[1:])} if scores[1:] else {}
@@ -65,7 +65,7 @@ def summary(task: Task, scores: list[dict[str, Any]], characters: int) -> dict[s
     }
 
 
-def by_features(features: np.ndarray, tweets: Task) -> np.ndarray:
+def by_features(features: np.ndarray, tweets: PublishedTask) -> np.ndarray:
     """Return the answers of L1 regressions on features for the tested tweets, int64 [N, 11]."""
     (fold,) = tweets.folds
     parts = [features[rows] for rows in (fold.train, fold.val, fold.test)]

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from data_utils.published_sets.layouts import PairSet
-from data_utils.published_sets.registry import Task
+from data_utils.published_sets.registry import PublishedTask
 from data_utils.published_sets.splits import SEED, Fold
 from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, untrained_like
@@ -36,7 +36,7 @@ Scores = dict[str, Any]
 
 
 def measure_paraphrases(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
     """Return accuracy and F1 of all units and of the baselines."""
     (fold,) = task.folds
@@ -49,7 +49,7 @@ def measure_paraphrases(
 
 
 def measure_relatedness(
-    task: Task, loaded: LoadedModel, cache: FeatureCache, untrained: int
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
     """Return correlations and squared error of all units and of the baselines."""
     (fold,) = task.folds
@@ -62,7 +62,7 @@ def measure_relatedness(
 
 
 def _measured(
-    task: Task,
+    task: PublishedTask,
     loaded: LoadedModel,
     cache: FeatureCache,
     untrained: int,

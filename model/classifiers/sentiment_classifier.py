@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..features import features_in_order, folded, read_in_order
 from ..files.weights import LoadedModel, load_model
 from ..language_model import Precision
-from ..reading.progress import Progress
+from ..reading.progress import ProgressBar
 from ..text.profiles import checked_texts
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
 from .fitted import Fitted, find_classifier, load_fitted
@@ -285,7 +285,7 @@ class SentimentClassifier:
         """Return the features of the texts and, if wanted, the bits that they cost."""
         sequences = list(map(self.loaded.tokens, texts))
         size = sum(map(len, sequences))
-        with Progress("classify", size, shown=self.show_progress) as progress:
+        with ProgressBar("classify", size, shown=self.show_progress) as progress:
             return read(
                 self.loaded.model,
                 sequences,

@@ -17,7 +17,7 @@ from ..classifiers.rows import classify_batches, in_batches, key_of_texts, token
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..reading.inputs import Position
-from ..reading.progress import Progress
+from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import ArrivingLines, kind_of, read_arriving
@@ -126,7 +126,7 @@ def write_rows(options: Namespace, row_format: RowFormat, file: IO[bytes]) -> No
     # On a terminal, rows and a bar would write over each other.
     shown = options.output is not None or not sys.stdout.isatty()
     writer, count = RowWriter(file, row_format), 0
-    with Progress("classify", shown=shown) as progress:
+    with ProgressBar("classify", shown=shown) as progress:
         classifier.advance = progress.advance
         batches = counted(batches, classifier, text_key, position, progress)
         for rows in classify_batches(classifier, batches, text_key):
@@ -190,7 +190,7 @@ def counted(
     classifier: "SentimentClassifier",
     text_key: str | None,
     position: Position,
-    progress: Progress,
+    progress: ProgressBar,
 ) -> Iterator[list[Record]]:
     """Yield the batches; before each, tell how much there will be to read, by the file's size."""
     tokens = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import InputError
-from ..reading.progress import Progress
+from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
 from .command_line import Parser, add_json_output, add_model, add_precision, add_text_key
 from .program import prepare_output, report
@@ -101,7 +101,7 @@ def score(
     loaded.model.multiply_in(options.precision)
     split = split_for(loaded)
     started = perf_counter()
-    with Progress("evaluate", len(split.tokens)) as progress:
+    with ProgressBar("evaluate", len(split.tokens)) as progress:
         scored = score_split(
             loaded.model,
             split,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files.storage import write_atomically
-from ..reading.progress import Progress
+from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import prepare_output
@@ -108,7 +108,7 @@ def run(options: Namespace) -> None:
     loaded.model.multiply_in(options.precision)
     kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     sequences = [loaded.tokens(text) for text in texts]
-    with Progress("featurize", sum(map(len, sequences))) as progress:
+    with ProgressBar("featurize", sum(map(len, sequences))) as progress:
         features = features_in_order(
             loaded.model,
             sequences,

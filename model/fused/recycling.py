@@ -20,7 +20,7 @@ SMALLEST = 1 << 20  # bytes; below this the allocator keeps memory itself
 SLACK = 1.25
 
 
-class Pool:
+class MemoryPool:
     """Blocks of memory that nobody uses at the moment."""
 
     def __init__(self, smallest: int = SMALLEST) -> None:
@@ -67,7 +67,7 @@ class Pool:
         return torch.from_numpy(lease)[:size].view(dtype).view(shape)
 
 
-_pool = Pool()
+_pool = MemoryPool()
 
 
 def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
 
-Weights = dict[str, Tensor]  # by the parameter's name
+LayerWeights = dict[str, Tensor]  # by the parameter's name
 
 
 class TransformerLayer(RecurrentLayer):
@@ -103,7 +103,7 @@ class TransformerLayer(RecurrentLayer):
 
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
-    ) -> Weights:
+    ) -> LayerWeights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
@@ -122,7 +122,7 @@ class TransformerLayer(RecurrentLayer):
             count=torch.zeros(lanes, 1, dtype=torch.long, device=device),
         )
 
-    def run(self, x: Tensor, state: State, weights: Weights) -> tuple[Tensor, State]:
+    def run(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
         """Read x [T, B, E], or the residual stream [T, B, H] of the layer before.
 
         Returns h [T, B, H], of the last layer in the compute dtype, and the state after it.
@@ -148,7 +148,7 @@ class TransformerLayer(RecurrentLayer):
         )
         return h, after
 
-    def _norm(self, name: str, x: Tensor, weights: Weights) -> Tensor:
+    def _norm(self, name: str, x: Tensor, weights: LayerWeights) -> Tensor:
         weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
         return F.layer_norm(x, weight.shape, weight, bias)
 

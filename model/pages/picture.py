@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
 PAPER, INK, PALE = (255, 255, 255), "#222222", "white"
 
 
-class Cell(NamedTuple):
+class Character(NamedTuple):
     """A character in a line."""
 
     column: int
@@ -48,7 +48,7 @@ def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
         write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=200))
 
 
-def _rows(traces: UnitTraces, palette: Palette) -> Iterator[list[Cell]]:
+def _rows(traces: UnitTraces, palette: Palette) -> Iterator[list[Character]]:
     """Yield the lines of the picture, each as its cells."""
     for index, limit in enumerate(traces.ranges()):
         low, high = traces.legend(index)
@@ -73,9 +73,9 @@ def _painted(
         yield character, background(value, limit, palette)
 
 
-def _lines(characters: Iterable[tuple[str, Color]]) -> Iterator[list[Cell]]:
+def _lines(characters: Iterable[tuple[str, Color]]) -> Iterator[list[Character]]:
     """Yield lines of at most COLUMNS columns; letters of East Asian scripts take two."""
-    row: list[Cell] = []
+    row: list[Character] = []
     column = 0
     for character, color in characters:
         width = 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -83,12 +83,12 @@ def _lines(characters: Iterable[tuple[str, Color]]) -> Iterator[list[Cell]]:
             yield row
             row, column = [], 0
         if character != "\n":
-            row.append(Cell(column, width, glyph(character), color))
+            row.append(Character(column, width, glyph(character), color))
             column += width
     yield row
 
 
-def _draw(rows: list[list[Cell]]) -> Any:
+def _draw(rows: list[list[Character]]) -> Any:
     """Return a figure: the colours as an image of one pixel a column, letters above it."""
     from matplotlib.figure import Figure
 

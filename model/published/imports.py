@@ -15,7 +15,7 @@ from .openai import read_openai
 from .plausibility import IDENTITY_TOLERANCE, PLAUSIBLE_BITS, bits_on_plain_english, gains_differ
 
 DISTINCT_BITS = 0.3  # by how much one gate order must beat the other
-Layout = Literal["openai", "nvidia"]
+WeightsLayout = Literal["openai", "nvidia"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     return Imported(model, provenance | _measured(bits), tuple(remarks), (text,))
 
 
-IMPORTERS: dict[Layout, Callable[..., Imported]] = {
+IMPORTERS: dict[WeightsLayout, Callable[..., Imported]] = {
     "openai": import_openai,
     "nvidia": import_nvidia,
 }
@@ -140,7 +140,7 @@ def _bits_verdict(bits: float) -> tuple[bool, str]:
 
 
 def _provenance(
-    layout: Layout, source: Path, model: LanguageModel, order: GateOrder
+    layout: WeightsLayout, source: Path, model: LanguageModel, order: GateOrder
 ) -> dict[str, Any]:
     return {
         "imported_from": layout,

@@ -7,7 +7,7 @@ from typing import Any
 LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the first one
 
 
-class Progress:
+class ProgressBar:
     """Counts bytes that have been read, and shows how many, how fast, and how long it will take.
 
     A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the log of a
@@ -50,7 +50,7 @@ class Progress:
         """Seconds since the beginning."""
         return float(self._bar.format_dict["elapsed"])
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(

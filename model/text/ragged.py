@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import checked_whole
 
 
-class Batch(NamedTuple):
+class RaggedBatch(NamedTuple):
     """Rows of similar length that are read together, longest first."""
 
     indices: np.ndarray  # of its rows' sequences, among the caller's
@@ -23,7 +23,7 @@ class Span(NamedTuple):
     active: int
 
 
-def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Iterator[Batch]:
+def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Iterator[RaggedBatch]:
     """Cut sequences into batches of similar length and each batch into rectangles.
 
     Rows are sorted by length, so a short text never waits for a long one; inside a batch a row
@@ -34,7 +34,7 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
     order = np.argsort(-np.asarray(lengths), kind="stable")
     for first in range(0, len(order), batch_size):
         indices = order[first : first + batch_size]
-        yield Batch(indices, _spans([lengths[index] for index in indices], block))
+        yield RaggedBatch(indices, _spans([lengths[index] for index in indices], block))
 
 
 def _spans(lengths: Sequence[int], block: int) -> Iterator[Span]:

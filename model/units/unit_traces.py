@@ -13,7 +13,7 @@ from ..errors import InputError, is_whole
 from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
 from ..pages.glyphs import visible
-from ..reading.progress import Progress
+from ..reading.progress import ProgressBar
 from ..text.profiles import TextProfile, checked_texts
 from .trace import liveliest_units, trace
 
@@ -105,7 +105,7 @@ def read_texts(
     ranked = [unit for unit in dict.fromkeys(ranking) if unit not in wanted]
     wanted, lacking = wanted + ranked[:top], max(0, top - len(ranked))
     size = sum(map(len, sequences)) * (2 if lacking else 1)
-    with Progress("read", size, shown=show_progress) as progress:
+    with ProgressBar("read", size, shown=show_progress) as progress:
         if lacking:
             count = len(wanted) + lacking
             lively = liveliest_units(

@@ -34,7 +34,7 @@ from training.trainer import TrainConfig, Trainer
 
 LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml
 TEXTS = 16  # read at once
-Piece = Callable[[], int]  # does some work, returns its characters
+WorkPiece = Callable[[], int]  # does some work, returns its characters
 
 
 class Worker(Protocol):
@@ -178,7 +178,7 @@ def _serve(kind: str, adapting: bool, pipe: Connection) -> None:
         pipe.send(characters / (time.perf_counter() - started))
 
 
-def _train() -> Piece:
+def _train() -> WorkPiece:
     with launched("cpu") as world:
         trainer = Trainer(
             build_model(ModelConfig(hidden_size=UNITS), seed=0),
@@ -203,7 +203,7 @@ def _texts() -> list[str]:
     return [review.text for review in synthetic_reviews(TEXTS, seed=0)]
 
 
-def _classify() -> Piece:
+def _classify() -> WorkPiece:
     classifier, texts = SentimentClassifier.from_pretrained(), _texts()
 
     def piece() -> int:
@@ -213,7 +213,7 @@ def _classify() -> Piece:
     return piece
 
 
-def _featurize() -> Piece:
+def _featurize() -> WorkPiece:
     loaded = load_model("default")
     sequences = [loaded.tokens(text) for text in _texts()]
 
@@ -224,7 +224,7 @@ def _featurize() -> Piece:
     return piece
 
 
-PIECES: dict[str, Callable[[], Piece]] = {
+PIECES: dict[str, Callable[[], WorkPiece]] = {
     "train": _train,
     "classify": _classify,
     "featurize": _featurize,

@@ -23,8 +23,8 @@ from .contenders import (
 from .floor import gemm_floor
 from .memory import least_bytes, saved_bytes
 from .options import MeasureOptions
-from .problem import TOKENS, Problem, Shape
-from .timing import Seconds, interleave, rates, ratio
+from .problem import TOKENS, Problem, Sizes
+from .timing import Timings, interleave, rates, ratio
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
 
@@ -67,7 +67,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     }
 
 
-def _against_all(seconds: Seconds, shape: Shape) -> dict[str, dict[str, float]]:
+def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
     """Return how many times as fast ours is as every other: `fused`, then `fused_from_inputs`."""
     others = [name for name in seconds if not name.startswith("fused")]
     against = {}

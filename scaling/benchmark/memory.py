@@ -6,7 +6,7 @@ from torch import Tensor
 from model.fused.cuda.graphs import without_graphs
 
 from .contenders import from_table
-from .problem import Problem, Shape
+from .problem import Problem, Sizes
 
 
 def saved_bytes(problem: Problem) -> int:
@@ -29,7 +29,7 @@ def saved_bytes(problem: Problem) -> int:
     return total
 
 
-def least_bytes(shape: Shape) -> int:
+def least_bytes(shape: Sizes) -> int:
     """Return what backward cannot do without unless it repeats a product.
 
     Per byte, lane and unit: four gates and W_mh h in the compute dtype, the cell state in fp32.

@@ -9,9 +9,9 @@ import torch
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt, check_bounds
 from model.state import DTYPES
-from training.parallel.distributed import Device, device_of_rank
+from training.parallel.distributed import TrainingDevice, device_of_rank
 
-from .problem import Shape
+from .problem import Sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class MeasureOptions:
     """Rounds that count; in each, everything runs once."""
     threads: Annotated[int, Bound(min=1, max=1024)] | None = None
     """CPU threads. Default: torch's."""
-    device: Device = "auto"
+    device: TrainingDevice = "auto"
     """auto takes a GPU if there is one."""
     output: Path | None = None
     """JSON file for the result."""
@@ -39,12 +39,12 @@ class MeasureOptions:
     def __post_init__(self) -> None:
         check_bounds(self, "--")
 
-    def shape(self, embedding_size: int) -> Shape:
+    def shape(self, embedding_size: int) -> Sizes:
         """Return the problem's sizes, with torch set to the threads asked for."""
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         device, dtype = device_of_rank(self.device), DTYPES[self.dtype]
-        return Shape(self.window, self.batch, self.hidden_size, embedding_size, dtype, device)
+        return Sizes(self.window, self.batch, self.hidden_size, embedding_size, dtype, device)
 
     def provenance(self) -> dict[str, Any]:
         """Return what another person needs to judge or to repeat the measurement."""

@@ -9,7 +9,7 @@ TOKENS = 256  # V
 
 
 @dataclass(frozen=True)
-class Shape:
+class Sizes:
     """Sizes of the problem; letters as in model/cell.py."""
 
     T: int
@@ -46,7 +46,7 @@ class Shape:
 class Problem:
     """Inputs and parameters; contenders must not write to them."""
 
-    shape: Shape
+    shape: Sizes
     tokens: Tensor  # [T, B]
     embedding: Tensor  # [V, E]
     w_x: Tensor  # [5H, E]
@@ -56,7 +56,7 @@ class Problem:
     dh: Tensor  # [T, B, H]: the gradient of h
 
     @classmethod
-    def draw(cls, shape: Shape) -> "Problem":
+    def draw(cls, shape: Sizes) -> "Problem":
         """Draw a problem; its parameters ask for gradients."""
         T, B, H, E = shape.T, shape.B, shape.H, shape.E
         generator = torch.Generator().manual_seed(0)

@@ -10,14 +10,14 @@ from tqdm import tqdm
 
 TRIALS = 3  # of each candidate for the fastest; the best one counts
 
-Seconds = dict[str, list[float]]
+Timings = dict[str, list[float]]
 
 
 def interleave(
     work: Mapping[str, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = perf_counter,
-) -> Seconds:
+) -> Timings:
     """Return each piece's seconds in each round; one more round before them is not counted.
 
     A round runs every piece once and starts with a different one each time. So other work on the
@@ -25,7 +25,7 @@ def interleave(
     clock: returns the seconds that have passed.
     """
     names = list(work)
-    seconds: Seconds = {name: [] for name in names}
+    seconds: Timings = {name: [] for name in names}
     gc.collect()
     gc.disable()
     try:
@@ -69,13 +69,13 @@ def fastest(candidates: list[Callable[[], object]]) -> Callable[[], object]:
     return best
 
 
-def ratio(seconds: Seconds, ours: str, other: str) -> dict[str, float]:
+def ratio(seconds: Timings, ours: str, other: str) -> dict[str, float]:
     """Return how many times as fast ours is, round against round: the median and both ends."""
     ratios = [b / a for a, b in zip(seconds[ours], seconds[other], strict=True)]
     return {"median": statistics.median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
-def rates(seconds: Seconds, items: int) -> tuple[dict[str, float], dict[str, float]]:
+def rates(seconds: Timings, items: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return items per second at the median, and their spread: (highest - lowest) / median."""
     medians = {name: items / statistics.median(times) for name, times in seconds.items()}
     spread = {

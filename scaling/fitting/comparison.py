@@ -3,11 +3,11 @@
 from typing import Any
 
 from ..planning import Plan
-from .regression import MeasuredRun, Regression
+from .regression import MeasuredRun, RunRegression
 
 
 def regression_answers(
-    plan: Plan, runs: list[MeasuredRun], fitted: list[Regression]
+    plan: Plan, runs: list[MeasuredRun], fitted: list[RunRegression]
 ) -> dict[str, Any]:
     """Return predictions of the step from measured runs, with their errors on each other."""
     pool = plan.pools[0]

@@ -67,7 +67,7 @@ class MeasuredRun:
 
 
 @dataclass(frozen=True)
-class Regression:
+class RunRegression:
     """A fitted kind of regression and its error on runs left out."""
 
     kind: str
@@ -85,7 +85,7 @@ LINEAR = "linear"
 KINDS = (LINEAR, "power law", "svr")  # the latter two on logarithms
 
 
-def regress(runs: Sequence[MeasuredRun]) -> list[Regression]:
+def regress(runs: Sequence[MeasuredRun]) -> list[RunRegression]:
     """Fit every kind to the runs; the one with the least error first."""
     if len(runs) < FEWEST_RUNS:
         raise InputError(
@@ -95,14 +95,14 @@ def regress(runs: Sequence[MeasuredRun]) -> list[Regression]:
     return sorted(fitted, key=lambda regression: regression.mean_absolute_percentage_error)
 
 
-def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> Regression:
+def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
     """Fit one kind, and find its error with every run left out once."""
     estimator, x = make_estimator(kind), inputs(kind, runs)
     seconds = np.array([run.seconds for run in runs])
     targets = seconds if kind == LINEAR else np.log(seconds)
     left_out = cross_val_predict(estimator, x, targets, cv=LeaveOneOut())
     left_out = left_out if kind == LINEAR else seconds_of(left_out)
-    return Regression(
+    return RunRegression(
         kind,
         float(np.mean(np.abs(left_out / seconds - 1))),
         float(np.mean(np.abs(left_out - seconds))),

@@ -154,6 +154,7 @@ def test_files_and_functions_stay_readable():
         ("powersgd", {"powersgd.py"}, {"exchange.py"}),
         ("flat_?exchange", {"flat.py"}, {"exchange.py"}),
         ("apex", {"nvidia_apex.py"}, {"optim.py"}),
+        (r"\bshares import", set(), {"main.py"}),
     ],
 )
 def test_the_plain_path_names_no_optional_part(part, own, trunk):
@@ -181,6 +182,23 @@ def test_kernels_stay_readable():
         lines = path.read_text().splitlines()
         assert len(lines) <= 450, path
         assert max(map(len, lines)) <= 100, path
+
+
+def types_of(path):
+    """The public classes and type aliases that a file defines at its top."""
+    for node in ast.parse(path.read_text()).body:
+        names = [node.name] if isinstance(node, ast.ClassDef) else []
+        if isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        yield from (name for name in names if re.fullmatch("[A-Z]+[a-z][A-Za-z]*", name))
+
+
+def test_a_type_has_a_name_of_its_own():
+    owners = {}
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        if path != ROOT / "data_utils/options.py":  # types of options, named as the options are
+            for name in types_of(path):
+                assert owners.setdefault(name, path) == path, name
 
 
 def test_no_grab_bags_and_no_pickles():

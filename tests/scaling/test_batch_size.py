@@ -7,7 +7,7 @@ import torch
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from scaling.batch_size import Job, available_bytes, describe, largest_batch, measured_peak
+from scaling.batch_size import SearchedJob, available_bytes, describe, largest_batch, measured_peak
 from tests.support.runs import assert_refused, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
@@ -109,7 +109,9 @@ def test_a_container_may_allow_less_memory_than_the_machine_has(tmp_path, files,
 
 def test_more_lanes_take_more_memory():
     optim = OptimConfig(cooldown_steps=300)  # of a run; a trial is shorter
-    job = Job(ModelConfig(hidden_size=256), optim, TrainConfig(), ParallelConfig(), window=128)
+    job = SearchedJob(
+        ModelConfig(hidden_size=256), optim, TrainConfig(), ParallelConfig(), window=128
+    )
     few, many = measured_peak(job, 8), measured_peak(job, 256)
     # h, c, W_mh h, four gates and their like in backward: at least 14 fp32 numbers a unit and byte
     assert many - few > 14 * 4 * 256 * 128 * (256 - 8) / 2

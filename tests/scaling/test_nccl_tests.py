@@ -9,7 +9,7 @@ import pytest
 from model.errors import InputError
 from scaling.bandwidth import BandwidthTable, slowest
 from scaling.nccl_tests import read_bandwidths
-from scaling.planner import Options, make_plan
+from scaling.planner import PlanOptions, make_plan
 from scaling.step_time import Fabric, Synchronisation, step_time
 from tests.support.runs import ROOT
 
@@ -184,7 +184,7 @@ def planned(cluster, *arguments):
     from configs.command import parse
 
     words = ("--model", "1024", "--cluster", str(cluster), *arguments)
-    return make_plan(parse(Options, arguments=words))
+    return make_plan(parse(PlanOptions, arguments=words))
 
 
 @pytest.mark.parametrize(("name", "old"), [("dgx1v_ethernet", "1.21e9"), ("h200", "350e9")])

@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.files.storage import read_json
 from scaling.answers import lines
 from scaling.fitting.regression import LINEAR, MeasuredRun, read_runs, regress
-from scaling.planner import Options, make_plan
+from scaling.planner import PlanOptions, make_plan
 from tests.support.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
@@ -21,7 +21,7 @@ ISSUE = ("--model", "4096", "--cluster", str(CLUSTER), "--characters", "38.3e9")
 
 
 def planned(*arguments):
-    return make_plan(parse(Options, arguments=list(map(str, arguments))))
+    return make_plan(parse(PlanOptions, arguments=list(map(str, arguments))))
 
 
 def test_the_command_answers_what_it_is_asked(tmp_path):

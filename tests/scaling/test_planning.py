@@ -32,7 +32,7 @@ def counted_peak(lanes, window, recycle_into):
 
     Its count is of the whole window on a CPU; small tensors go through it here too.
     """
-    pool = recycle_into(recycling.Pool(smallest=1))
+    pool = recycle_into(recycling.MemoryPool(smallest=1))
     model = build_model(SMALL, seed=0)
     tokens = torch.randint(0, 256, (lanes, window))
     nats, _ = Objective(model)(tokens, tokens, model.initial_state(lanes))

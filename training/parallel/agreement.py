@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.files.weights import model_digest
 from model.language_model import LanguageModel
 
-from ..precision import Precision, resolve_precision
+from ..precision import TrainingPrecision, resolve_precision
 from .distributed import World
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def _text_from_main(world: World, text: str) -> str:
     return bytes(buffer.tolist()).decode("ascii")
 
 
-def agreed_precision(world: World, precision: Precision) -> Precision:
+def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
     """Resolve `auto` alike on all ranks: bf16 where each of them multiplies it fast, else fp32."""
     if precision != "auto":
         return precision

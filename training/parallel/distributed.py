@@ -26,7 +26,7 @@ from model.fused.cores import bound_cores, usable_cores
 from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
 
-Device = Literal["auto", "cpu", "cuda"]
+TrainingDevice = Literal["auto", "cpu", "cuda"]
 JOIN = timedelta(minutes=5)  # for all ranks to come: torch alone takes a busy node a minute to load
 SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
@@ -167,7 +167,7 @@ class Ballot:
 
 
 @contextmanager
-def launched(device: Device, timeout: float = 300.0) -> Iterator[World]:
+def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     """Join the world that `python -m torch.distributed.run` describes, or be alone.
 
     A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
@@ -282,7 +282,7 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
     os._exit(TEMPORARY_FAILURE)
 
 
-def device_of_rank(device: Device, local_rank: int = 0) -> torch.device:
+def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     """Return the GPU of this rank, from then on torch's current one; the CPU where there is none.
 
     A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.

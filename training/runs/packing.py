@@ -31,7 +31,7 @@ LEVEL = 10  # of Zstandard; what is left is noise to higher ones
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedRun:
     """What went into a file."""
 
     step: int
@@ -41,7 +41,7 @@ class Packed:
 
 def pack_run(
     folder: Path, output: Path, name: str | None = None, *, weights: Kept, moments: Kept
-) -> Packed:
+) -> PackedRun:
     """Write a checkpoint of a run, the newest unless named, with what it takes to go on from it.
 
     The run may be under way. Raises InputError where `folder` is no run or has no such checkpoint,
@@ -66,7 +66,7 @@ def pack_run(
             if kept == "bf16" and path.name != LANES_FILE:
                 rounding[path.relative_to(target).as_posix()] = _round(path)
         write_atomically(output, lambda path: _write(copied.folder, path))
-    return Packed(step, before, rounding)
+    return PackedRun(step, before, rounding)
 
 
 def _copy(checkpoint: Path, target: Path) -> None:

@@ -21,7 +21,7 @@ WEIGHTS_FILE = "weights.safetensors"
 OPTIMIZER_FILE = "optimizer.safetensors"
 
 
-class Checkpoints(CheckpointStore):
+class FinetuningCheckpoints(CheckpointStore):
     """The checkpoints of a fine-tuning: the newest one."""
 
     DESCRIPTION_FILE = "progress.json"

@@ -24,7 +24,7 @@ from training.runs.signals import StopRequest
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
-from .checkpoint import Checkpoints
+from .checkpoint import FinetuningCheckpoints
 from .config import FinetuningConfig
 from .directory import FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder
@@ -59,7 +59,7 @@ def run_finetuning(
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
         directory.begin(loaded, task, config, resume=resume)
-        checkpoints = Checkpoints(directory.checkpoints)
+        checkpoints = FinetuningCheckpoints(directory.checkpoints)
         cache = cache or FeatureCache(output / "features")
         tuner = make_finetuner(loaded, task, config, device, cache)
         if checkpoints.complete():
@@ -99,7 +99,7 @@ def make_finetuner(
 def learn(
     tuner: Finetuner,
     directory: FinetuningDirectory,
-    checkpoints: Checkpoints,
+    checkpoints: FinetuningCheckpoints,
     source: LoadedModel,
     stop: StopRequest,
     save_seconds: float,

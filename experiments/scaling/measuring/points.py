@@ -10,9 +10,9 @@ from experiments.training_runs import Recipe
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
-from training.parallel.distributed import Device
+from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
-from training.precision import Precision
+from training.precision import TrainingPrecision
 
 EXCHANGES: dict[str, dict[str, Any]] = {
     "fp32": {},
@@ -37,9 +37,9 @@ class Settings:
     """B, lanes of each rank."""
     window: PositiveInt = 256
     """T, characters of a lane in a window."""
-    precision: Precision = "auto"
+    precision: TrainingPrecision = "auto"
     """Precision of the products, as train.precision."""
-    device: Device = "auto"
+    device: TrainingDevice = "auto"
     """auto: a GPU for each rank where there are GPUs (NCCL), else the CPU (gloo)."""
     corpus: Path | None = None
     """A prepared corpus; absent, the embedded one."""

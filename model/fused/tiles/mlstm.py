@@ -26,7 +26,7 @@ def empty_factor(T: int, B: int, blocks: int) -> Tensor:
     return products.empty_factor(T * blocks_of(B), blocks)
 
 
-class Factors(NamedTuple):
+class TiledFactors(NamedTuple):
     """The factors of a window's weight gradients, laid out for `multiply_summed`."""
 
     sizes: tuple[int, int, int]  # T B H
@@ -210,7 +210,7 @@ class _TiledMlstm(torch.autograd.Function):
         saved, table, (T, B, H) = Saved(*kept), Table(x, *ctx.strides), ctx.sizes
         K = blocks_of(H)
         dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
-        factors = Factors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
+        factors = TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
         dh0 = x.new_empty(B, H)
         dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
         of_x = _empty_gradients_of_x(ctx.sizes, None if indices is None else table.R)

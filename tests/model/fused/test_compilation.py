@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from model.fused import compilation
-from model.fused.recycling import SMALLEST, Pool
+from model.fused.recycling import SMALLEST, MemoryPool
 from tests.support.runs import ROOT
 
 USE = """
@@ -154,7 +154,7 @@ def test_waiting_for_a_live_process_ends(tmp_path):
 
 @pytest.fixture
 def pool():
-    return Pool()
+    return MemoryPool()
 
 
 def test_memory_is_reused_only_when_nothing_refers_to_it(pool):

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from model.fused.recycling import SMALLEST, Pool
+from model.fused.recycling import SMALLEST, MemoryPool
 from model.language_model import ModelConfig, build_model
 from tests.model.fused.tiles.emulation import emulate_tiles
 from training.objective import Objective
 
 
-class CountingPool(Pool):
+class CountingPool(MemoryPool):
     """A pool that counts the blocks which were not there."""
 
     new = 0
@@ -40,14 +40,14 @@ def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch, recycle_
 
 
 def test_no_more_memory_is_kept_than_the_slack_allows():
-    pool = Pool()
+    pool = MemoryPool()
     for size in range(1, 40):
         pool.release(pool.allocate(size * SMALLEST))
     assert sum(block.numel() for block in pool.idle) <= 1.25 * pool.most_used
 
 
 def test_memory_that_could_not_be_had_does_not_count():
-    pool = Pool()
+    pool = MemoryPool()
     with pytest.raises(RuntimeError, match="memory"):
         pool.allocate(1 << 60)  # more than any machine has
     assert (pool.used, pool.most_used) == (0, 0)

@@ -5,12 +5,12 @@ import time
 from contextlib import redirect_stderr
 
 from model.reading.inputs import Position
-from model.reading.progress import Progress
+from model.reading.progress import ProgressBar
 from model.reading.records import read_records
 
 
 def test_without_a_terminal_progress_is_an_occasional_line(capsys):
-    with Progress("classify", 1000, line_seconds=0.05) as told:
+    with ProgressBar("classify", 1000, line_seconds=0.05) as told:
         for _ in range(3):
             time.sleep(0.06)
             told.note("7 rows/s")
@@ -23,7 +23,7 @@ def test_without_a_terminal_progress_is_an_occasional_line(capsys):
 
 
 def test_a_short_job_leaves_its_log_empty(capsys):
-    with Progress("classify", 1000) as told:
+    with ProgressBar("classify", 1000) as told:
         told.advance(1000)
     assert capsys.readouterr().err == ""
 
@@ -35,7 +35,7 @@ def test_a_terminal_has_a_bar_unless_it_is_not_wanted():
 
     for shown in (True, False):
         terminal = Terminal()
-        with redirect_stderr(terminal), Progress("classify", 1000, shown=shown) as told:
+        with redirect_stderr(terminal), ProgressBar("classify", 1000, shown=shown) as told:
             told.advance(1000)
         assert ("100%|" in terminal.getvalue()) == shown
 

@@ -22,7 +22,7 @@ from scaling.benchmark.contenders import (
 )
 from scaling.benchmark.memory import least_bytes, saved_bytes
 from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
-from scaling.benchmark.problem import Problem, Shape
+from scaling.benchmark.problem import Problem, Sizes
 from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.support.runs import assert_refused, run
@@ -31,7 +31,7 @@ SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--dev
 
 
 def small_problem(dtype=torch.float32, T=6, B=5, H=32):
-    return Problem.draw(Shape(T, B, H, 8, dtype, torch.device("cpu")))
+    return Problem.draw(Sizes(T, B, H, 8, dtype, torch.device("cpu")))
 
 
 def test_contenders_do_the_same_work():

@@ -167,7 +167,7 @@ def tuner(folder, tmp_path):
 )
 @given(data=st.data())
 def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, data):
-    checkpoints = checkpoint.Checkpoints(tmp_path / "out/checkpoint")
+    checkpoints = checkpoint.FinetuningCheckpoints(tmp_path / "out/checkpoint")
     path = checkpoints.complete()[-1] / name
     whole = path.read_bytes()
     kind = damaged_json if name == "progress.json" else damaged_tensors
@@ -184,7 +184,7 @@ def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, 
 
 @pytest.mark.parametrize("name", ["weights", "optimizer"])
 def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
-    checkpoints = checkpoint.Checkpoints(tmp_path / "out/checkpoint")
+    checkpoints = checkpoint.FinetuningCheckpoints(tmp_path / "out/checkpoint")
     (checkpoints.folder / "step-backup").mkdir()
     checkpoints.restore(tuner)
     (checkpoints.complete()[-1] / f"{name}.safetensors").write_bytes(save({}))
