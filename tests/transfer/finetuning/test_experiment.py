@@ -113,9 +113,9 @@ def test_what_began_it_is_its_origin(folder, tmp_path, set_command_line):
 
 def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
     steps = []
-    writing = experiment.Checkpoints.writing
+    writing = experiment.FinetuningCheckpoints.writing
     monkeypatch.setattr(
-        experiment.Checkpoints,
+        experiment.FinetuningCheckpoints,
         "writing",
         lambda self, step, description: steps.append(step) or writing(self, step, description),
     )
@@ -141,11 +141,11 @@ def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_p
             raise Killed
         save(self, tuner)
 
-    save = experiment.Checkpoints.save
-    monkeypatch.setattr(experiment.Checkpoints, "save", kill)
+    save = experiment.FinetuningCheckpoints.save
+    monkeypatch.setattr(experiment.FinetuningCheckpoints, "save", kill)
     with pytest.raises(Killed):
         run(folder, tmp_path / "cut", epochs=2)
-    monkeypatch.setattr(experiment.Checkpoints, "save", save)
+    monkeypatch.setattr(experiment.FinetuningCheckpoints, "save", save)
     run(folder, tmp_path / "cut", epochs=2, resume=True)
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
 
