@@ -12,6 +12,7 @@ from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
 from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
+from ..language_model import LAYERS
 from ..pages.glyphs import visible
 from ..reading.progress import ProgressBar
 from ..text.profiles import TextProfile, checked_texts
@@ -120,9 +121,12 @@ def read_texts(
         _unit_trace(profile, text, as_shown, values)
         for text, as_shown, values in zip(texts, shown, covered, strict=True)
     ]
-    layers = loaded.model.config.layers
+    config = loaded.model.config
     numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
-    return UnitTraces(traces, numbers, state, layer % layers, _origin(loaded), poles, polarity)
+    if LAYERS[config.cell].feature == "hidden state":  # the cell has no other
+        state = "hidden"
+    origin = _origin(loaded)
+    return UnitTraces(traces, numbers, state, layer % config.layers, origin, poles, polarity)
 
 
 def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from model import save_model
 from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
+from model.language_model import ModelConfig, build_model
 from model.pages.glyphs import visible
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
 from model.pages.page import MIDDLE, PALETTES, background
@@ -246,6 +247,14 @@ def test_the_poles_follow_the_polarity():
 def test_what_cannot_be_read_is_refused(loaded, texts, units, options, words):
     with pytest.raises(InputError, match=words):
         read_texts(loaded, texts, units, **options)
+
+
+@pytest.mark.parametrize(("cell", "named"), [("gru", "hidden"), ("lstm", "cell")])
+def test_a_cell_without_a_memory_of_its_own_shows_its_hidden_state(tmp_path, cell, named):
+    model = build_model(ModelConfig(hidden_size=8, cell=cell), seed=0)
+    traces = read_texts(load_with(model, tmp_path, "openai"), ["good"], [0])
+    assert traces.state == as_json(traces)["state"] == named
+    assert traces.legend(0)[0].startswith(f"unit 0, {named}: ")
 
 
 def test_damaged_weights_are_named(loaded):
