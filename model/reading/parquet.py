@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from ..errors import InputError, brief
 from .inputs import LONGEST_RECORD
+from .tables import check_names
 
 MOST_ROWS = 1000
 BATCH_BYTES = 64 << 20  # that the rows read at once may take
@@ -20,7 +21,9 @@ class RowTooLong(ValueError):
 
 
 def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file; InputError for one that is damaged, or for a row that is too long.
+    """Yield the rows of a file.
+
+    Raises InputError for one that is damaged, for columns of one name and a row that is too long.
 
     location: names the file in messages.
     """
@@ -35,7 +38,7 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
         )
     number = 0
     try:
-        for batch in _batches(file):
+        for batch in _batches(file, location):
             for piece in _short_pieces(batch):
                 for row in _rows(piece, location):
                     number += 1
@@ -66,11 +69,13 @@ def _rows(batch: Any, location: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _batches(file: IO[bytes]) -> Iterator[Any]:
+def _batches(file: IO[bytes], location: str) -> Iterator[Any]:
     """Yield a file's rows some at a time, with all strings in their dictionaries."""
     from pyarrow import parquet
 
-    schema = parquet.ParquetFile(file).schema
+    described = parquet.ParquetFile(file)
+    check_names(described.schema_arrow.names, location)
+    schema = described.schema
     columns = [schema.column(number) for number in range(len(schema))]
     # pyarrow leaves no decimals in their dictionary.
     strings = [

@@ -85,19 +85,19 @@ def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
-    """Return the header's names, made unique: blank ones named by place, repeated ones numbered."""
+    """Return the header's names, blank ones named by their place, as `check_names` lets pass."""
     if len(header) > MOST_COLUMNS:
         raise InputError(f"{place}: not a table ({len(header):,} columns)")
-    given = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
-    reserved, numbers = set(given), Counter[str]()
-    names: dict[str, None] = {}
-    for name in given:
-        new = name
-        while new in names or (new != name and new in reserved):
-            numbers[name] += 1
-            new = f"{name}.{numbers[name]}"
-        names[new] = None
-    return list(names)
+    names = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
+    check_names(names, place)
+    return names
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Raise InputError for columns of one name: which of them is meant, nobody can say."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")
 
 
 def _named(row: Sequence[str], names: Sequence[str], place: str) -> dict[str, str | None]:

@@ -46,6 +46,14 @@ def test_a_value_that_python_cannot_hold_is_one_line(column):
         list(parquet_rows(file, "x.parquet"))
 
 
+def test_columns_of_one_name_are_refused():
+    file = io.BytesIO()
+    columns = [pyarrow.array(["a"]), pyarrow.array(["b"])]
+    parquet.write_table(pyarrow.table(columns, names=["text", "text"]), file)
+    with pytest.raises(InputError, match=r"x\.parquet: 2 columns are named 'text'; rename"):
+        list(parquet_rows(file, "x.parquet"))
+
+
 @pytest.mark.parametrize("options", [{}, {"row_group_size": 3}, {"use_dictionary": False}])
 @pytest.mark.parametrize("store_schema", [True, False])
 def test_every_type_is_read_as_it_was_written(options, store_schema):

@@ -62,10 +62,10 @@ def test_what_is_no_table_is_refused(text, message):
         rows_of(text)
 
 
-def test_every_column_has_a_name_of_its_own():
-    assert column_names(["a", "a", "a.1", "", "a", ""], "") == [
-        *("a", "a.2", "a.1", "Unnamed: 3", "a.3", "Unnamed: 5"),
-    ]
+@pytest.mark.parametrize("header", [["text", "a", "text"], ["Unnamed: 1", ""]])
+def test_columns_of_one_name_are_refused(header):
+    with pytest.raises(InputError, match=f"line 1: 2 columns are named {header[0]!r}; rename"):
+        column_names(header, "a.csv, line 1")
 
 
 @pytest.mark.parametrize(
