@@ -17,8 +17,7 @@ from training.feeding import Prefetcher
 from training.metrics import RunLog
 from training.monitoring.monitor import Monitor
 from training.parallel.agreement import check_same_weights
-from training.parallel.distributed import Ballot, World, launched
-from training.parallel.shares import balance, with_shares
+from training.parallel.distributed import Ballot, launched
 from training.runs.signals import StopRequest
 from training.runs.start import load_weights
 from training.throughput import ThroughputMeter
@@ -27,22 +26,24 @@ from training.throughput import ThroughputMeter
 def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
-    with launched(options.run.train.device, options.run.train.timeout_seconds) as launch:
-        world = with_shares(launch, options.run.parallel.shares)
-        with resolve_run(options, world) as run:
-            return pretrain(run, world)
+    train = options.run.train
+    with (
+        launched(train.device, train.timeout_seconds) as world,
+        resolve_run(options, world) as run,
+    ):
+        return pretrain(run)
 
 
-def pretrain(run: ResolvedRun, world: World) -> int:
+def pretrain(run: ResolvedRun) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
     corpus = load_corpus(run.config.data.corpus)
-    run = run.with_corpus(corpus, world)
-    config = run.config
+    run = run.with_corpus(corpus)
+    config, world = run.config, run.world
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     steps_per_epoch = lanes.windows_per_epoch / windows
-    trainer = run.make_trainer(world, steps_per_epoch)
+    trainer = run.make_trainer(steps_per_epoch)
     steps = trainer.steps
     checkpoints = Checkpoints(
         run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
@@ -52,7 +53,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    run.create_directory(world)
+    run.create_directory()
     best_model.forget_lost_model(trainer)
     best_model.announce(trainer, steps_per_epoch)
 
@@ -62,7 +63,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, run.tracker(world), world=world) as log,
+        RunLog(run.directory, first_step, steps, run.tracker(), world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:
@@ -83,7 +84,7 @@ def pretrain(run: ResolvedRun, world: World) -> int:
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
-                    if balance(trainer, meter.ranks):
+                    if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and not last:
                 best_model.say(f"stopped and saved at step {step}; go on with --resume")

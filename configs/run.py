@@ -13,13 +13,13 @@ from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
-from model.text.split import Split
 from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
+from training.parallel.shares import with_shares
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     find_checkpoint,
@@ -77,6 +77,7 @@ class ResolvedRun:
     """A config with every value settled, and the folder that the run is written to."""
 
     config: RunConfig
+    world: World  # with the lanes dealt as parallel.shares has it
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
@@ -86,29 +87,20 @@ class ResolvedRun:
     before: RunConfig | None = None  # the settings that a resumed run had until now
     changed: Set[str] = frozenset()  # the keys in which they differ
 
-    def with_vocabulary(self, size: int) -> "ResolvedRun":
-        """Take V from the corpus's tokenizer; InputError if the config has another value."""
-        model = self.config.model.for_vocabulary(size)
-        return replace(self, config=replace(self.config, model=model))
-
-    def with_shuffle(self, train: Split) -> "ResolvedRun":
-        """Settle what later epochs shuffle, from the size of the train split."""
-        data = settle_shuffle(self.config.data, train)
-        return replace(self, config=replace(self.config, data=data))
-
-    def with_corpus(self, corpus: Corpus, world: World) -> "ResolvedRun":
+    def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
         """Settle what depends on the corpus; check that all ranks have the same settings and text.
 
-        Raises InputError on every rank if one rank differs.
+        Raises InputError if the config has another V, and on every rank if one rank differs.
         """
-        run = self.with_vocabulary(corpus.tokenizer.vocabulary_size)
-        run = run.with_shuffle(corpus.splits["train"])
+        model = self.config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
+        data = settle_shuffle(self.config.data, corpus.splits["train"])
+        config = replace(self.config, model=model, data=data)
         # Paths may differ. What training starts from is compared once it is loaded.
         paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
-        check_same(world, flatten(run.config) | paths)
-        return run
+        check_same(self.world, flatten(config) | paths)
+        return replace(self, config=config)
 
-    def make_trainer(self, world: World, steps_per_epoch: float) -> Trainer:
+    def make_trainer(self, steps_per_epoch: float) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
         Raises InputError, on every rank, where a new length of the run is over already, or a change
@@ -118,13 +110,13 @@ class ResolvedRun:
         steps = config.train.total_steps(steps_per_epoch)
         if self.changed & SCHEDULE:
             last = config.optim.schedule(steps, self.lanes).last_step
-            through_main(world, lambda: self._check_schedule(last, steps_per_epoch))
+            through_main(self.world, lambda: self._check_schedule(last, steps_per_epoch))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
             optim=config.optim,
             train=config.train,
-            world=world,
+            world=self.world,
             lanes=self.lanes,
             steps=steps,
             seed=config.seed,
@@ -149,7 +141,7 @@ class ResolvedRun:
                 "already; ask for more, or go back to an earlier checkpoint (--from)"
             )
 
-    def tracker(self, world: World) -> Tracker | None:
+    def tracker(self) -> Tracker | None:
         """Begin a run of the tracker that the config names, on the main rank.
 
         Raises InputError, on every rank, where it cannot.
@@ -163,16 +155,16 @@ class ResolvedRun:
             made = Tracker(package, self.directory.folder.name, flatten(self.config))
             return package
 
-        through_main(world, begin)
+        through_main(self.world, begin)
         return made
 
-    def create_directory(self, world: World) -> None:
+    def create_directory(self) -> None:
         """Save the config in the folder, once nothing can be refused any more.
 
         Raises InputError on a rank that would not find it there after a restart, and on every rank
         what the main one is refused.
         """
-        through_main(world, self._write_config)
+        through_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
@@ -191,6 +183,7 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder and settle what its config leaves open; the config is not saved yet."""
+    world = with_shares(world, options.run.parallel.shares)
     with ExitStack() as locked:
 
         def lock() -> str:
@@ -233,6 +226,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         config = replace(config, evaluate=evaluate)
     return ResolvedRun(
         config,
+        world,
         directory,
         lanes,
         DTYPES[precision],

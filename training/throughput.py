@@ -72,6 +72,11 @@ class ThroughputMeter:
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row
 
+    @property
+    def speeds(self) -> list[float]:
+        """Each rank's characters per second of computing, of the last row."""
+        return [rank.speed for rank in self.ranks]
+
     def advance(self, characters: int, own_fraction: float) -> None:
         """Count a step: its characters on all ranks, and what fraction of them this rank read."""
         self.steps += 1
@@ -112,8 +117,7 @@ class ThroughputMeter:
         if size > 1:
             row["exposed_seconds"] = sum(rank.exposed for rank in self.ranks) / size / steps
             row["sent_bytes"] = self.ranks[0].sent_bytes / steps
-            speeds = [rank.speed for rank in self.ranks]
-            row["rank_characters_per_second"] = [round(speed, 1) for speed in speeds]
+            row["rank_characters_per_second"] = [round(speed, 1) for speed in self.speeds]
             row["slowest_rank"] = max(range(size), key=lambda rank: self.ranks[rank].computing)
         row["bottleneck"] = bottleneck(self.ranks)
         return row

@@ -1,6 +1,7 @@
 """One training step: forward, backward, clip, update; and the state carried to the next."""
 
 import math
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -289,6 +290,16 @@ class Trainer:
     def all_lanes(self) -> State:
         """Return the state of all lanes, [L, lanes, n], on every rank."""
         return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
+
+    def balance(self, speeds: Sequence[float]) -> bool:
+        """Deal the lanes anew where the world's deal knows a better one; return whether it did.
+
+        speeds: of each rank; none before they are measured. All ranks call it together.
+        """
+        deal = self.world.deal.better(speeds, self.lanes) if speeds else None
+        if deal is not None:
+            self.deal_lanes(deal)
+        return deal is not None
 
     def deal_lanes(self, deal: Deal) -> None:
         """Deal the lanes anew; their states travel with them. All ranks call it together."""

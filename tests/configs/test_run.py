@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
+from data_utils.corpus import SPLITS, Corpus
 from model.errors import InputError
 from model.files.storage import write_json
 from model.text.split import Split
@@ -27,6 +29,10 @@ from training.runs.named_checkpoints import TRAINING_FILE
 
 ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")
+CORPUS = Corpus(
+    {"train": Split(np.zeros(9), np.zeros(2))},
+    {"splits": {name: {"sha256": ""} for name in SPLITS}},
+)
 
 
 def holding(folder, *words, world=ALONE):
@@ -44,9 +50,7 @@ def begin(folder, *words):
     """Begin a run of a batch of 5 lanes a rank and the precision left open."""
     words = ("--data.lanes_per_rank", "5", "--train.precision", "auto", *words)
     with holding(folder, *words) as run:
-        run.with_vocabulary(256).with_shuffle(Split(np.zeros(9), np.zeros(2))).create_directory(
-            ALONE
-        )
+        run.with_corpus(CORPUS).create_directory()
 
 
 @pytest.fixture
@@ -97,7 +101,7 @@ def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_pa
     for resumed in (False, True):
         with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
             assert (run.resumed, run.lanes) == (resumed, 64)
-            run.create_directory(ALONE)
+            run.create_directory()
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
@@ -109,7 +113,7 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
         write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
         run = resolved(folder, *cooled)
         assert run.config.optim.cooldown_from == 30
-        run.create_directory(ALONE)
+        run.create_directory()
     with pytest.raises(InputError, match=r"cannot change optim\.cooldown_steps"):
         resolved(folder, *cooled[:-1], "21")
 
@@ -133,14 +137,14 @@ CHANGES = [
 def test_a_cooldown_under_way_is_not_changed(folder, change):
     cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
     add_checkpoint(folder, 30)
-    resolved(folder, *cooled, *change).create_directory(ALONE)  # asked for together with it
+    resolved(folder, *cooled, *change).create_directory()  # asked for together with it
     add_checkpoint(folder, 40)
     resolved(folder, *cooled, *change)  # as a launcher repeats it
     key, run = change[0].removeprefix("--"), resolved(folder, *cooled)
     with pytest.raises(
         InputError, match=rf"cannot change .*{key}.* at step 30; .*--from before-cooldown-0+30$"
     ):
-        run.make_trainer(ALONE, 2000.0)
+        run.make_trainer(2000.0)
     resume = ["--resume", str(folder), "--from", "before-cooldown-00000030", "--train.steps", "9"]
     with resolve_run(RunOptions.from_command_line(resume), ALONE) as run:
         assert run.config.optim.cooldown_steps is None
@@ -151,7 +155,7 @@ def test_the_schedule_may_change_before_a_cooldown(folder, change):
     cooled = ("--optim.cooldown_steps", "20", "--optim.cooldown_from", "31")
     add_checkpoint(folder, 30)
     for words in ((), cooled, (*cooled, *change)):
-        resolved(folder, *AGAIN, "--data.lanes", "5", *words).create_directory(ALONE)
+        resolved(folder, *AGAIN, "--data.lanes", "5", *words).create_directory()
 
 
 LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
@@ -169,14 +173,14 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     add_checkpoint(folder, step)
     if kept is not None:
         add_checkpoint(folder, kept, "mine")
-    resolved(folder, *resume, key, length).make_trainer(ALONE, 10.0)  # as it was begun
+    resolved(folder, *resume, key, length).make_trainer(10.0)  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
-        assert longer.make_trainer(ALONE, 10.0).schedule.cooldown_from is None
+        assert longer.make_trainer(10.0).schedule.cooldown_from is None
         return
     advice = "--from mine-00000040$" if kept is not None else "no checkpoint from before it is kept"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
-        longer.make_trainer(ALONE, 10.0)
+        longer.make_trainer(10.0)
 
 
 def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
@@ -189,12 +193,12 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
             with pytest.raises(InputError, match=r"asks for 29 steps, and the run has 30 already"):
-                run.make_trainer(ALONE, 1.0)
+                run.make_trainer(1.0)
         else:
-            assert run.make_trainer(ALONE, 1.0).steps == 30
+            assert run.make_trainer(1.0).steps == 30
     path.write_text(re.sub("(?m)^steps = .*", "steps = 29", path.read_text()))
     as_begun = resolved(folder, *resume, "--train.steps", "29")
-    assert as_begun.make_trainer(ALONE, 1.0).steps == 29
+    assert as_begun.make_trainer(1.0).steps == 29
 
 
 @pytest.mark.parametrize(
@@ -214,7 +218,7 @@ def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change,
     model = folder / "model/config.json"
     model.parent.mkdir()
     write_json(model, {"provenance": {"step": step, "best_valid_bits_per_character": 1.5}})
-    resolved(folder, *AGAIN, "--data.lanes", "5", *change).create_directory(ALONE)
+    resolved(folder, *AGAIN, "--data.lanes", "5", *change).create_directory()
     moved = aside and step == 35
     assert (folder / "aside-step-00000035/model/config.json").exists() is moved
     assert model.exists() is not moved
@@ -233,7 +237,7 @@ def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
         (tmp_path / place / "config.json").write_text("{}")
     folder, words = tmp_path / "run", (*AGAIN, "--data.lanes", "5", "--train.start_from", name)
     with holding(folder, *words) as run:
-        run.create_directory(ALONE)
+        run.create_directory()
     expected = str(tmp_path / name) if is_path else name
     assert load_config(folder / "config.toml").train.start_from == expected
     assert resolved(folder, *words).resumed  # as a launcher repeats it
@@ -259,7 +263,7 @@ def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
     path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
     assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
-    resolved(folder, *resume, "--data.shuffle", "reviews").create_directory(ALONE)
+    resolved(folder, *resume, "--data.shuffle", "reviews").create_directory()
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
 
 
@@ -276,7 +280,7 @@ def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
         with resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE) as run:
             assert run.directory.folder.as_posix() == "runs/tour"
             assert run.resumed == resumed
-            run.create_directory(ALONE)
+            run.create_directory()
 
 
 def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_path):
@@ -300,7 +304,7 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     elsewhere = AmongMany(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
-        run.create_directory(elsewhere)
+        replace(run, world=elsewhere).create_directory()
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
 
@@ -337,7 +341,7 @@ def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp
     def begin(seed):
         together.wait()
         with resolve_run(options[seed], ALONE) as run:
-            run.create_directory(ALONE)
+            run.create_directory()
             together.wait()
             assert load_config(run.directory.config).seed == seed
             return run.directory.folder.name

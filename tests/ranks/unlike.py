@@ -18,16 +18,16 @@ SECOND = os.environ["RANK"] == "1"
 pretrain = main.pretrain
 
 
-def pretrain_and_try_muon(run, world):
+def pretrain_and_try_muon(run):
     """Do both in one world: two of them one after the other would need two ports."""
-    code = pretrain(run, world)
+    code, world = pretrain(run), run.world
     trainer = make_trainer(world, 8, optim={"name": "muon", "lr": 1e-2}, precision="bf16")
     take_steps(trainer, trainer.own, 1)
     check_same_weights(world, trainer.model)
     return code
 
 
-def better_shares(ranks, counts, lanes):
+def better_shares(speeds, counts, lanes):
     """Stand for the clock's verdict: the second rank is three times as fast."""
     print(f"lanes {counts}")
     return (1.0, 3.0) if counts == [lanes // 2, lanes // 2] else None

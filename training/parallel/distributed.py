@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,12 +35,19 @@ SHARED_STORE = (
 )
 
 
-Deal = Callable[[int, int, int], slice]  # of a rank, of so many ranks, of so many items
+class Deal:
+    """Which of some items are a rank's: here an even part; parallel.shares names other ways."""
+
+    def __call__(self, rank: int, ranks: int, items: int) -> slice:
+        """Return a rank's contiguous slice of the items."""
+        return slice(rank * items // ranks, (rank + 1) * items // ranks)
+
+    def better(self, speeds: Sequence[float], lanes: int) -> "Deal | None":
+        """Return how to deal the lanes from now on, by each rank's speed; None: as they are."""
+        return None
 
 
-def even_slice(rank: int, ranks: int, items: int) -> slice:
-    """Return a rank's contiguous slice of items that are dealt evenly."""
-    return slice(rank * items // ranks, (rank + 1) * items // ranks)
+EVEN = Deal()
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class World:
     rank: int
     size: int
     device: torch.device
-    deal: Deal = even_slice  # which items are a rank's
+    deal: Deal = EVEN  # which items are a rank's
     timeout: timedelta = timedelta(minutes=5)  # of every collective: a lost peer is no hang
 
     @property

@@ -3,22 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from model.errors import InputError
 
-from ..throughput import Times
-from .distributed import World
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
+from .distributed import EVEN, Deal, World
 
 HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How lanes are divided among ranks: each rank's part is in proportion to its number."""
+class Shares(Deal):
+    """Each rank's part is in proportion to its number."""
 
     numbers: tuple[float, ...]
 
@@ -28,13 +23,30 @@ class Shares:
         return slice(ends[rank], ends[rank + 1])
 
 
+@dataclass(frozen=True)
+class MeasuredShares(Deal):
+    """Each rank's part of the lanes is in proportion to its speed; even until that is measured."""
+
+    now: Deal = EVEN
+
+    def __call__(self, rank: int, ranks: int, items: int) -> slice:
+        """Return a rank's contiguous slice of the items."""
+        return self.now(rank, ranks, items)
+
+    def better(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
+        """Return shares by the speeds, where they would save much."""
+        slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
+        shares = better_shares(speeds, [own.stop - own.start for own in slices], lanes)
+        return None if shares is None else MeasuredShares(Shares(shares))
+
+
 def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
-    """Return the world as parallel.shares has it deal: evenly by a word, else by a number a rank.
+    """Return the world as parallel.shares has it deal: as the word says, or by a number a rank.
 
     Raises InputError where there are not as many numbers as ranks.
     """
     if isinstance(shares, str):
-        return world
+        return replace(world, deal=MeasuredShares()) if shares == "measured" else world
     if len(shares) != world.size:
         raise InputError(
             f"parallel.shares has {len(shares)} numbers for {world.size} processes; one each"
@@ -52,31 +64,15 @@ def apportion(items: int, shares: Sequence[float]) -> list[int]:
     return counts
 
 
-def balance(trainer: "Trainer", ranks: Sequence[Times]) -> bool:
-    """Deal the lanes anew where that is asked for and pays; return whether they were.
-
-    ranks: what each did since the last row of metrics. All ranks call it together.
-    """
-    world = trainer.world
-    if trainer.parallel.shares != "measured" or not ranks or world.size == 1:
-        return False
-    slices_now = (world.slice_of(rank, trainer.lanes) for rank in range(world.size))
-    counts = [own.stop - own.start for own in slices_now]
-    speeds = better_shares(ranks, counts, trainer.lanes)
-    if speeds is not None:
-        trainer.deal_lanes(Shares(speeds))
-    return speeds is not None
-
-
 def better_shares(
-    ranks: Sequence[Times], counts: Sequence[int], lanes: int
+    speeds: Sequence[float], counts: Sequence[int], lanes: int
 ) -> tuple[float, ...] | None:
     """Return shares in proportion to measured speed; None where they would save little.
 
     counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
     """
-    speeds = tuple(rank.speed if count else 0.0 for rank, count in zip(ranks, counts, strict=True))
-    if not sum(speeds):
+    shares = tuple(speed if count else 0.0 for speed, count in zip(speeds, counts, strict=True))
+    if not sum(shares):
         return None
-    now = max(count / speed for count, speed in zip(counts, speeds, strict=True) if speed)
-    return speeds if lanes / sum(speeds) < (1 - HYSTERESIS) * now else None
+    now = max(count / share for count, share in zip(counts, shares, strict=True) if share)
+    return shares if lanes / sum(shares) < (1 - HYSTERESIS) * now else None

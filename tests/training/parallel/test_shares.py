@@ -12,6 +12,20 @@ from training.parallel.shares import Shares, apportion, better_shares, with_shar
 CPU = torch.device("cpu")
 
 
+def speeds_of(ranks):
+    return [rank.speed for rank in ranks]
+
+
+def test_only_measured_shares_change_and_only_for_a_better_deal():
+    for shares in ("even", (1.0, 1.0)):
+        assert with_shares(World(0, 2, CPU), shares).deal.better([1.0, 9.0], 16) is None
+    measured = with_shares(World(0, 2, CPU), "measured").deal
+    assert [measured(rank, 2, 5) for rank in range(2)] == [slice(0, 2), slice(2, 5)]
+    better = measured.better([1.0, 3.0], 16)
+    assert [better(rank, 2, 16) for rank in range(2)] == [slice(0, 4), slice(4, 16)]
+    assert better.better([1.0, 3.0], 16) is None
+
+
 def test_shares_are_one_for_each_rank():
     with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
         with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
@@ -26,14 +40,14 @@ def test_lanes_are_dealt_evenly_by_default():
 def test_shares_follow_the_speed_of_computing():
     # Both have 1,000 characters; the first computes for 2.5 s and waits for the other 7.5.
     ranks = [times(exposed=7.5), times()]
-    assert better_shares(ranks, [8, 8], 16) == pytest.approx((400.0, 100.0))
+    assert better_shares(speeds_of(ranks), [8, 8], 16) == pytest.approx((400.0, 100.0))
     # 13 of 16 lanes at 400, 3 at 100 characters per second: as good as it gets
     ranks = [times(characters=1300.0, exposed=6.75), times(characters=300.0, exposed=7.0)]
-    assert better_shares(ranks, [13, 3], 16) is None
+    assert better_shares(speeds_of(ranks), [13, 3], 16) is None
 
 
 def test_a_rank_without_lanes_keeps_none():
-    assert better_shares([times(), times(characters=0.0)], [8, 0], 8) is None
+    assert better_shares(speeds_of([times(), times(characters=0.0)]), [8, 0], 8) is None
 
 
 @pytest.mark.parametrize("items", [0, 1, 7, 64])
