@@ -1,7 +1,7 @@
 """A model with its classifier: from texts to labels, probabilities and neuron values."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from pathlib import Path
 from threading import RLock
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..features import features_in_order, folded, read_in_order
+from ..features import ModelOutput, features_in_order, folded, read_in_order
 from ..files.weights import LoadedModel, load_model
 from ..language_model import Precision
 from ..reading.progress import ProgressBar
@@ -67,11 +67,14 @@ class SentimentClassifier:
     show_progress : bool
         Show on stderr how far reading is.
 
+    Memory grows with the bytes of the texts, not with texts times units.
     Raises InputError if there is no classifier, or if it was fitted on another model.
     """
 
     advance: Callable[[int], object] | None = None
     """Called with the number of bytes just read, for a progress bar of the caller."""
+    numbers_at_once = 1 << 22
+    """How many features are in memory together, of as many texts as have them."""
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class SentimentClassifier:
         """Return a label per text, str [N] unless `fit` was told others; of several labels each,
         int64 [N, C], 0 or 1.
         """
-        probabilities = self.fitted.probabilities(self._features(texts))
+        probabilities = self._found(texts, self.fitted.probabilities)
         choices = self.fitted.choose(probabilities)
         return choices if self.fitted.is_multilabel else self.classes_[choices]
 
@@ -194,11 +197,11 @@ class SentimentClassifier:
 
         A row sums to 1 unless a text may have several labels.
         """
-        return self._of_each_class(self.fitted.probabilities(self._features(texts)))
+        return self._of_each_class(self._found(texts, self.fitted.probabilities))
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
-        return self.fitted.decide(self._features(texts))
+        return self._found(texts, self.fitted.decide)
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts whose labels y are all predicted.
@@ -226,26 +229,32 @@ class SentimentClassifier:
 
         As it is in the model: a low value means the last class where `fitted.polarity` is -1.
         """
-        # A copy: a view would keep all features alive.
-        return self._features(texts)[:, self.fitted.neuron_column].copy()
+        return self._found(texts, self._neuron)
 
     def read(self, texts: Iterable[str]) -> Verdicts:
         """Return everything that can be found, reading the texts once."""
-        given = checked_texts(texts)
-        read, bits = self._read(read_in_order, given)
-        encoded = list(map(self.loaded.profile.encode, given))
-        features = self._with_ngrams(read, encoded)
+        pieces = self._read(read_in_order, checked_texts(texts))
+        found = [self._verdicts(piece, read) for piece, read in pieces]
+        return Verdicts._make(map(_joined, zip(*found, strict=True)))
+
+    def _verdicts(self, texts: list[str], read: ModelOutput) -> Verdicts:
+        encoded = list(map(self.loaded.profile.encode, texts))
+        features = self._with_ngrams(read.features, encoded)
         characters = np.array(list(map(len, encoded)))
         probabilities = self.fitted.probabilities(features)
         return Verdicts(
             choices=self.fitted.choose(probabilities),
             probabilities=self._of_each_class(probabilities),
-            neuron=features[:, self.fitted.neuron_column].copy(),
+            neuron=self._neuron(features),
             stars=self._stars(features),
-            bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
+            bits_per_character=np.where(characters > 0, read.bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(probabilities),
-            unfamiliar=self._unfamiliar(given, bits, characters),
+            unfamiliar=self._unfamiliar(texts, read.bits, characters),
         )
+
+    def _neuron(self, features: np.ndarray) -> np.ndarray:
+        # A copy: a view would keep all features alive.
+        return features[:, self.fitted.neuron_column].copy()
 
     def _stars(self, features: np.ndarray) -> np.ndarray | None:
         return self.fitted.stars(features) if isinstance(self.fitted, StarsClassifier) else None
@@ -269,10 +278,14 @@ class SentimentClassifier:
             return np.array([True if is_short else None for is_short in short], dtype=object)
         return short | ~familiarity.admits(bits, characters)
 
-    def _features(self, texts: Iterable[str]) -> np.ndarray:
-        given = checked_texts(texts)
-        read = self._read(features_in_order, given)
-        return self._with_ngrams(read, map(self.loaded.profile.encode, given))
+    def _found(self, texts: Iterable[str], find: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return what `find` finds in the features of the texts, never in all of them at once."""
+        return np.concatenate(list(map(find, self._features(texts))))
+
+    def _features(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+        """Yield the features of some texts at a time, in their order."""
+        for piece, read in self._read(features_in_order, checked_texts(texts)):
+            yield self._with_ngrams(read, map(self.loaded.profile.encode, piece))
 
     def _with_ngrams(self, features: np.ndarray, encoded: Iterable[bytes]) -> np.ndarray:
         """Append the log-odds of the n-grams, where they have a say, of texts as they are read."""
@@ -281,19 +294,26 @@ class SentimentClassifier:
         texts = [text.decode() for text in encoded]
         return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
 
-    def _read(self, read: Callable[..., Any], texts: list[str]) -> Any:
-        """Return the features of the texts and, if wanted, the bits that they cost."""
-        sequences = list(map(self.loaded.tokens, texts))
+    def _read(self, read: Callable[..., Any], texts: list[str]) -> Iterator[tuple[list[str], Any]]:
+        """Yield some texts at a time, with their features and, if wanted, the bits they cost."""
+        loaded, kind = self.loaded, self.fitted.kind
+        sequences = list(map(loaded.tokens, texts))
         size = sum(map(len, sequences))
+        step = max(self.numbers_at_once // kind.size(loaded.model.config), 1)
         with ProgressBar("classify", size, shown=self.show_progress) as progress:
-            return read(
-                self.loaded.model,
-                sequences,
-                kind=self.fitted.kind,
-                batch_size=self.batch_size,
-                weights=self._weights,
-                advance=self.advance or progress.advance,
-            )
+            for first in range(0, max(len(texts), 1), step):
+                piece = slice(first, first + step)
+                yield (
+                    texts[piece],
+                    read(
+                        loaded.model,
+                        sequences[piece],
+                        kind=kind,
+                        batch_size=self.batch_size,
+                        weights=self._weights,
+                        advance=self.advance or progress.advance,
+                    ),
+                )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, as scikit-learn asks for them."""
@@ -337,6 +357,12 @@ class SentimentClassifier:
             requires_fit=False,
             no_validation=True,
         )
+
+
+def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Return the parts of an array as one; None if there is no such array."""
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None
 
 
 def _are_names(labels: np.ndarray) -> bool:

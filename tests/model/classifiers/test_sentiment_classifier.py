@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -73,6 +74,36 @@ def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
     assert set(given.predict(TEXTS)) == {"good"}
     with pytest.raises(InputError, match="threshold is 2"):
         SentimentClassifier.from_pretrained(folder, threshold=2)
+
+
+class Watched(Classifier):
+    """Remembers of how many texts it got the features."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def decide(self, features):
+        self.sizes.append(len(features))
+        return super().decide(features)
+
+
+METHODS = ("predict", "predict_proba", "decision_function", "neuron_values")
+
+
+def test_features_of_all_texts_are_never_in_memory_together(folder):
+    watched = Watched(**vars(fitted(folder)))
+    classifier = SentimentClassifier.from_pretrained(folder, watched)
+    watched.sizes.clear()
+    whole = [getattr(classifier, name)(TEXTS) for name in METHODS]
+    verdicts = classifier.read(TEXTS)
+    assert set(watched.sizes) == {len(TEXTS)}
+    watched.sizes.clear()
+    classifier.numbers_at_once = 2 * 12  # of two texts
+    for name, expected in zip(METHODS, whole, strict=True):
+        np.testing.assert_array_equal(getattr(classifier, name)(TEXTS), expected)
+    for found, expected in zip(classifier.read(TEXTS), verdicts, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert set(watched.sizes) == {2, 1}
+    assert classifier.predict([]).shape == (0,)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
