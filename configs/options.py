@@ -62,7 +62,7 @@ class RunOptions:
             file = PretrainingDirectory(known.resume).check_exists().config
         base = load_config(file)
         if known.from_checkpoint:
-            base = without_cooldown(base)
+            base = replace(base, optim=base.optim.without_cooldown())
         base = make_way(base, arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
         # --section.key value for every key, booleans too
@@ -87,12 +87,6 @@ def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
                 changed = replace(getattr(config, section), **{excluded: None})
                 config = replace(config, **{section: changed})
     return config
-
-
-def without_cooldown(config: RunConfig) -> RunConfig:
-    """Return the config without its cooldown: the rate follows the schedule alone."""
-    optim = replace(config.optim, cooldown_steps=None, cooldown_from=None)
-    return replace(config, optim=optim)
 
 
 def changed_keys(before: RunConfig, after: RunConfig) -> set[str]:

@@ -37,7 +37,7 @@ from training.runs.run_directory import (
 )
 from training.trainer import Trainer
 
-from .options import RunOptions, changed_keys, flatten, with_lanes, without_cooldown
+from .options import RunOptions, changed_keys, flatten, with_lanes
 from .schema import RunConfig
 from .toml_file import load_config, save_config
 
@@ -204,11 +204,12 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
             _check_checkpoints(saved, directory, world)
         config = config if options.resume is not None else settled(config, saved)
         config = _starting_as(_shuffling_as(config, saved), saved)
-        before = without_cooldown(saved) if options.from_checkpoint is not None else saved
-        begins_cooldown = _begins_cooldown(config, before)
+        before = saved
+        if options.from_checkpoint is not None:
+            before = replace(saved, optim=saved.optim.without_cooldown())
         changed = changed_keys(before, config)
-        _check_resume(changed, COOLDOWN if begins_cooldown else set())
-        if begins_cooldown:
+        _check_resume(changed, COOLDOWN if before.optim.cooldown_steps is None else set())
+        if changed & COOLDOWN:
             config = _cooling_down(config, directory, options.from_checkpoint, world)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
@@ -262,10 +263,6 @@ def _absolute(model: str | None) -> str | None:
     if model is None or model_in(Path(model)) is None:
         return model
     return str(Path(model).resolve())
-
-
-def _begins_cooldown(config: RunConfig, saved: RunConfig) -> bool:
-    return saved.optim.cooldown_steps is None and config.optim.cooldown_steps is not None
 
 
 def _cooling_down(

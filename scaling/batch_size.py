@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ def _train(job: SearchedJob, lanes: int, device: torch.device) -> None:
     trainer = Trainer(
         build_model(job.model, 0, DTYPES[precision]),
         # Of a run this short, the cooldown would be longer than all of it.
-        optim=replace(job.optim, cooldown_steps=None, cooldown_from=None),
+        optim=job.optim.without_cooldown(),
         train=job.train,
         world=World(0, 1, device),
         lanes=lanes,

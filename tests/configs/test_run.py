@@ -176,7 +176,7 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     resolved(folder, *resume, key, length).make_trainer(10.0)  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
-        assert longer.make_trainer(10.0).schedule.cooldown_from is None
+        assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
         return
     advice = "--from mine-00000040$" if kept is not None else "no checkpoint from before it is kept"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):

@@ -128,6 +128,10 @@ class OptimConfig:
             return self.cooldown_from
         return steps - self.cooldown_steps
 
+    def without_cooldown(self) -> "OptimConfig":
+        """Return the settings of a run whose rate follows its decay alone."""
+        return replace(self, cooldown_steps=None, cooldown_from=None)
+
     def schedule(self, steps: int, lanes: float) -> Schedule:
         """Return the learning rates of a run planned for `steps`; lanes: the global batch."""
         return Schedule(
@@ -137,8 +141,8 @@ class OptimConfig:
             decay_steps=self.decay_steps,
             warmup=self.warmup,
             hold=self.hold,
-            cooldown_steps=self.cooldown_steps,
-            cooldown_from=self.cooldown_from,
+            cooldown_steps=self.cooldown_steps or 0,
+            cooldown_begin=self.cooldown_begin(steps),
         )
 
 

@@ -25,40 +25,39 @@ class Schedule:
     decay_steps: int | None = None
     warmup: float = 0.0
     hold: float = 0.0
-    cooldown_steps: int | None = None
-    cooldown_from: int | None = None
+    cooldown_steps: int = 0
+    cooldown_begin: int | None = None  # the step after which it begins; None: there is none
 
     def __post_init__(self) -> None:
         if self.rate(self.last_step - 1) > 0:
             return
-        if self.cooldown_steps is None:
+        if self.cooldown_begin is None:
             raise InputError(
                 f"optim.decay_steps is {self.decay_steps:,}, of {self.steps:,} steps: the rest "
                 "would have a learning rate of zero; give as many as the run has, or more"
             )
-        begin = self.last_step - self.cooldown_steps
-        if begin < 0:
+        if self.cooldown_begin < 0:
             raise InputError(
                 f"optim.cooldown_steps is {self.cooldown_steps:,}, more than the {self.steps:,} "
                 "steps of the run; give fewer"
             )
         raise InputError(
-            f"the cooldown would begin at step {begin:,}, where the learning rate is zero already; "
-            "begin it earlier, from an earlier checkpoint (--from), or set optim.decay constant"
+            f"the cooldown would begin at step {self.cooldown_begin:,}, where the learning rate is "
+            "zero already; begin it earlier, from an earlier checkpoint (--from), or set "
+            "optim.decay constant"
         )
 
     @property
     def last_step(self) -> int:
         """The step at which the run ends: after its cooldown, if it has one."""
-        if self.cooldown_steps is None or self.cooldown_from is None:
-            return self.steps
-        return self.cooldown_from + self.cooldown_steps
+        begin = self.cooldown_begin
+        return self.steps if begin is None else begin + self.cooldown_steps
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        if self.cooldown_steps is None:
+        begin = self.cooldown_begin
+        if begin is None:
             return self._before_cooldown(step)
-        begin = self.last_step - self.cooldown_steps
         fallen = min(max(step - begin, 0) / self.cooldown_steps, 1.0)
         return self._before_cooldown(min(step, begin)) * (1 - fallen)
 

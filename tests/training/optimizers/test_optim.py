@@ -37,10 +37,10 @@ def test_a_cooldown_falls_from_the_papers_rate():
 def test_the_schedule_has_every_field_of_the_config():
     fields = {
         "decay": "cosine", "decay_steps": 90, "warmup": 0.125, "hold": 0.25,
-        "cooldown_steps": 10, "cooldown_from": 20,
+        "cooldown_steps": 10,
     }  # fmt: skip
-    made = OptimConfig(lr=0.5, **fields).schedule(80, lanes=4)
-    assert made == Schedule(peak=0.5, steps=80, **fields)
+    made = OptimConfig(lr=0.5, **fields, cooldown_from=20).schedule(80, lanes=4)
+    assert made == Schedule(peak=0.5, steps=80, **fields, cooldown_begin=20)
 
 
 @pytest.mark.parametrize(

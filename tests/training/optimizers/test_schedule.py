@@ -5,11 +5,15 @@ import math
 import pytest
 
 from model.errors import InputError
-from training.optimizers.schedule import Schedule
+from training.optimizers.optim import OptimConfig
+
+
+def planned(steps, **shape):
+    return OptimConfig(lr=1.0, **shape).schedule(steps, lanes=1)
 
 
 def rates_of(steps, **shape):
-    schedule = Schedule(peak=1.0, steps=steps, **shape)
+    schedule = planned(steps, **shape)
     return [schedule.rate(step) for step in range(schedule.last_step)]
 
 
@@ -44,7 +48,7 @@ def test_the_rate_holds_between_warmup_and_decay():
 @pytest.mark.parametrize("decay", ["constant", "linear"])
 def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
     plan = rates_of(10, decay=decay)
-    schedule = Schedule(peak=1.0, steps=10, decay=decay, cooldown_steps=4, cooldown_from=3)
+    schedule = planned(10, decay=decay, cooldown_steps=4, cooldown_from=3)
     assert schedule.last_step == 7
     fall = [plan[3] * part for part in (0.75, 0.5, 0.25, 0)]
     assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
@@ -56,7 +60,7 @@ def test_a_cooldown_without_a_start_covers_the_last_steps():
 
 @pytest.mark.parametrize("shape", [{"decay": "linear"}, {"decay": "cosine"}, {"cooldown_steps": 1}])
 def test_the_rate_stays_at_zero_after_the_end(shape):
-    schedule = Schedule(peak=1.0, steps=2, hold=0.5, **shape)
+    schedule = planned(2, hold=0.5, **shape)
     assert [schedule.rate(step) for step in (1, 2, 3)] == [1, 0, 0]
 
 
@@ -72,6 +76,6 @@ def test_the_rate_stays_at_zero_after_the_end(shape):
 )
 def test_a_schedule_with_steps_that_learn_nothing_is_refused(shape, message):
     with pytest.raises(InputError, match=message):
-        Schedule(peak=1.0, steps=10, **shape)
-    held = {key: value for key, value in shape.items() if key != "cooldown_steps"}
-    assert all(rate > 0 for rate in rates_of(10, **held, decay="constant"))
+        planned(10, **shape)
+    rest = {key: value for key, value in shape.items() if not key.startswith("cooldown")}
+    assert all(rate > 0 for rate in rates_of(10, **rest, decay="constant"))
