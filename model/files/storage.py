@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any
 
 from ..errors import InputError
@@ -44,8 +45,10 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         _remove_abandoned(path)
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
+        temporary.touch()
+        mode = S_IMODE(temporary.stat().st_mode)  # to ask for the umask is to change it, for all
         write(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())  # safetensors makes files that only the owner reads
+        os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
         flush_to_disk(temporary)
         os.replace(temporary, path)
     except OSError as error:
@@ -142,12 +145,6 @@ def _beside(path: Path, word: str) -> Path:
 def is_taken(folder: Path) -> bool:
     """Return whether the path holds something that a new folder would mix with or replace."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def flush_to_disk(path: Path) -> None:

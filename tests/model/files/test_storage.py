@@ -45,6 +45,18 @@ def test_files_are_as_readable_as_any_other(tmp_path):
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def test_writing_leaves_the_umask_alone(tmp_path):
+    """It belongs to all threads: of two that set it and set it back, one can undo the other."""
+    called = []
+    sys.setprofile(lambda frame, event, called_one: called.append(called_one))
+    try:
+        write_json(tmp_path / "a.json", {})
+    finally:
+        sys.setprofile(None)
+    assert os.replace in called
+    assert os.umask not in called
+
+
 WRITER = """
 import sys
 from pathlib import Path
