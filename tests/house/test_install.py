@@ -57,6 +57,10 @@ def test_only_the_model_is_installed(installed):
         assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()
 
 
+def test_type_checkers_read_the_installed_package(installed):
+    assert (installed / "mlstm_sentiment/py.typed").is_file()
+
+
 def test_the_installed_featurizer_works_outside_the_checkout(installed, small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     code = (
