@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from .errors import InputError, checked_number, checked_whole, is_whole
 from .fused.cores import follow_quota
 from .layers.gate_leaves import GateLeaves
-from .layers.gru import GruLayer
 from .layers.layer import RecurrentLayer
-from .layers.lstm import LstmLayer
 from .layers.mlstm import MlstmLayer
+from .layers.peers import GruLayer, LstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
 from .state import DTYPES, State, accumulation_dtype

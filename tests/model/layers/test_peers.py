@@ -9,7 +9,7 @@ from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
-from model.layers.lstm import LstmLayer
+from model.layers.peers import LstmLayer
 from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace

@@ -1,0 +1,96 @@
+"""torch's LSTM and GRU as layers, with which the mLSTM is compared. They have no weight norm."""
+
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..state import State, accumulation_dtype
+from .gate_leaves import GateLeaves
+from .layer import RecurrentLayer
+
+if TYPE_CHECKING:
+    from ..language_model import ModelConfig
+
+
+class TorchLayer(RecurrentLayer):
+    """A layer that hands its windows to torch, and has the weights of a module of torch.
+
+    torch is told to train where a gradient is wanted, in eval mode too: cuDNN has no backward pass
+    for what it ran otherwise, and fine-tuning learns in eval mode. Nothing else depends on it:
+    there is no dropout.
+    """
+
+    kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
+
+    def __init__(self, input_size: int, hidden_size: int):
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.add_module(self.kind.__name__.lower(), self.kind(input_size, hidden_size))
+
+    @classmethod
+    def make(cls, config: "ModelConfig", index: int) -> Self:
+        """Return a layer of the config's sizes."""
+        return cls(config.input_size(index), config.hidden_size)
+
+    def reset_parameters(self, forget_gate_bias: float) -> None:
+        """Draw as torch does; half of the bias goes on each of the gate's two."""
+        (module,) = self.children()
+        module.reset_parameters()  # type: ignore[operator]
+        H = self.hidden_size
+        with torch.no_grad():
+            for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
+                module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
+
+    def fold(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    ) -> list[Tensor]:
+        """Cast the four weights to the compute dtype."""
+        return [parameter.to(dtype) for parameter in self.parameters()]
+
+    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+        """Name the one implementation there is."""
+        return f"torch.nn.{self.kind.__name__}"
+
+
+class LstmLayer(TorchLayer):
+    """torch's LSTM, the papers' control."""
+
+    title = "LSTM"
+    feature = "cell state"
+    kind = nn.LSTM
+
+    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
+        """Return h in the dtype of the products and c in the wider one."""
+        h = torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device)
+        return State(h, h.to(accumulation_dtype(dtype)))
+
+    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+        """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after.
+
+        torch keeps its cell state in the compute dtype, so c is cast on the way in and out.
+        """
+        hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
+        train = torch.is_grad_enabled()
+        h, last_h, last_c = torch.lstm(x, hx, weights, True, 1, 0.0, train, False, False)
+        return h, State(last_h[0], last_c[0].to(state.c.dtype))
+
+
+class GruLayer(TorchLayer):
+    """torch's GRU (Cho et al. 2014). Its state is h alone, in the dtype of the products.
+
+    Its update gate z is the part of h that stays: what a forget gate is to an LSTM.
+    """
+
+    title = "GRU"
+    kind = nn.GRU
+
+    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
+        """Return h, zeros."""
+        return State(torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device))
+
+    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+        """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after."""
+        train = torch.is_grad_enabled()
+        h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)
+        return h, State(last_h[0])
