@@ -177,8 +177,8 @@ class Place {
     this.state.set(engine.live);
   }
 
-  // Hold a unit of the last layer at a value, as the sampler in Python does.
-  hold(unit, value) {
+  // Clamp a unit of the last layer to a value, as the sampler in Python does.
+  clamp(unit, value) {
     this.state[this.state.length - this.engine.H + unit] = value;
   }
 
@@ -299,24 +299,20 @@ function after(state, byte) {
 
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true }); // a BOM is a character here
 
-// Continues from a position byte by byte, in valid UTF-8; a unit may be held at a value.
+// Continues from a position byte by byte, in valid UTF-8; a unit may be clamped to a value.
 class Writer {
-  // held: {unit, value} or null; random: numbers from 0 to 1, one per byte.
-  constructor({ temperature, held, random = Math.random }) {
-    Object.assign(this, { temperature, held, random });
+  // clamp: {unit, value} or null; random: numbers from 0 to 1, one per byte.
+  constructor({ temperature, clamp, random = Math.random }) {
+    Object.assign(this, { temperature, clamp, random });
   }
 
   begin(place) {
     Object.assign(this, { place, utf8: 0 });
   }
 
-  hold() {
-    if (this.held) this.place.hold(this.held.unit, this.held.value);
-  }
-
   // Draw a byte, read it, and return it.
   next() {
-    this.hold();
+    if (this.clamp) this.place.clamp(this.clamp.unit, this.clamp.value);
     const byte = draw(this.place.logits(), this.utf8, this.temperature, this.random());
     this.utf8 = after(this.utf8, byte);
     this.place.read([byte]);

@@ -230,7 +230,7 @@ function manner() {
   const value = polarity() * Number(find("value").value);
   return {
     temperature: Number(find("temperature").value),
-    held: find("hold").checked ? { unit, value } : null,
+    clamp: find("clamp").checked ? { unit, value } : null,
   };
 }
 
@@ -355,7 +355,7 @@ function look(wanted) {
   if (!Number.isInteger(wanted) || wanted < 0 || wanted >= about.units) return;
   unit = wanted;
   find("unit").value = unit;
-  find("held-unit").textContent = unit;
+  find("clamped-unit").textContent = unit;
   find("note").textContent = isKnown()
     ? `High values mean ${about.head.poles[1]}; if needed, the unit's sign is flipped.`
     : "We do not know what high values of this unit mean; its sign is not flipped.";
@@ -398,8 +398,8 @@ function controls() {
     find("examples").append(chip);
   }
   find("value").oninput = () => {
-    find("held").textContent = signed(Number(find("value").value));
-    find("value").setAttribute("aria-valuetext", find("held").textContent);
+    find("clamped").textContent = signed(Number(find("value").value));
+    find("value").setAttribute("aria-valuetext", find("clamped").textContent);
     steer();
   };
   find("temperature").oninput = () => {
@@ -407,8 +407,8 @@ function controls() {
     steer();
   };
   find("temperature").oninput();
-  find("hold").onchange = steer;
-  find("value").onpointerdown = find("value").onkeydown = () => (find("hold").checked = true);
+  find("clamp").onchange = steer;
+  find("value").onpointerdown = find("value").onkeydown = () => (find("clamp").checked = true);
   find("unit").max = about.units - 1;
   find("unit").onchange = ({ target }) => {
     look(target.valueAsNumber);
@@ -447,11 +447,11 @@ function read(text) {
   });
 }
 
-// Continue a text, without pauses for the eye; held: {unit, value} or null.
-async function write(text, { length = 100, temperature = 0, held = null } = {}) {
+// Continue a text, without pauses for the eye; clamp: {unit, value} or null.
+async function write(text, { length = 100, temperature = 0, clamp = null } = {}) {
   await read(text);
   let all = "";
-  const order = { length, temperature, held, pace: 0 };
+  const order = { length, temperature, clamp, pace: 0 };
   return asked("write", order, ({ written: more = "", ended }, done) => {
     all += more;
     if (ended) done(all);

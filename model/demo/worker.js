@@ -36,9 +36,9 @@ const ORDERS = {
     pump();
   },
   // Continue the text of a slot, once it is read.
-  async write({ slot, number, length, temperature, held, pace = PACE }) {
+  async write({ slot, number, length, temperature, clamp, pace = PACE }) {
     const reading = slots.get(slot)?.reading;
-    const mine = (writer = new Writer({ temperature, held }));
+    const mine = (writer = new Writer({ temperature, clamp }));
     const goesOn = () => reading && mine === writer; // a forgotten text is never read to its end
     while (goesOn() && !reading.done) await pause(SLICE);
     if (goesOn()) mine.begin(reading.here.copy());
@@ -51,8 +51,8 @@ const ORDERS = {
     postMessage({ slot, number, ended: true });
   },
   // Change how it writes while it writes.
-  steer({ temperature, held }) {
-    if (writer) Object.assign(writer, { temperature, held });
+  steer({ temperature, clamp }) {
+    if (writer) Object.assign(writer, { temperature, clamp });
   },
   stop() {
     writer = null;

@@ -232,10 +232,10 @@ def test_tab_writes_on_and_escape_lets_one_leave(page):
     assert page.run("return panels.get(0).text.value") == stopped
 
 
-def test_a_unit_held_changes_what_is_written(page):
+def test_a_clamped_unit_changes_what_is_written(page):
     script = (
-        "const held = arguments[0] === null ? null : { unit: 4, value: arguments[0] };"
-        "return await sentimentNeuron.write('It is', { length: 30, held })"
+        "const clamp = arguments[0] === null ? null : { unit: 4, value: arguments[0] };"
+        "return await sentimentNeuron.write('It is', { length: 30, clamp })"
     )
     free, low, high = (page.run(script, value) for value in (None, -9, 9))
     assert len({free, low, high}) == 3

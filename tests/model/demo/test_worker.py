@@ -94,9 +94,9 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     loaded = small_model(tmp_path / "model", **architecture)
     classifier = small_classifier(loaded, ("last", "mean", "max", "min"))
     page = demo_page(loaded, classifier, "Title")
-    writing = {"order": "write", "length": 40, "temperature": 0, "held": None}
-    held = {**writing, "held": {"unit": 6, "value": 2.5}}
-    first, *writings = told(page, tmp_path, [reading(loaded, TEXT), writing, held])
+    writing = {"order": "write", "length": 40, "temperature": 0, "clamp": None}
+    clamped = {**writing, "clamp": {"unit": 6, "value": 2.5}}
+    first, *writings = told(page, tmp_path, [reading(loaded, TEXT), writing, clamped])
 
     rounded = as_8_bit(loaded)
     expected = python_says(rounded, classifier, [TEXT], classifier.neuron)[0]
@@ -217,7 +217,7 @@ def written(messages: list[dict]) -> str:
 def test_the_end_of_a_review_ends_the_writing(tmp_path):
     loaded = small_model(tmp_path / "model", newline=1e3)
     page = demo_page(loaded, None, "Title")
-    order = {"order": "write", "length": 5, "temperature": 1, "held": None}
+    order = {"order": "write", "length": 5, "temperature": 1, "clamp": None}
     _, messages = told(page, tmp_path, [reading(loaded, "a"), order])
     assert written(messages) == ""
     assert messages[-1]["ended"]
@@ -226,7 +226,7 @@ def test_the_end_of_a_review_ends_the_writing(tmp_path):
 @needs_node
 def test_what_is_written_is_utf8(tmp_path):
     loaded = small_model(tmp_path / "model")
-    hot = {"order": "write", "length": 100, "temperature": 50, "held": None}
+    hot = {"order": "write", "length": 100, "temperature": 50, "clamp": None}
     page = demo_page(loaded, None, "Title")
     _, messages = told(page, tmp_path, [reading(loaded, "a"), hot])
     text = written(messages)
@@ -239,7 +239,7 @@ def test_writing_ends_with_a_text_that_is_removed_before_it_is_read(tmp_path):
     loaded = small_model(tmp_path / "model")
     page = demo_page(loaded, None, "Title")
     removed = {"slot": 1, "unanswered": True}
-    writing = {"order": "write", "length": 5, "temperature": 0, "held": None, "slot": 1}
+    writing = {"order": "write", "length": 5, "temperature": 0, "clamp": None, "slot": 1}
     orders = [
         {**reading(loaded, "a" * 500_000), **removed},  # far more than one slice of time reads
         {**writing, **removed},
