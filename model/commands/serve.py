@@ -5,11 +5,9 @@ mlstm-sentiment serve --model runs/tour --port 8001
 """
 
 import errno
-import signal
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +22,6 @@ HOST = "127.0.0.1"  # nobody else on the network reaches it
 # By another name that leads here, a foreign page could read the model in the visitor's browser.
 NAMES = (HOST, "localhost")
 PATHS = ("/", "/index.html")
-ENDINGS = ("SIGTERM", "SIGHUP")  # nohup ignores the second
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -76,25 +73,8 @@ def run(options: Namespace) -> None:
     """Write the page and serve it until Ctrl-C, SIGTERM or the end of the terminal."""
     if not 0 <= options.port < 1 << 16:
         raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
-    with (
-        _ended_by_signals(),
-        TemporaryDirectory() as folder,
-        PageServer(Path(folder), options.port) as server,
-    ):
+    with TemporaryDirectory() as folder, PageServer(Path(folder), options.port) as server:
         write_page(options, Path(folder) / "index.html")
         print(f"http://{HOST}:{server.server_port}/ (Ctrl-C ends it)", flush=True)
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):  # the other signals raise it too: program.run
             server.serve_forever()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let what ends a process end it as Ctrl-C does, so that the page's folder is removed."""
-    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
-    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in heard}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
