@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
@@ -42,7 +41,8 @@ class LogConfig:
 class RunLog:
     """Writes rows as they come; on ranks other than the main one it is silent.
 
-    After a resume at `first_step`, rows beyond it and a torn last line are dropped first.
+    After a resume at `first_step`, rows beyond it and a torn last line are dropped first. `board`,
+    TensorBoard's, is there on the main rank alone.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class RunLog:
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
-        self._board = SummaryWriter(str(run.tensorboard), purge_step=first_step + 1)
+        self.board = SummaryWriter(str(run.tensorboard), purge_step=first_step + 1)
         self._bar = tqdm(
             total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
         )
@@ -71,7 +71,7 @@ class RunLog:
     def __exit__(self, *error: object) -> None:
         if self.enabled:
             self._bar.close()
-            self._board.close()
+            self.board.close()
             self._file.close()
         if self._tracker is not None:
             self._tracker.close()
@@ -94,30 +94,14 @@ class RunLog:
                 self._plot(name, value, row["step"])
         self._report(row)
 
-    def show_text(self, name: str, text: str, step: int) -> None:
-        """Show a text in TensorBoard as it is."""
-        if self.enabled:
-            indented = "".join(f"    {line}\n" for line in text.splitlines())
-            self._board.add_text(name, indented, step)
-
-    def show_histogram(self, name: str, values: np.ndarray, step: int) -> None:
-        """Show a histogram of values in TensorBoard."""
-        if self.enabled and len(values):
-            self._board.add_histogram(name, values, step)
-
-    def show_picture(self, name: str, figure: Any, step: int) -> None:
-        """Show a matplotlib figure in TensorBoard."""
-        if self.enabled:
-            self._board.add_figure(name, figure, step)
-
     def _plot(self, name: str, value: Any, step: int) -> None:
         if isinstance(value, str):
-            self._board.add_text(name, value, step)
+            self.board.add_text(name, value, step)
         elif isinstance(value, list):  # of the ranks
             for rank, number in enumerate(value):
-                self._board.add_scalar(f"{name}/{rank}", number, step)
+                self.board.add_scalar(f"{name}/{rank}", number, step)
         else:
-            self._board.add_scalar(name, value, step)
+            self.board.add_scalar(name, value, step)
 
     def _report(self, row: dict[str, Any]) -> None:
         valid = row.get("valid_bits_per_character")

@@ -61,17 +61,18 @@ class Monitor:
     def _shown(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
         model, step = trainer.model, trainer.progress.step
         model.eval()
-        log.show_text("sample", self.sample(model), step)
+        lines = self.sample(model).splitlines()  # indented: shown as they are
+        log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
             findings = self.probe.measure(model)
             row = findings.row()
             for label, name in enumerate(findings.classes):
-                log.show_histogram(
-                    f"probe_unit/{name}", findings.values[findings.labels == label], step
-                )
+                values = findings.values[findings.labels == label]
+                if len(values):
+                    log.board.add_histogram(f"probe_unit/{name}", values, step)
             with drawing(Path("probe_unit")):
-                log.show_picture("probe_unit", self.coloured(model, findings), step)
+                log.board.add_figure("probe_unit", self.coloured(model, findings), step)
         model.train()
         return row
 

@@ -91,7 +91,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(
 
         monkeypatch.setattr(monitor_module, "through_main", refuse)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
-        monitor.show(trainer, SimpleNamespace(show_text=None))
+        monitor.show(trainer, SimpleNamespace(board=None))
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
