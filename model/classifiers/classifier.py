@@ -1,6 +1,6 @@
 """A fitted classifier on a model's features: weights as safetensors, the rest as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -223,6 +223,8 @@ def checked_threshold(value: Any) -> float:
 
 def checked_between(given: Any) -> tuple[float, float]:
     """Return two probabilities, the lower one first; InputError if they are not that."""
+    if not isinstance(given, Collection) or len(given) != 2:
+        raise InputError(f"unsure is {given!r}; it must be two numbers from 0 to 1")
     low, high = map(checked_threshold, given)
     if low > high:
         raise InputError(f"unsure is {low} to {high}; the lower one comes first")

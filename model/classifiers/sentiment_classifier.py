@@ -206,17 +206,17 @@ class SentimentClassifier:
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts whose labels y are all predicted.
 
-        Raises InputError for labels of which none is one of the classes.
+        Raises InputError for labels of which none is one of the classes, and for missing ones.
         """
-        predicted, labels = self.predict(texts), np.asarray(y)
-        if labels.dtype == object:  # such as whole numbers in a column of pandas
-            labels = np.array(labels.tolist())
+        labels, predicted = checked_labels(y), self.predict(texts)
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
             raise InputError(
                 f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
                 f"{list(predicted.shape)}; give labels from classes_, one a text"
             )
-        if labels.size and labels.ndim == 1 and not np.isin(labels, self.classes_).any():
+        if not len(predicted):
+            raise InputError("no texts: there is no accuracy")
+        if labels.ndim == 1 and not np.isin(labels, self.classes_).any():
             raise InputError(
                 f"y holds {str(labels[0])[:50]!r}, and no label of classes_: "
                 f"{', '.join(map(str, self.classes_[:5]))}"
@@ -365,6 +365,23 @@ def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(arrays) if arrays else None
 
 
+def checked_labels(given: Any) -> np.ndarray:
+    """Return labels as an array; InputError if one is missing: None, NaN or pandas's NA."""
+    objects = np.asarray(given, dtype=object)  # NumPy makes words of NaN among words
+    if objects.ndim and any(map(_is_missing, objects.ravel())):
+        raise InputError("a label is missing (None or NaN); leave out its text, or label it")
+    labels = np.asarray(given)
+    # Such as whole numbers in a column of pandas.
+    return np.array(objects.tolist()) if labels.dtype == object else labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas's NA does not say whether it differs from itself
+        return True
+
+
 def _are_names(labels: np.ndarray) -> bool:
     return labels.dtype.kind not in "biuf"
 
@@ -377,9 +394,9 @@ PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
     """Return what the classes are called: by their names, or by the numbers that labels are.
 
-    Raises InputError for labels of which these could not be the classes.
+    Raises InputError for labels of which these could not be the classes, and for missing ones.
     """
-    given = None if labels is None else np.asarray(labels)
+    given = None if labels is None else checked_labels(labels)
     if given is None or given.ndim != 1:  # of several labels each, or of none
         return np.array(classes)
     found = np.unique(given)

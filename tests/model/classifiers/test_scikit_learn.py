@@ -6,6 +6,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone, is_classifier
@@ -149,6 +150,46 @@ def test_labels_that_cannot_be_compared_are_refused(folder, labels):
     classifier = SentimentClassifier(folder).fit(TEXTS)
     with pytest.raises(InputError, match="give labels from classes_, one a text"):
         classifier.score(TEXTS, labels)
+
+
+MISSING = [
+    ["bad", "good", None] * 2,
+    ["bad", "good", float("nan")] * 2,
+    [0, 1, None] * 2,
+    [0.0, 1.0, float("nan")] * 2,
+    [1.0, float("nan")] * 3,  # two different numbers, as there are classes
+    pd.Series(["bad", "good", pd.NA] * 2, dtype="string"),
+    pd.Series([0, 1, pd.NA] * 2, dtype="Int64"),
+]
+
+
+@pytest.mark.parametrize("labels", MISSING)
+def test_missing_labels_are_refused(folder, labels):
+    """They counted as wrong."""
+    for told in (["bad", "good"] * 3, [0, 1] * 3):
+        classifier = SentimentClassifier(folder).fit(TEXTS, told)
+        with pytest.raises(InputError, match="a label is missing"):
+            classifier.score(TEXTS, labels)
+        with pytest.raises(InputError, match="a label is missing"):
+            SentimentClassifier(folder).fit(TEXTS, labels)
+
+
+def test_numbers_in_a_column_of_objects_are_numbers(folder):
+    labels = pd.Series([1, 0] * 3, dtype=object)
+    classifier = SentimentClassifier(folder).fit(TEXTS, labels)
+    assert classifier.classes_.tolist() == [0, 1]
+    assert classifier.score(TEXTS, pd.Series(classifier.predict(TEXTS), dtype=object)) == 1
+
+
+def test_the_accuracy_of_nothing_is_refused(folder):
+    with pytest.raises(InputError, match="no texts"):
+        SentimentClassifier(folder).fit(TEXTS, [0, 1] * 3).score([], [])
+
+
+@pytest.mark.parametrize("unsure", [0.5, (0.5,), (0.1, 0.2, 0.3)])
+def test_what_is_unsure_lies_between_two_numbers(folder, unsure):
+    with pytest.raises(InputError, match="it must be two numbers"):
+        SentimentClassifier(folder, unsure=unsure).fit()
 
 
 def test_a_model_that_was_loaded_in_bf16_has_the_same_classifier(folder):
