@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import IO, Any, Literal
 
 from ..errors import InputError
@@ -67,14 +68,23 @@ def _cells(cells: Sequence[str]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if _is_missing(value) else _json(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(value) if isinstance(value, float) else _json(value)  # also of infinity
 
 
 def _json(value: Any) -> str:
+    """Return JSON, which has no word for NaN and infinity: they become null."""
+    dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
+    try:
+        return dumps(value)
+    except ValueError:
+        return dumps(_finite(value))
+
+
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        value = {name: None if _is_missing(item) else item for name, item in value.items()}
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -55,6 +55,16 @@ def test_a_missing_value_is_null_or_empty():
     assert written([row, {"c": True}], "csv") == b"a,b,c\n,,1\n,,true\n"
 
 
+def test_json_has_no_word_for_numbers_that_are_not_finite():
+    """Most readers of JSON refuse a file with NaN or Infinity in it."""
+    nan, infinity = float("nan"), float("inf")
+    row = {"a": infinity, "b": [nan, {"c": (-infinity, 1.5)}], "d": "NaN"}
+    line = written([row], "jsonl").decode()
+    expected = {"a": None, "b": [None, {"c": [None, 1.5]}], "d": "NaN"}
+    assert json.loads(line, parse_constant=pytest.fail) == expected
+    assert written([{"a": -infinity, "b": [nan]}], "csv") == b"a,b\n-inf,[null]\n"
+
+
 def test_a_lone_surrogate_comes_back():
     assert json.loads(written([{"text": "\ud800"}], "jsonl")) == {"text": "\ud800"}
 
