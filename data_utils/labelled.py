@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, te
 
 MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 WHOLE = re.compile(r"[+-]?\d+")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,26 @@ def read_labelled_sets(
     told: set[str] = set()
     rows = [_read_rows(path, text_key, label_key, blank, told) for path in paths]
     classes = _ordered_classes(rows[0])
-    return [_with_classes(part, classes) for part in rows]
+    sets = [_with_classes(part, classes) for part in rows]
+    tell_shared_texts(sets, list(map(str, paths)))
+    return sets
+
+
+def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
+    """Warn of texts that a set shares with an earlier one: they say nothing about new texts.
+
+    Blank ones, and white space around a text, do not count.
+    """
+    stripped = [[text.strip() for text in part.texts] for part in sets]
+    for later, earlier in combinations(reversed(range(len(sets))), 2):
+        known = set(stripped[earlier]) - {""}
+        shared = sum(text in known for text in stripped[later])
+        if shared:
+            log.warning(
+                "%s: %s of its %s texts are in %s, too; how well a model does on them says "
+                "nothing about new texts",
+                names[later], f"{shared:,}", f"{len(stripped[later]):,}", names[earlier],
+            )  # fmt: skip
 
 
 def _read_rows(

@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-from .labelled import MOST_CLASSES, LabelledSet
+from .labelled import MOST_CLASSES, LabelledSet, tell_shared_texts
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
@@ -42,6 +42,7 @@ def read_label_columns(
     for path in paths:
         texts, rows = _read(path, text_key, row_of)
         sets.append(LabelledSet(texts, np.array(rows, dtype=np.int64), classes))
+    tell_shared_texts(sets, list(map(str, paths)))
     return sets
 
 
@@ -68,10 +69,12 @@ def read_label_lists(
             f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "
             f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} what separates two labels?"
         )
-    return [
+    sets = [
         LabelledSet(texts, _indicators(rows, classes, path), classes)
         for path, (texts, rows) in zip(paths, parts, strict=True)
     ]
+    tell_shared_texts(sets, list(map(str, paths)))
+    return sets
 
 
 def _read(
@@ -101,7 +104,7 @@ def _zero_or_one(record: Record, key: str) -> int:
 def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:
     value = key.value(record)
     if isinstance(value, list):
-        names = [str(item).strip() for item in value]
+        names = [_name(item, record, key) for item in value]
     else:
         text = text_of(value, record.place)
         if text is None:
@@ -111,6 +114,15 @@ def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:
             )
         names = [name.strip() for name in text.split(delimiter)]
     return [name for name in names if name]
+
+
+def _name(item: object, record: Record, key: KeyChooser) -> str:
+    name = text_of(item, record.place)
+    if name is None:
+        raise InputError(
+            f"{record.place}: the list under {key.name_in(record)!r} holds null; remove it"
+        )
+    return name.strip()
 
 
 def _indicators(rows: list[list[str]], classes: tuple[str, ...], path: Path) -> np.ndarray:

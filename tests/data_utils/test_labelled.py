@@ -105,6 +105,24 @@ def test_a_key_is_reported_once_for_all_parts(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     paths = [tmp_path / f"{name}.csv" for name in ("train", "val", "test")]
     for path in paths:
-        path.write_text("sentence,label\ngood,1\nbad,0\n")
+        path.write_text(f"sentence,label\ngood {path.stem},1\nbad {path.stem},0\n")
     read_labelled_sets(paths)
     assert [record.args[1] for record in caplog.records] == ["sentence", "label"]
+
+
+def test_texts_that_sets_share_are_told(tmp_path, caplog):
+    """An accuracy on texts that a model learned from says nothing; a slip of a file is enough."""
+    train = write(tmp_path / "train.jsonl", rows_of(0, 1, 0))
+    val = write(tmp_path / "val.jsonl", [{"text": " t1\n", "label": 1}, {"text": "", "label": 0}])
+    test = write(tmp_path / "test.jsonl", rows_of(1, 0))
+    read_labelled_sets([train, val, test])
+    found = [r.getMessage().partition(";")[0] for r in caplog.records if r.levelname == "WARNING"]
+    assert found == [
+        f"{test}: 1 of its 2 texts are in {val}, too",
+        f"{test}: 2 of its 2 texts are in {train}, too",
+        f"{val}: 1 of its 2 texts are in {train}, too",
+    ]
+    caplog.clear()
+    other = write(tmp_path / "other.jsonl", [{"text": "new", "label": 1}, {"text": "", "label": 0}])
+    read_labelled_sets([train, other])
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]

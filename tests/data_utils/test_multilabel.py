@@ -78,3 +78,25 @@ def test_a_class_that_train_lacks_is_refused(tmp_path):
     test = write(tmp_path / "test.jsonl", [{"text": "a", "label": "z"}])
     with pytest.raises(InputError, match=r"test.jsonl: class 'z' does not occur"):
         read_label_lists([train, test], None, None, ";")
+
+
+def test_a_list_of_labels_has_no_holes(tmp_path):
+    """A class named None came of one."""
+    for hole, words in (
+        (None, "holds null"),
+        (float("nan"), "holds null"),
+        (["a"], "of type list"),
+    ):
+        rows = [{"text": "x", "label": ["joy", hole]}, {"text": "y", "label": ["fear"]}]
+        with pytest.raises(InputError, match=f"line 1: .*{words}"):
+            read_label_lists([write(tmp_path / "a.jsonl", rows)], None, None, ";")
+
+
+def test_shared_texts_are_told_of_either_format(tmp_path, caplog):
+    lists = write(tmp_path / "a.jsonl", [{"text": "x", "label": "a;b"}])
+    read_label_lists([lists, lists], None, None, ";")
+    columns = write(tmp_path / "b.jsonl", [{"text": "x", "a": 1, "b": 0}])
+    read_label_columns([columns, columns], None, ["a", "b"])
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 2
+    assert all("1 of its 1 texts are in" in words for words in told)

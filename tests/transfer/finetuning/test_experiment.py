@@ -261,6 +261,12 @@ def test_holding_out_splits_by_the_seed():
             hold_out(SEVERAL[0], share, seed=1)
 
 
+def test_equal_texts_on_both_sides_of_what_is_held_out_are_told(caplog):
+    hold_out(LabelledSet(["a", "b"] * 4, np.array([0, 1] * 4), ("0", "1")), 0.25, seed=0)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("the texts held out: 2 of its 2 texts are in the texts")
+
+
 def test_the_run_is_found_wherever_it_is_moved(folder, tmp_path):
     run(folder, tmp_path / "out", epochs=1)
     shutil.move(tmp_path / "out", tmp_path / "elsewhere")
