@@ -136,6 +136,7 @@ def run_here(
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs a script in this process: torch takes seconds to import."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
+    monkeypatch.syspath_prepend(ROOT)  # before: scripts/transfer.py is not our package transfer
 
     def run_script(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         set_command_line(script, *arguments)

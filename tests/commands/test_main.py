@@ -15,7 +15,17 @@ from data_utils.corpus import open_corpus
 from data_utils.epochs import lanes_of
 from data_utils.lanes import DataConfig, Lanes
 from tests.support import runs
-from tests.support.runs import ROOT, SMALL_RUN, assert_refused, rows_of, run, start, wait_for
+from tests.support.runs import (
+    ROOT,
+    SMALL_RUN,
+    assert_refused,
+    rows_of,
+    run,
+    run_code,
+    start,
+    start_anew,
+    wait_for,
+)
 
 STEPS = 40
 WINDOW = 72  # so long that the run is in its third epoch at the end
@@ -96,7 +106,7 @@ def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
 
 def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
     folder = tmp_path / "run"
-    process = start(*small_run(folder, 100_000))
+    process = start_anew(*small_run(folder, 100_000))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
@@ -155,7 +165,7 @@ def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
         f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
         "command.run(main.main)\n"
     )
-    process = run("-c", killer)
+    process = run_code(killer)
     assert process.returncode == -signal.SIGKILL, process.stderr
     names = sorted(path.name for path in (folder / "checkpoint").iterdir())
     assert names == [".step-00000012.partial", "step-00000006"]
@@ -350,7 +360,7 @@ def test_a_full_disk_during_a_checkpoint(tmp_path):
         f"sys.argv = {list(map(str, small_run(folder, STEPS)))!r}\n"
         "command.run(main.main)\n"
     )
-    process = run("-c", limited)
+    process = run_code(limited)
     assert_refused(process)
     assert not list((folder / "checkpoint").glob("*"))
     assert [row["step"] for row in rows_of(folder)] == [4]

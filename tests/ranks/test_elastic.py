@@ -16,7 +16,7 @@ from tests.support.runs import (
     run,
     run_ranks,
     small_run,
-    start,
+    start_anew,
     start_ranks,
     wait_for,
 )
@@ -109,7 +109,9 @@ def test_a_launcher_restarts_and_resumes_after_kill_9(victim, tmp_path):
     """With plain torch.distributed.run, without the environment of scripts/elastic.sh."""
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     slowly = {"log.every_steps": 1}
-    process = start(*command, "--max-restarts", "2", *small_run(tmp_path / "run", 400, **slowly))
+    process = start_anew(
+        *command, "--max-restarts", "2", *small_run(tmp_path / "run", 400, **slowly)
+    )
     begun(tmp_path / "run", lines=20)
     os.kill(workers_of(process.pid)[victim], signal.SIGKILL)
     output, _ = process.communicate(timeout=240)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import rows_of, run, run_ranks, small_run, start, wait_for
+from tests.support.runs import rows_of, run, run_ranks, small_run, start_anew, wait_for
 from training.metrics import read_rows
 
 STEPS = 40
@@ -61,7 +61,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
     steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
     assert launch(2, *small_run(whole, steps)).returncode == 0
-    process = start(
+    process = start_anew(
         *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
         *small_run(cut, steps, **{"checkpoint.every_steps": 1000}),
     )
@@ -90,9 +90,8 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
     """One that does can abort the process when the interpreter exits."""
-    process = launch(2, "-m", "tests.ranks.leaving")
-    assert process.returncode == 0, process.stderr
-    for rank in (0, 1):
+    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving")):
+        assert process.returncode == 0, process.stderr
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
 
 

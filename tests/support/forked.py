@@ -4,9 +4,11 @@ A server imports what the commands do and forks a child for each of them. The ch
 of its own: arguments, folder, environment, streams and exit code are a fresh interpreter's.
 """
 
+import atexit
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 
 IMPORTED = [
     "torch.utils.tensorboard",
+    "torch._dynamo",  # the first optimizer that a process makes imports it
     "sklearn.linear_model",
     "pandas",
     "tyro",
@@ -25,11 +28,13 @@ _context.set_forkserver_preload(IMPORTED)
 
 
 def run_forked(command, cwd, timeout, environment):
-    """Run `python <command>`, a script or `-m module` and its arguments, and return the outcome."""
+    """Run `python <command>` and return the outcome.
+
+    command: a script, `-m module` or `-c code`, and its arguments.
+    """
     with tempfile.TemporaryDirectory() as folder:
         streams = [str(Path(folder) / name) for name in ("out", "err")]
-        child = _context.Process(target=_child, args=(command, str(cwd), environment, streams))
-        child.start()
+        child = _start(command, cwd, environment, streams)
         child.join(timeout)
         if child.exitcode is None:
             child.kill()
@@ -39,12 +44,55 @@ def run_forked(command, cwd, timeout, environment):
         return subprocess.CompletedProcess(command, child.exitcode, out, err)
 
 
+class RunningProcess:
+    """A forked command that goes on beside the test, with what tests use of subprocess.Popen."""
+
+    def __init__(self, command, cwd, environment):
+        self._folder = tempfile.TemporaryDirectory()
+        self._output = Path(self._folder.name, "output")
+        self._child = _start(command, cwd, environment, [str(self._output)] * 2)
+        self.pid = self._child.pid
+        atexit.register(self.kill)  # of a test that failed: pytest would wait for it for ever
+
+    @property
+    def returncode(self):
+        return self._child.exitcode
+
+    def poll(self):
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout=None):
+        """Wait for the end; return what the process has said, and None for a stream of errors."""
+        self._child.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self._child.name, timeout)
+        output = self._output.read_text(encoding="utf-8")
+        self._folder.cleanup()
+        return output, None
+
+
+def _start(command, cwd, environment, streams):
+    child = _context.Process(target=_child, args=(command, str(cwd), environment, streams))
+    child.start()
+    return child
+
+
 def _child(command, cwd, environment, streams):
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
     for number, stream in enumerate(streams, start=1):
-        os.dup2(os.open(stream, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        os.dup2(os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # Anew, since those of the server were made for its own streams.
     sys.stdin, sys.stdout, sys.stderr = (
@@ -56,6 +104,10 @@ def _child(command, cwd, environment, streams):
             sys.argv = command[1:]
             sys.path[0] = cwd
             runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        elif command[0] == "-c":
+            sys.argv = ["-c", *command[2:]]
+            sys.path[0] = cwd
+            exec(command[1], {"__name__": "__main__"})
         else:
             sys.argv = command
             sys.path[0] = str(Path(command[0]).resolve().parent)

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.forked import run_forked
+from tests.support.forked import RunningProcess, run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,6 +36,9 @@ CLOCKED = {
     *("rank_characters_per_second", "slowest_rank", "bottleneck"),
 }
 
+# What an interpreter and its libraries read when they start: a forked process has started already.
+READ_AT_START = ("PYTHON", "LC_", "OMP_")
+
 
 def run(*command, env=None, timeout=120, **options):
     """Run `python <command>` in the repository and return the finished process.
@@ -43,17 +46,33 @@ def run(*command, env=None, timeout=120, **options):
     In a process forked for it, unless the interpreter itself, its environment or its streams count.
     """
     command = list(map(str, command))
-    if env is None and not options and is_ours(command):
-        return run_forked(command, ROOT, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
+    at_start = any(name.startswith(READ_AT_START) for name in env or {})
+    if options or at_start or not is_ours(command):
+        return run_anew(*command, env=env, timeout=timeout, **options)
+    return run_forked(command, ROOT, timeout, environment_of(env))
+
+
+def run_anew(*command, env=None, timeout=120, **options):
+    """Run `python <command>` in the repository in a new interpreter; return the outcome."""
     return subprocess.run(
-        [sys.executable, *command],
+        [sys.executable, *map(str, command)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+        env=environment_of(env),
         **options,
     )
+
+
+def environment_of(changes=None):
+    """Return this process's environment with changes, and one thread to each process."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", **(changes or {})}
+
+
+def run_code(code, timeout=120):
+    """Run Python code in the repository, in a process forked for it."""
+    return run_forked(["-c", code], ROOT, timeout, environment_of())
 
 
 def is_ours(command):
@@ -63,7 +82,12 @@ def is_ours(command):
 
 
 def start(*command, env=None):
-    """Start `python <command>` and return the running process."""
+    """Start `python <command>` in a process forked for it and return the running process."""
+    return RunningProcess(list(map(str, command)), ROOT, environment_of(env))
+
+
+def start_anew(*command):
+    """Start `python <command>` in a new interpreter and return the running process."""
     return subprocess.Popen(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
@@ -71,7 +95,7 @@ def start(*command, env=None):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+        env=environment_of(),
     )
 
 
@@ -144,7 +168,7 @@ def run_shell(command, cwd, timeout=300):
     command = command.replace("mlstm-sentiment ", "python -m model ", 1)
     words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]
     if words[0] == "python" and is_ours(words[1:]):
-        return run_forked(words[1:], cwd, timeout, {**os.environ, "OMP_NUM_THREADS": "1"})
+        return run_forked(words[1:], cwd, timeout, environment_of())
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-c", command],
@@ -152,7 +176,7 @@ def run_shell(command, cwd, timeout=300):
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
+        env=environment_of({"PATH": path}),
     )
 
 

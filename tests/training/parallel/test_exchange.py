@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
-from tests.support.runs import run
+from tests.support.runs import run_ranks
 from training.parallel import buckets, powersgd
 from training.parallel.adasum import AdasumExchange
 from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
@@ -30,10 +30,9 @@ FIRST_GUESSES = ("powersgd", "powersgd, small buckets")  # of rank 1: far from t
 
 @pytest.fixture(scope="module", params=[3, pytest.param(4, marks=pytest.mark.slow)])
 def exchanged(request):
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", request.param]
-    process = run(*command, "-m", "tests.ranks.exchanging")
-    assert process.returncode == 0, process.stderr
-    return request.param, json.loads(process.stdout)
+    main, *others = run_ranks(request.param, "-m", "tests.ranks.exchanging")
+    assert not any(process.returncode for process in (main, *others)), (main, others)
+    return request.param, json.loads(main.stdout)
 
 
 @pytest.mark.parametrize("way", WAYS)
