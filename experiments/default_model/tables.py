@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from experiments.default_model.everyday import APART, everyday_sentences
 from experiments.shipped.tables import task
 from experiments.tables import kept, markdown, origins, percent, read_result
 from training.metrics import read_rows
+from transfer.intervals import separate_difference
+from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -67,6 +70,34 @@ def halves() -> str:
         sided = read_result("default_model", name)["everyday"]["sided_accuracy"]
         rows.append([words, *(accuracy(name, part) for part in SETS), percent(sided)])
     return markdown(["per cent", *SETS.values(), "everyday sentences with a side"], rows)
+
+
+def differences(method: str) -> str:
+    """Return how much more often a method is right than each other one, with intervals."""
+    rows = []
+    for name in [*(n for n in NAMES if n != method), *(h for h in HALVES if h != method)]:
+        told = NAMES.get(name) or f"{HALVES[name]} alone"
+        pairs = zip(scores(method), scores(name), strict=True)
+        found = [separate_difference(first, second) for first, second in pairs]
+        rows.append([
+            told, *(f"{percent(d['difference'], d['difference_interval'])}" for d in found)
+        ])  # fmt: skip
+    head = [f"`{method}`, points above", *SETS.values(), "everyday sentences with a side"]
+    return markdown(head, rows)
+
+
+def scores(method: str) -> list[tuple[float, list[float]]]:
+    """Return a method's accuracies with their intervals: the sets', everyday sentences' sided."""
+    found = read_result("default_model", method)
+    parts = [(s["accuracy"], s["accuracy_interval"]) for s in map(found["sets"].get, SETS)]
+    sided = found["everyday"]["sided_accuracy"]
+    return [*parts, (sided, accuracy_interval(sided, sided_sentences()))]
+
+
+def sided_sentences() -> int:
+    """Return how many of the everyday sentences that count are positive or negative."""
+    labels = [s.label for s in everyday_sentences() if s.kind not in APART]
+    return sum(label in ("positive", "negative") for label in labels)
 
 
 def accuracy(method: str, name: str) -> str:

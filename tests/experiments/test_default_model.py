@@ -41,6 +41,7 @@ from experiments.default_model.study import (
     everyday,
     reliability,
 )
+from experiments.default_model.tables import results, sided_sentences
 from experiments.default_model.texts import (
     first_sentences,
     grammar_sentences,
@@ -380,6 +381,13 @@ def test_answers_are_kept_so_that_two_methods_can_be_compared_text_by_text(texts
     assert all(len(row["right"]) <= texts / 4 + 2 for row in kept)
     found = paired_difference(*map(answers_of, kept))
     assert found == paired_difference(first == labels, second == labels)
+
+
+def test_the_sentences_with_a_side_are_those_that_results_count():
+    for row in results().values():
+        right = row["everyday"]["sided_accuracy"] * sided_sentences()
+        assert right == pytest.approx(round(right), abs=1e-9)
+    assert sided_sentences() == 300
 
 
 def test_everyday_sentences_count_by_what_was_told():

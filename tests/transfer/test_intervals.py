@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from transfer.intervals import draw_interval, fold_interval, over_draws, paired_difference
+from transfer.intervals import (
+    draw_interval,
+    fold_interval,
+    over_draws,
+    paired_difference,
+    separate_difference,
+)
 from transfer.regression import accuracy_interval
 
 
@@ -31,6 +37,14 @@ def test_pairs_that_are_all_alike_have_an_interval_and_no_point(lost, kept):
     assert found["lost"] == lost / 9
     assert found["lost_interval"] == pytest.approx(expected, abs=1e-6)
     assert found["lost_interval"][0] < found["lost_interval"][1]
+
+
+def test_the_difference_of_separate_proportions():
+    # The first example of Newcombe (1998, Statistics in Medicine 17): 56 of 70 and 48 of 80.
+    counts = ((56, 70), (48, 80))
+    found = separate_difference(*((k / n, accuracy_interval(k / n, n)) for k, n in counts))
+    assert found["difference"] == pytest.approx(0.2)
+    assert found["difference_interval"] == pytest.approx([0.0524, 0.3339], abs=1e-4)
 
 
 def test_draws_have_a_mean_a_band_and_two_intervals():
