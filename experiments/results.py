@@ -174,6 +174,12 @@ RESULTS: tuple[Result, ...] = (
         for model in ("amazon_1024", "sentiment_1024")
     ),
     *(
+        Result(f"neuron/results/{model}/areas.json",
+               f"{MODULE}neuron.areas --model {model} --data DATA "
+               f"--output experiments/neuron/results/{model}/areas.json")
+        for model in ("amazon_1024", "sentiment_1024")
+    ),
+    *(
         _closed("4cad3e8ab457", Result(f"finetuning/results/amazon_1024/{task}_{files}.json",
                                        f"{RUN_FINETUNING} --tasks {task}{words}"))
         for task in ("sst", "semeval")

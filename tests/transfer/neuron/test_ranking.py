@@ -10,6 +10,7 @@ from transfer.neuron.ranking import (
     COLUMNS,
     Cuts,
     Ranking,
+    area_difference,
     area_interval,
     areas_under_curve,
     describe_ranking,
@@ -93,6 +94,26 @@ def test_the_interval_of_an_area_is_delongs():
     margin = 1.959964 * np.sqrt(variance)
     expected = np.clip([kernel.mean() - margin, kernel.mean() + margin], 0, 1)
     np.testing.assert_allclose(area_interval(values, labels), expected, atol=1e-6)
+
+
+def test_the_difference_of_two_areas_is_delongs_on_the_same_examples():
+    examples = coarse_examples(3)
+    labels, (first, second) = examples.labels, examples.features.T[1:3]
+    kernel = 0.0  # of the difference, [positives, negatives]
+    for values, sign in ((first, 1), (second, -1)):
+        high, low = values[labels == 1][:, None], values[labels == 0][None]
+        kernel = kernel + sign * ((high > low) + 0.5 * (high == low))
+    variance = sum(kernel.mean(axis).var(ddof=1) / kernel.shape[1 - axis] for axis in (0, 1))
+    found = area_difference(first, second, labels)
+    assert found["difference"] == pytest.approx(kernel.mean())
+    ends = kernel.mean() + 1.959964 * np.sqrt(variance) * np.array([-1, 1])
+    np.testing.assert_allclose(found["difference_interval"], ends, atol=1e-6)
+    # A unit that is the other, but for one example, differs by little, and surely.
+    nearly = first.copy()
+    nearly[0] += 0.25
+    low, high = area_difference(nearly, first, labels)["difference_interval"]
+    own = np.ptp(area_interval(first, labels))
+    assert high - low < own / 4
 
 
 @pytest.mark.parametrize(("high", "right"), [(1.0, 3), (-1.0, 0)])

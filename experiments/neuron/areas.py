@@ -1,0 +1,57 @@
+"""How far apart the areas of a model's two best units are on the same sentences of SST.
+
+python -m experiments.neuron.areas --model amazon_1024 --data DATA \\
+    --output experiments/neuron/results/amazon_1024/areas.json
+
+The two are those whose areas on train are largest, as the study of the model found (neuron.json).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs import command
+from data_utils.options import Model
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from experiments.tables import read_result
+from model.featurizer import SentimentFeaturizer
+from model.files.storage import write_json
+from transfer.neuron.ranking import area_difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Compare the areas of the two best units on SST's test sentences."""
+
+    model: Model
+    data: Path
+    """The folder that holds sst/{train,val,test}.csv."""
+    output: Path
+    """The JSON file to write."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    ranking = read_result("neuron", f"{Path(options.model).name}/neuron")["ranking"]
+    test = SETS["sst"].read(options.data).sets[2]
+    features = SentimentFeaturizer.from_pretrained(options.model).transform(list(test.texts))
+    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best_two(ranking)]
+    result = {
+        "units": [unit["unit"] for unit in best_two(ranking)],
+        "texts": len(test.labels),
+        **area_difference(*turned, test.labels),
+        "origin": describe_origin(),
+    }
+    write_json(options.output, result)
+    print(f"units {result['units']}: {result['difference']:.3f} apart")
+
+
+def best_two(ranking: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the two units whose areas on train are largest, the better one first."""
+    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:2]
+
+
+if __name__ == "__main__":
+    command.run(main)
