@@ -15,6 +15,7 @@ from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.feeding import Prefetcher
 from training.metrics import RunLog
+from training.monitoring.console import announce, say
 from training.monitoring.monitor import Monitor
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, launched
@@ -55,7 +56,7 @@ def pretrain(run: ResolvedRun) -> int:
     monitor = Monitor(config.evaluate, corpus, world)
     run.create_directory()
     best_model.forget_lost_model(trainer)
-    best_model.announce(trainer, steps_per_epoch)
+    announce(trainer, corpus, run.directory.folder, steps_per_epoch)
 
     first_step = trainer.progress.step
     with (
@@ -87,7 +88,7 @@ def pretrain(run: ResolvedRun) -> int:
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and not last:
-                best_model.say(f"stopped and saved at step {step}; go on with --resume")
+                say(world, f"stopped and saved at step {step}; go on with --resume")
                 return stop.exit_code
     best_model.conclude(trainer)
     return 0

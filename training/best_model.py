@@ -1,11 +1,9 @@
-"""The best model of a run by its validation score, and what the console says about the run."""
+"""The best model of a run by its validation score."""
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import torch
 
 from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
@@ -13,22 +11,20 @@ from model.errors import InputError
 from model.files.weights import save_model
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
-from model.text.split import Split, cut_strips
-from model.text.tokenizer import BYTES
+from model.text.split import cut_strips
 
 from .checkpoint import Checkpoints
 from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
-from .monitoring.console import outliving_the_reader
+from .monitoring.console import say
 from .parallel.distributed import World
-from .precision import has_fast_bf16
 from .runs.named_checkpoints import has_score
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Trainer
 
 
 class BestModelWriter:
-    """Evaluates, writes `model/` when the score is the best so far, prints for the main rank."""
+    """Evaluates, and writes `model/` when the score is the best so far."""
 
     def __init__(
         self,
@@ -57,35 +53,6 @@ class BestModelWriter:
                 "larger part for it, or with none, by --split"
             ) from error
 
-    def say(self, line: str) -> None:
-        """Print a line, on the main rank only."""
-        if self.world.is_main:
-            with outliving_the_reader():
-                print(line, flush=True)
-
-    def announce(self, trainer: Trainer, steps_per_epoch: float) -> None:
-        """Print the sizes of the model, the data and the run."""
-        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-        train = self.corpus.splits["train"]
-        self.say(
-            f"{parameters:,} parameters; {train.reviews:,} reviews, {self._size_of(train)}; "
-            f"{trainer.lanes} lanes on {self.world.size} x {self.world.device.type}, "
-            f"{str(trainer.model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
-            f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {trainer.progress.step:,}"
-        )
-        self.say(f"recurrence: {trainer.model.implementation}")
-        if trainer.model.dtype == torch.bfloat16 and not has_fast_bf16(self.world.device):
-            self.say(
-                "bf16 is slow on this hardware; --train.precision fp32 is faster, also of a resume"
-            )
-        self.say(f"writing to {self.directory.folder}")
-        if trainer.progress.step >= trainer.steps:
-            self.say(
-                "the run has taken its last step; --train.steps or --train.epochs asks for more"
-            )
-        if not self.valid.reviews:
-            self.say("the corpus has no valid split: nothing is evaluated, model/ is the last one")
-
     def forget_lost_model(self, trainer: Trainer) -> None:
         """Forget the best score if its model is gone, as in a run that was just unpacked.
 
@@ -95,11 +62,6 @@ class BestModelWriter:
         best = trainer.progress.best_bits_per_character
         if not self.world.from_main(has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
-
-    def _size_of(self, split: Split) -> str:
-        if split.tokenizer.kind == BYTES.kind:
-            return f"{len(split.tokens):,} bytes"
-        return f"{len(split.tokens):,} tokens of {split.tokenizer.fingerprint}"
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Score the valid split, write the model if it is the best so far; return the scores."""
@@ -167,5 +129,5 @@ class BestModelWriter:
         if best is None:
             self.publish(trainer, trainer.model)
         else:
-            self.say(f"valid {best:.4f} bits per character at best")
-        self.say(f"model: {self.directory.model}")
+            say(self.world, f"valid {best:.4f} bits per character at best")
+        say(self.world, f"model: {self.directory.model}")

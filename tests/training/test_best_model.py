@@ -15,7 +15,6 @@ from model.text.split import Split
 from model.text.tokenizer import BYTES
 from tests.support.runs import ROOT
 from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
-from training import best_model
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
@@ -95,26 +94,6 @@ def test_the_better_of_the_weights_and_their_average_is_published(writer, better
     assert evaluate_split(published.model, writer.valid, lanes=4, world=ALONE)[0] == least
     assert published.provenance.get("averaged", False) is (better == "averaged")
     assert trainer.progress.best_bits_per_character == least
-
-
-@pytest.mark.parametrize(
-    ("precision", "fast", "told"),
-    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
-)
-def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
-    writer, capsys, monkeypatch, precision, fast, told
-):
-    monkeypatch.setattr(best_model, "has_fast_bf16", lambda device: fast)
-    writer.announce(make_trainer(precision=precision), 1.0)
-    assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
-
-
-def test_a_run_that_is_over_says_so(writer, capsys):
-    trainer = trained()
-    for step, told in ((trainer.steps - 1, False), (trainer.steps, True)):
-        trainer.progress.step = step
-        writer.announce(trainer, 1.0)
-        assert ("the run has taken its last step" in capsys.readouterr().out) is told
 
 
 def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores):

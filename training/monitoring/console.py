@@ -1,11 +1,23 @@
-"""Console output of a training run, which continues if the console is closed."""
+"""What a training run says on the console; it continues if the console is closed."""
 
 import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import torch
+
+from data_utils.corpus import Corpus
 from model.commands.program import drop
+from model.text.tokenizer import BYTES
+
+from ..parallel.distributed import World
+from ..precision import has_fast_bf16
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 
@@ -23,3 +35,38 @@ def outliving_the_reader() -> Iterator[None]:
             print("nobody reads stdout any more; the training goes on", file=sys.stderr, flush=True)
         except OSError:
             drop(sys.stderr)
+
+
+def say(world: World, line: str) -> None:
+    """Print a line, on the main rank only."""
+    if world.is_main:
+        with outliving_the_reader():
+            print(line, flush=True)
+
+
+def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: float) -> None:
+    """Print the sizes of the model, the data and the run, and the folder that it is written to."""
+    world, model, step = trainer.world, trainer.model, trainer.progress.step
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    train = corpus.splits["train"]
+    of_vocabulary = f"tokens of {train.tokenizer.fingerprint}"
+    unit = "bytes" if train.tokenizer.kind == BYTES.kind else of_vocabulary
+    lines = [
+        f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
+        f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
+        f"{str(model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
+        f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {step:,}",
+        f"recurrence: {model.implementation}",
+    ]
+    if model.dtype == torch.bfloat16 and not has_fast_bf16(world.device):
+        lines.append(
+            "bf16 is slow on this hardware; --train.precision fp32 is faster, also of a resume"
+        )
+    lines.append(f"writing to {folder}")
+    if step >= trainer.steps:
+        lines.append(
+            "the run has taken its last step; --train.steps or --train.epochs asks for more"
+        )
+    if not corpus.splits["valid"].reviews:
+        lines.append("the corpus has no valid split: nothing is evaluated, model/ is the last one")
+    say(world, "\n".join(lines))
