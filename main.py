@@ -54,7 +54,7 @@ def pretrain(run: ResolvedRun) -> int:
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    run.create_directory()
+    run.begin()
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, steps_per_epoch)
 

@@ -158,7 +158,7 @@ class ResolvedRun:
         through_main(self.world, begin)
         return made
 
-    def create_directory(self) -> None:
+    def begin(self) -> None:
         """Save the config in the folder, once nothing can be refused any more.
 
         Raises InputError on a rank that would not find it there after a restart, and on every rank

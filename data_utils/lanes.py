@@ -137,7 +137,10 @@ class Lanes:
         # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
         spans[: len(shards)] = self.spans(shards, within)
-        begins = self._begin_reviews(spans[:, 0]) if self.persist == "review" else within == 0
+        begins = within == 0
+        if self.persist == "review":
+            starts = spans[:, 0]
+            begins = self.offsets[np.searchsorted(self.offsets, starts)] == starts
         reset = np.full(self.lanes, self.persist == "never") | begins
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
         tokens = np.zeros((len(self.own), self.window + 1), dtype=self.tokens.dtype)
@@ -177,9 +180,6 @@ class Lanes:
         review = int(np.searchsorted(counted, within, side="right")) - 1
         start = self.offsets[first + review] + (within - counted[review]) * self.window
         return int(start), int(min(start + self.window + 1, self.offsets[first + review + 1]))
-
-    def _begin_reviews(self, starts: np.ndarray) -> np.ndarray:
-        return np.equal(self.offsets[np.searchsorted(self.offsets, starts)], starts)
 
     def _windows_by_review(self, shard: int) -> tuple[int, np.ndarray]:
         """Return a shard's first review, and the windows before each of its reviews and in all."""

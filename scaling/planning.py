@@ -183,7 +183,8 @@ class Plan:
 
         node_hours: hours between interruptions of a node, overriding the cluster's.
         """
-        prices = [price_of(pool, spot=spot) for pool in self.pools]
+        kinds = [pool.node for pool in self.pools]
+        prices = [n.spot_dollars_per_gpu_hour if spot else n.dollars_per_gpu_hour for n in kinds]
         if spot and None in prices:
             return None
         reliability = self.cluster.reliability
@@ -213,11 +214,6 @@ class Plan:
         lanes = sum(self.lanes_of(pool) * pool.gpus for pool in self.pools)
         state = lanes * self.job.model.hidden_size * (4 if self.job.precision == "fp32" else 2)
         return 12.0 * self.workload.parameters + state + 4.0 * lanes * self.job.model.hidden_size
-
-
-def price_of(pool: NodePool, *, spot: bool) -> float | None:
-    """Return the dollars per hour of a pool's GPU."""
-    return pool.node.spot_dollars_per_gpu_hour if spot else pool.node.dollars_per_gpu_hour
 
 
 def smallest(holds: Callable[[float], bool], most: float) -> float | None:

@@ -40,7 +40,7 @@ def measured(options: Any) -> dict[str, Any]:
 
 
 def print_speeds(result: dict[str, Any]) -> None:
-    """Print every contender's speed, and every ratio with its lowest and highest round."""
+    """Print every contender's speed, every ratio with its lowest and highest round, all parts."""
     for name, speed in sorted(result["chars_per_second"].items(), key=lambda item: -item[1]):
         print(
             f"{name:<20} {speed:>12,.0f} characters per second, spread {result['spread'][name]:.0%}"
@@ -49,13 +49,9 @@ def print_speeds(result: dict[str, Any]) -> None:
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
     if "parts" in result:
-        print_parts(**result["parts"])
-
-
-def print_parts(milliseconds: dict[str, float], share: dict[str, float]) -> None:
-    """Print the milliseconds of a step and of its parts."""
-    for name, value in milliseconds.items():
-        print(f"{name:<24} {value:8.1f} ms {share.get(name, 1.0):7.1%}")
+        share = result["parts"]["share"]
+        for name, value in result["parts"]["milliseconds"].items():
+            print(f"{name:<24} {value:8.1f} ms {share.get(name, 1.0):7.1%}")
 
 
 if __name__ == "__main__":

@@ -37,13 +37,6 @@ from .precision import (
 from .progress import PretrainingProgress
 
 
-def average_of(model: LanguageModel, decay: float) -> AveragedModel | None:
-    """Return what keeps a moving average of the weights; None where decay is 0."""
-    if not decay:
-        return None
-    return AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
-
-
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
@@ -117,7 +110,10 @@ class Trainer:
         self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
-        self.averaging = average_of(self.model, train.ema_decay)
+        self.averaging = None  # of the weights
+        if train.ema_decay:
+            average = get_ema_multi_avg_fn(train.ema_decay)
+            self.averaging = AveragedModel(self.model, multi_avg_fn=average)
         self.objective = Objective(self.model)
         self.exchange = make_exchange(
             self.model, parallel, world, stateful_optimizer=optim.stateful

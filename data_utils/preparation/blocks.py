@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +28,7 @@ from model.reading.records import (
     reader_of,
 )
 from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, text_of
-from model.text.profiles import TextProfile, text_profile
+from model.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 READ_BYTES = 1 << 20
@@ -207,7 +206,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     `loads` parses a row quickly into a dictionary, or fails. `slow` then parses the row, given the
     mark for its place; it returns None for a blank row.
     """
-    encode = _profile(request.profile).encode
+    encode = text_profile(request.profile).encode
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
     report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
     found = reviews.found_keys
@@ -239,11 +238,6 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         except ValueError as error:
             raise InputError(f"{PLACE}{row} : {error}; mend the text") from error
     return reviews
-
-
-@cache
-def _profile(name: str) -> TextProfile:
-    return text_profile(name)
 
 
 def _never(raw: Any) -> None:

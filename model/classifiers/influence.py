@@ -40,15 +40,6 @@ def positive_weights_of(classes: int, *, exclusive: bool) -> list[list[float]]:
     return alone[1:] if exclusive and classes == 2 else alone
 
 
-def leading_unit(influence: np.ndarray) -> tuple[int, int]:
-    """Return the unit of the largest influence [P, H], and 1 if it raises the last pole, else -1.
-
-    Heads depend on many units; this is the one to look at first.
-    """
-    unit = int(np.abs(influence).max(0).argmax())
-    return unit, -1 if influence[-1, unit] < 0 else 1
-
-
 def ranked_units(influence: np.ndarray) -> list[int]:
     """Return the units, without those of no influence, by their largest on any pole: [P, H]."""
     largest = np.abs(influence).max(0)
@@ -57,7 +48,10 @@ def ranked_units(influence: np.ndarray) -> list[int]:
 
 
 class SeveralUnits:
-    """A classifier without a unit of its own: its neuron is the one that influences it most."""
+    """A classifier without a unit of its own: its neuron is the one that influences it most.
+
+    Heads depend on many units; this is the one to look at first.
+    """
 
     @property
     def influence(self) -> np.ndarray:
@@ -76,7 +70,9 @@ class SeveralUnits:
 
     @cached_property
     def _leading(self) -> tuple[int, int]:
-        return leading_unit(self.influence)
+        influence = self.influence
+        unit = int(np.abs(influence).max(0).argmax())
+        return unit, -1 if influence[-1, unit] < 0 else 1
 
     @property
     def neuron_column(self) -> int:

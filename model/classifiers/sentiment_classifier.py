@@ -122,7 +122,10 @@ class SentimentClassifier:
         different ones as there are classes: in their order. Raises InputError for other labels.
         """
         given = self.model
-        loaded = given if isinstance(given, LoadedModel) else self._load(given)
+        if isinstance(given, LoadedModel):
+            loaded = given
+        else:
+            loaded = load_model(given, compute_dtype=torch.float32, device=self.device)
         fitted = self._fitted(loaded)  # which belongs to a model in fp32
         if loaded is not given:
             loaded.model.multiply_in(self.precision)
@@ -133,9 +136,6 @@ class SentimentClassifier:
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
         return self
-
-    def _load(self, name_or_dir: str | Path) -> LoadedModel:
-        return load_model(name_or_dir, compute_dtype=torch.float32, device=self.device)
 
     def _fitted(self, loaded: LoadedModel) -> Fitted:
         given = self.classifier

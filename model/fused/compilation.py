@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,16 +54,10 @@ def window_library() -> ctypes.CDLL | None:
         )
         return None
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_work_alone)
+        # A forked process computes in one thread: OpenMP's others are its parent's alone, and it
+        # would wait for them for ever (pytorch/pytorch#17199).
+        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
     return made
-
-
-def _work_alone() -> None:
-    """Let a forked process compute in one thread: OpenMP's others are its parent's alone.
-
-    It would wait for them for ever (pytorch/pytorch#17199).
-    """
-    torch.set_num_threads(1)
 
 
 def load(build: Build) -> ctypes.CDLL:

@@ -82,15 +82,11 @@ def _about(traces: UnitTraces) -> str:
     model = traces.model
     layer = f", layer {traces.layer}" if traces.layer else ""
     digest = str(model.get("digest", ""))[:12]
+    turned = f"; unit {traces.units[0]} with its sign turned" if traces.turned else ""
     return (
         f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
-        f"text profile {model.get('text_profile', 'unknown')}{_turned(traces)}"
+        f"text profile {model.get('text_profile', 'unknown')}{turned}"
     )
-
-
-def _turned(traces: UnitTraces) -> str:
-    """Return a note on a unit whose sign is not the model's own."""
-    return f"; unit {traces.units[0]} with its sign turned" if traces.turned else ""
 
 
 def _text(trace: UnitTrace, number: int, limit: float) -> str:

@@ -116,7 +116,10 @@ def read_texts(
         values = trace(loaded.model, sequences, wanted, **where, advance=progress.advance)
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    covered = [_of_bytes(loaded, *pair) for pair in zip(sequences, values, strict=True)]
+    covered = [  # over the bytes of text that each token stands for
+        np.repeat(each, loaded.tokenizer.byte_lengths(tokens), axis=0)
+        for tokens, each in zip(sequences, values, strict=True)
+    ]
     traces = [
         _unit_trace(profile, text, as_shown, values)
         for text, as_shown, values in zip(texts, shown, covered, strict=True)
@@ -127,11 +130,6 @@ def read_texts(
         state = "hidden"
     origin = _origin(loaded)
     return UnitTraces(traces, numbers, state, layer % config.layers, origin, poles, polarity)
-
-
-def _of_bytes(loaded: LoadedModel, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Spread values [n, U], after each token, over the bytes of text that it stands for."""
-    return np.repeat(values, loaded.tokenizer.byte_lengths(tokens), axis=0)
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:

@@ -50,7 +50,7 @@ def begin(folder, *words):
     """Begin a run of a batch of 5 lanes a rank and the precision left open."""
     words = ("--data.lanes_per_rank", "5", "--train.precision", "auto", *words)
     with holding(folder, *words) as run:
-        run.with_corpus(CORPUS).create_directory()
+        run.with_corpus(CORPUS).begin()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_pa
     for resumed in (False, True):
         with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
             assert (run.resumed, run.lanes) == (resumed, 64)
-            run.create_directory()
+            run.begin()
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
@@ -113,7 +113,7 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
         write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
         run = resolved(folder, *cooled)
         assert run.config.optim.cooldown_from == 30
-        run.create_directory()
+        run.begin()
     with pytest.raises(InputError, match=r"cannot change optim\.cooldown_steps"):
         resolved(folder, *cooled[:-1], "21")
 
@@ -137,7 +137,7 @@ CHANGES = [
 def test_a_cooldown_under_way_is_not_changed(folder, change):
     cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
     add_checkpoint(folder, 30)
-    resolved(folder, *cooled, *change).create_directory()  # asked for together with it
+    resolved(folder, *cooled, *change).begin()  # asked for together with it
     add_checkpoint(folder, 40)
     resolved(folder, *cooled, *change)  # as a launcher repeats it
     key, run = change[0].removeprefix("--"), resolved(folder, *cooled)
@@ -155,7 +155,7 @@ def test_the_schedule_may_change_before_a_cooldown(folder, change):
     cooled = ("--optim.cooldown_steps", "20", "--optim.cooldown_from", "31")
     add_checkpoint(folder, 30)
     for words in ((), cooled, (*cooled, *change)):
-        resolved(folder, *AGAIN, "--data.lanes", "5", *words).create_directory()
+        resolved(folder, *AGAIN, "--data.lanes", "5", *words).begin()
 
 
 LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
@@ -218,7 +218,7 @@ def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change,
     model = folder / "model/config.json"
     model.parent.mkdir()
     write_json(model, {"provenance": {"step": step, "best_valid_bits_per_character": 1.5}})
-    resolved(folder, *AGAIN, "--data.lanes", "5", *change).create_directory()
+    resolved(folder, *AGAIN, "--data.lanes", "5", *change).begin()
     moved = aside and step == 35
     assert (folder / "aside-step-00000035/model/config.json").exists() is moved
     assert model.exists() is not moved
@@ -237,7 +237,7 @@ def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
         (tmp_path / place / "config.json").write_text("{}")
     folder, words = tmp_path / "run", (*AGAIN, "--data.lanes", "5", "--train.start_from", name)
     with holding(folder, *words) as run:
-        run.create_directory()
+        run.begin()
     expected = str(tmp_path / name) if is_path else name
     assert load_config(folder / "config.toml").train.start_from == expected
     assert resolved(folder, *words).resumed  # as a launcher repeats it
@@ -263,7 +263,7 @@ def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
     path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
     assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
-    resolved(folder, *resume, "--data.shuffle", "reviews").create_directory()
+    resolved(folder, *resume, "--data.shuffle", "reviews").begin()
     assert resolved(folder, *resume).config.data.shuffle == "reviews"
 
 
@@ -280,7 +280,7 @@ def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
         with resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE) as run:
             assert run.directory.folder.as_posix() == "runs/tour"
             assert run.resumed == resumed
-            run.create_directory()
+            run.begin()
 
 
 def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_path):
@@ -304,7 +304,7 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
     elsewhere = AmongMany(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
-        replace(run, world=elsewhere).create_directory()
+        replace(run, world=elsewhere).begin()
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
 
@@ -341,7 +341,7 @@ def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp
     def begin(seed):
         together.wait()
         with resolve_run(options[seed], ALONE) as run:
-            run.create_directory()
+            run.begin()
             together.wait()
             assert load_config(run.directory.config).seed == seed
             return run.directory.folder.name

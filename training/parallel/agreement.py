@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.files.weights import model_digest
 from model.language_model import LanguageModel
 
-from ..precision import TrainingPrecision, resolve_precision
+from ..precision import TrainingPrecision, has_fast_bf16
 from .distributed import World
 
 log = logging.getLogger(__name__)
@@ -71,8 +71,8 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
 
 def _fast_bf16(world: World) -> list[bool]:
     """Return of every rank whether its hardware multiplies bf16 faster than fp32."""
-    own = resolve_precision("auto", world.device) == "bf16"
-    return [bool(fast) for fast in world.gather(torch.tensor(own, device=world.device))]
+    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
+    return [bool(fast) for fast in world.gather(own)]
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:

@@ -192,7 +192,7 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
         _join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
     except RuntimeError as error:
-        if _is_about_peers(error):
+        if isinstance(error, dist.DistError) or "gloo" in str(error).lower():
             _leave_at_once(error)
         raise
     finally:
@@ -275,10 +275,6 @@ def _check_devices(names: Sequence[str]) -> None:
         )
 
 
-def _is_about_peers(error: RuntimeError) -> bool:
-    return isinstance(error, dist.DistError) or "gloo" in str(error).lower()
-
-
 def _leave_at_once(error: RuntimeError) -> NoReturn:
     """Report the lost peer and end at once: code that tidies up could wait for that peer."""
     reason = " ".join(str(error).split())
@@ -312,8 +308,5 @@ def _share_cores() -> None:
     torch's own default takes all cores in every process, which is worse.
     """
     if os.environ.get("OMP_NUM_THREADS", "1") == "1":
-        torch.set_num_threads(max(1, usable_cores() // _processes_here()))
-
-
-def _processes_here() -> int:
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        torch.set_num_threads(max(1, usable_cores() // processes))

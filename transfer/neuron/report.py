@@ -70,7 +70,7 @@ def as_html(results: Results, pictures: Mapping[str, str]) -> str:
         "limit": f"{limit:.3g}",
         "texts": _texts(results, limit),
         "searched": _searched(results["extremes"]["searched"]),
-        "moments": _moments(results, limit),
+        "moments": _pieces(MOMENT_KINDS, results["extremes"]["moments"], "change", limit),
         "words": _words(results["extremes"]["words"]),
         "origin": _origin(results),
     }
@@ -231,10 +231,6 @@ def _texts(results: Results, limit: float) -> str:
         kind: html.escape(title.format(*results["classes"])) for kind, title in TEXT_KINDS.items()
     }
     return _pieces(titles, results["extremes"]["texts"], "value", limit)
-
-
-def _moments(results: Results, limit: float) -> str:
-    return _pieces(MOMENT_KINDS, results["extremes"]["moments"], "change", limit)
 
 
 def _pieces(titles: dict[str, str], found: Results, measure: str, limit: float) -> str:

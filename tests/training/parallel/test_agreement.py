@@ -5,7 +5,6 @@ import torch
 
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
-from training import precision
 from training.parallel import agreement
 from training.parallel.agreement import (
     agreed_muon_dtype,
@@ -47,7 +46,7 @@ def among(rank, *others):
 )
 @pytest.mark.parametrize("rank", [0, 2])
 def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
-    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
+    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: own)
     assert agreed_precision(among(rank, *others), "auto") == expected
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
     unlike = len({own, *others}) > 1
@@ -59,7 +58,7 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 def test_muon_multiplies_in_bf16_where_the_training_does_and_every_rank_is_fast(
     monkeypatch, own, other
 ):
-    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
+    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: own)
     expected = torch.bfloat16 if own and other else torch.float32
     assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected
     assert agreed_muon_dtype(among(1, other), torch.float16) == torch.float32
