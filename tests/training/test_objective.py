@@ -53,6 +53,15 @@ def test_logits_beyond_the_range_of_exp():
     assert linear_cross_entropy(*inputs, targets) == pytest.approx(expected.item(), rel=1e-5)
 
 
+def test_a_sum_of_gradients_beyond_the_range_of_fp16():
+    """Three pieces of 30,000 each; fp16 ends at 65,504."""
+    h = torch.full((3, 1), 6e4, dtype=torch.float16)
+    w = torch.zeros(2, 1, dtype=torch.float16, requires_grad=True)
+    nats = linear_cross_entropy(h, w, torch.zeros(2), torch.zeros(3, dtype=torch.int64), rows=1)
+    (nats / 3).backward()
+    assert w.grad.flatten().tolist() == [-3e4, 3e4]
+
+
 def test_a_second_backward_is_refused():
     inputs, targets = make_inputs(torch.float32)
     nats = linear_cross_entropy(inputs[0].requires_grad_(), *inputs[1:], targets)
