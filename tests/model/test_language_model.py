@@ -129,13 +129,18 @@ def test_building_does_not_change_the_global_generator():
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_the_forget_gate_bias_is_added_to_the_forget_gate():
-    plain = build_model(ModelConfig(hidden_size=4), seed=1)
-    biased = build_model(ModelConfig(hidden_size=4, forget_gate_bias=1.0), seed=1)
-    difference = biased.layers[0].b - plain.layers[0].b
-    expected = torch.zeros(16)
+@pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru"])
+def test_the_forget_gate_bias_is_added_to_the_forget_gate(cell):
+    """The second of the gates; torch has two biases for each, which add up."""
+    plain, biased = (
+        build_model(ModelConfig(cell=cell, hidden_size=4, forget_gate_bias=bias), seed=1).layers[0]
+        for bias in (0.0, 1.0)
+    )
+    names = ["b"] if cell == "mlstm" else [f"{cell}.bias_ih_l0", f"{cell}.bias_hh_l0"]
+    added = sum(biased.get_parameter(name) - plain.get_parameter(name) for name in names)
+    expected = torch.zeros(12 if cell == "gru" else 16)
     expected[4:8] = 1.0
-    torch.testing.assert_close(difference.detach(), expected)
+    torch.testing.assert_close(added.detach(), expected)
 
 
 @pytest.mark.parametrize(
