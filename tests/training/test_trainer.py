@@ -2,6 +2,7 @@
 
 import copy
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from data_utils.lanes import Lanes, WindowBatch
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
-from model.state import DTYPES
+from model.state import DTYPES, State
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
@@ -70,6 +71,25 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     expected = {name: p.grad for name, p in reference.named_parameters()}
     for name, gradient in gradients(trainer).items():
         torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+
+
+def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
+    still = {"name": "sgd", "lr": 1e-12}  # the weights stay
+    trainer = make_trainer(**still, parallel=ParallelConfig(windows_per_step=2, lane_groups=2))
+    windows = [make_window(lengths=(6, 2, seed), seed=seed) for seed in range(6)]
+    alone = []
+    for window in windows:
+        one = make_trainer(**still)
+        one.train(as_batch(window, CPU))
+        alone.append(one.row_nats())
+    for begin, end, characters in ((0, 4, 38), (4, 6, 63)):
+        for first in range(begin, end, 2):
+            trainer.train(*(as_batch(window, CPU) for window in windows[first : first + 2]))
+        row = trainer.close_row()
+        assert row["characters"] == characters
+        bits = sum(alone[begin:end]) / np.log(2)
+        counted = sum(window.characters for window in windows[begin:end])
+        assert row["train_bits_per_character"] == pytest.approx(bits / counted, rel=1e-6)
 
 
 class Asking(World):
@@ -263,10 +283,22 @@ def test_a_loss_that_is_not_finite_stops_the_run():
 def test_length_of_a_run():
     assert TrainConfig(steps=7).total_steps(100) == 7
     assert TrainConfig(epochs=0.5).total_steps(100) == 50
+    assert TrainConfig(epochs=0.001).total_steps(100) == 1
+    assert TrainConfig().total_steps(100) == 1000
     with pytest.raises(InputError, match="exclude"):
         TrainConfig(steps=1, epochs=1)
     with pytest.raises(InputError, match=r"train\.steps"):
         TrainConfig(steps=-1)
+
+
+@pytest.mark.parametrize(("rank", "own"), [(0, [0]), (1, [1, 2]), (2, [3, 4])])
+def test_a_rank_goes_on_from_its_own_lanes(rank, own):
+    trainer = make_trainer(lanes=5)
+    trainer.world = World(rank, 3, CPU)
+    numbers = torch.arange(5.0).view(1, 5, 1).expand(1, 5, 8)
+    trainer.load_lanes(State(numbers, numbers))
+    assert trainer.state.c[0, :, 0].tolist() == own
+    assert trainer.own_fraction == len(own) / 5
 
 
 def train_noting_dropout(trainer, seed=0, windows=1):
@@ -343,6 +375,35 @@ def test_each_window_of_a_step_has_a_mask_of_its_own():
     for window, factors in enumerate(used):
         mask = draw_dropout_mask(0.4, seed=0, window=window, lanes=slice(0, 3), units=8)
         torch.testing.assert_close(factors, mask / 0.6)
+
+
+def test_more_micro_batches_than_lanes_are_one_for_each_lane():
+    trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(lane_groups=5))
+    assert [len(mask) for mask in train_noting_dropout(trainer)] == [1, 1, 1]
+
+
+def test_a_rank_without_lanes_hides_no_units():
+    trainer = make_trainer(dropout=0.5)
+    trainer.world = World(0, 4, CPU)
+    trainer.load_lanes(trainer.state)
+    window = make_window()
+    none = {name: getattr(window, name)[:0] for name in ("tokens", "lengths", "reset")}
+    trainer.train(as_batch(window._replace(**none), CPU))
+    assert float(trainer.nats) == 0
+
+
+def test_gradients_are_exchanged_during_the_last_backward_pass_of_a_step(monkeypatch):
+    trainer, said = make_trainer(parallel=ParallelConfig(windows_per_step=2, lane_groups=3)), []
+
+    @contextmanager
+    def note():
+        said.append("exchange")
+        yield
+
+    monkeypatch.setattr(trainer.exchange, "during_backward", note)
+    trainer.objective.register_forward_hook(lambda *_: said.append("forward"))
+    trainer.train(*(as_batch(make_window(seed=seed), CPU) for seed in range(2)))
+    assert said == [*["forward"] * 6, "exchange"]
 
 
 def test_the_rest_beside_muon_has_a_rate_of_its_own():
