@@ -137,7 +137,7 @@ VERDICTS = (
     Verdict("128 GPUs by Ethernet do the work of 92.6 (Puri et al. 2018)",
             "explained by bandwidth, given 17 h of computing and a ring through all GPUs",
             EMULATED, curve, "scaling/emulated.png"),
-    Verdict("Buckets sent during backward hide the exchange (Li et al. 2020)",
+    Verdict("Buckets sent during backward hide the exchange (S. Li et al. 2020, DDP)",
             "holds once the gates' gradients come one by one; plain back-propagation through time "
             "gives all of them at its end", EMULATED,
             partial(instead, "today", 1, "as the gradients come"), "scaling/emulated.png"),
@@ -158,7 +158,7 @@ VERDICTS = (
     Verdict("Unequal machines should share by speed (HetSeq, Ding et al. 2021)",
             "holds against even shares; the fast one alone may still be faster",
             "unequal/results/throttled.json", unequal),
-    Verdict("Transient servers: a run outlives its machines (Li et al. 2020)", "holds",
+    Verdict("Transient servers: a run outlives its machines (CM-DARE, Li et al. 2020)", "holds",
             "elastic/results/faults.json", ours(claims.faults)),
     Verdict("Adasum prevents what large batches lose, at an unscaled rate (Maleki et al. 2020)",
             "holds in part: it prevents about half of what the best rule loses", CONVERGENCE,
