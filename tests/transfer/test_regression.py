@@ -103,6 +103,28 @@ def test_a_fit_that_was_stopped_has_not_converged(monkeypatch):
         fit_regression(train, val)
 
 
+def test_one_class_that_was_stopped_is_enough_not_to_have_converged(monkeypatch):
+    monkeypatch.setattr(regression, "C_GRID", (1.0,))
+    examples = make_classes(60, 0)
+    fitted = regression.OneVsRestClassifier(regression.l1_regression(1.0))
+    taken = [
+        fit.n_iter_.max() for fit in fitted.fit(examples.features, examples.labels).estimators_
+    ]
+    assert min(taken) < max(taken)
+    for most, converged in ((max(taken), False), (max(taken) + 1, True)):
+        assert fit_regression(examples, examples, max_iterations=most).converged is converged
+
+
+def test_c_of_one_unit_is_chosen_on_val():
+    train, val = (
+        Examples(0.3 * e.features, e.labels) for e in map(make_examples, (40, 40), (0, 1))
+    )
+    alone = [fit_regression(train.units([0]), each.units([0])) for each in (train, val)]
+    assert alone[0].c != alone[1].c
+    found = regression.regress_on_unit(0, fit_regression(train, val), train, val).regression
+    assert found.c == alone[1].c
+
+
 def test_a_score_of_zero_is_the_first_class():
     undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
     examples = Examples(np.ones((2, 2)), np.array([0, 1]))
@@ -183,6 +205,11 @@ def test_three_classes_are_fitted_one_against_the_rest():
     neuron = find_neuron(regression, train, val)
     assert (neuron.index, neuron.polarity) == (6, 1)  # the farthest apart; for the last class
     assert neuron.regression.accuracy(neuron.column(test)) > 0.5
+
+
+def test_a_unit_matters_as_much_as_to_the_class_that_it_matters_most_to():
+    weights = np.array([[3.0, 2.0], [0.0, -2.0], [0.0, 2.0]])
+    assert Regression(1.0, weights, np.zeros(3), 0.5, True).importance().tolist() == [3, 2]
 
 
 def test_of_three_classes_zero_weights_fall_back_on_the_last():
