@@ -399,6 +399,34 @@ def test_the_loss_of_an_open_row_is_that_of_all_ranks_that_saved_it(saved, check
     assert float(trainer.nats) == 7.0
 
 
+class ToldByPeers(World):
+    """One of three ranks; the others' loss is the double and the fourfold of its own."""
+
+    def sum(self, tensor):
+        return tensor
+
+    def gather(self, tensor):
+        return torch.stack([tensor, 2 * tensor, 4 * tensor])
+
+    def gather_lanes(self, own, total):
+        return own
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_main_rank_alone_saves_and_it_saves_the_loss_of_every_rank(
+    checkpoints, small_split, rank
+):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    trainer.world = ToldByPeers(rank, 3, torch.device("cpu"))
+    checkpoints.save(trainer, PROFILE, {})
+    saved = checkpoints.complete()
+    assert len(saved) == (rank == 0)
+    for folder in saved:
+        found = load_tensors(folder / checkpoint.LANES_FILE)["row_nats"].flatten()
+        assert torch.equal(found, trainer.nats * torch.tensor([1, 2, 4]))
+
+
 def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
     tensors = load((saved[1] / "lanes.safetensors").read_bytes())
     tensors["random_state"].fill_(255)

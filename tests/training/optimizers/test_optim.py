@@ -9,7 +9,8 @@ from pytorch_optimizer import Lamb
 from model.errors import InputError
 from training.optimizers.muon import Muon
 from training.optimizers.optim import OptimConfig, make_optimizers
-from training.optimizers.schedule import Schedule
+from training.optimizers.schedule import Schedule, set_learning_rate
+from training.optimizers.state import flatten_optimizers
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,24 @@ def test_every_optimizer_takes_a_step_downhill(name, small_model):
         optimizer.step()
     for key, value in small_model.state_dict().items():
         assert value.square().sum() < before[key].square().sum() or not before[key].any(), key
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
+def test_the_state_before_the_first_step_is_zeros_and_asking_for_it_changes_nothing(
+    name, small_model
+):
+    optimizers = make_optimizers(small_model, OptimConfig(name=name, weight_decay=0.5))
+    set_learning_rate(optimizers, 0.25)
+    weights = [parameter.detach().clone() for parameter in small_model.parameters()]
+    for parameter in small_model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    tensors = flatten_optimizers(optimizers)
+    assert tensors
+    assert not any(tensor.any() for tensor in tensors.values())
+    for parameter, before in zip(small_model.parameters(), weights, strict=True):
+        assert torch.equal(parameter, before)
+        assert parameter.grad.all()
+    assert {group["lr"] for each in optimizers for group in each.param_groups} == {0.25}
 
 
 def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
