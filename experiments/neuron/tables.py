@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.neuron.areas import best_two
 from experiments.shipped.tables import named
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
@@ -29,7 +30,8 @@ def accuracies(model: str) -> str:
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
     ranking = result["ranking"]
     best = max(ranking["units"], key=lambda unit: unit["train_accuracy"])
-    first, second = sorted(ranking["units"], key=lambda unit: unit["rank"]["area"])[:2]
+    first, second = best_two(ranking)
+    apart = read_result("neuron", f"{model}/areas")
     on_train = np.array(ranking["train_area"])
     clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
     rows = [
@@ -41,6 +43,7 @@ def accuracies(model: str) -> str:
             f"areas of the two best on train, units {first['unit']}, {second['unit']}",
             f"{area_of(first)}, {area_of(second)}",
         ],
+        ["their difference, on the same texts", difference_of(apart)],
         [f"units with an area of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
         [f"all units without {neuron['unit']}, nothing refitted", lost(without["held"])],
         [f"all units without {neuron['unit']}, refitted", lost(without["refitted"])],
@@ -52,7 +55,8 @@ def accuracies(model: str) -> str:
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
-    return f"{markdown(head, rows)}\n\n{origins({'neuron.json': result})}"
+    made = {"neuron.json": result, "areas.json": apart}
+    return f"{markdown(head, rows)}\n\n{origins(made)}"
 
 
 def area_of(unit: dict[str, Any]) -> str:
@@ -60,6 +64,12 @@ def area_of(unit: dict[str, Any]) -> str:
     areas = [unit["test_area"], *unit["test_area_interval"]]
     low, area, high = sorted(areas if unit["polarity"] > 0 else [1 - area for area in areas])
     return f"{area:.3f} ({low:.3f} to {high:.3f})"
+
+
+def difference_of(apart: dict[str, Any]) -> str:
+    """Return how much larger the area of the first unit is, with its interval."""
+    low, high = apart["difference_interval"]
+    return f"{apart['difference']:.3f} ({low:.3f} to {high:.3f})"
 
 
 def used(row: dict[str, Any]) -> str:
