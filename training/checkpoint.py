@@ -24,7 +24,7 @@ from torch import Tensor
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shapes import check_tensors
-from model.files.storage import step_folder, step_of
+from model.files.storage import step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
 from model.text.profiles import TextProfile
@@ -47,7 +47,6 @@ from .trainer import Trainer
 
 LANES_FILE = "lanes.safetensors"
 AVERAGED_FOLDER = "ema"  # a model directory as well
-NONE = -1  # the step of no checkpoint
 CONFIG = "the config asks for"
 
 
@@ -120,17 +119,16 @@ class Checkpoints(CheckpointStore):
         does not fit the model or the config.
         """
 
-        def find() -> int:
+        def find() -> str:
             found = find_checkpoint(self.folder, name)
-            if found is None:
-                return NONE
-            return saved_step(found) if name else step_of(found)
+            return "" if found is None else found.name
 
-        step = int(through_main(trainer.world, find))
-        if step == NONE:
+        found = through_main(trainer.world, find)
+        if not found:
             return False
-        folder = self.folder / name if name else step_folder(self.folder, step)
+        folder = self.folder / found
         await_visible(folder)
+        step = saved_step(folder) if name else step_of(folder)
         with advice_if_damaged(folder):
             content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
