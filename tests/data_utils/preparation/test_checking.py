@@ -1,14 +1,17 @@
 """A corpus is checked against its description; any change is named."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from data_utils import corpus
 from data_utils.corpus import open_corpus
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
+from model.text.split import Split
 
 
 @pytest.fixture
@@ -70,6 +73,25 @@ def test_a_corpus_with_offsets_that_do_not_rise_is_not_opened(folder, place, val
     rewrite_offsets(folder, lambda offsets: offsets.__setitem__(place, value))
     with pytest.raises(InputError, match=r"train.offsets: does not rise from zero to the end; "):
         open_corpus(folder)
+
+
+@pytest.mark.parametrize("piece", [1, 3, 40])
+def test_offsets_are_checked_across_pieces_too(monkeypatch, piece):
+    monkeypatch.setattr(corpus, "PIECE_SIZE", piece)
+    tokens, offsets = np.zeros(40, np.uint8), np.arange(41)
+    corpus._check_offsets(Split(tokens, offsets), Path("train.offsets"))
+    for place in range(1, 40):
+        beyond = np.where(np.arange(41) == place, 41, offsets)
+        with pytest.raises(InputError, match=r"train.offsets: does not rise"):
+            corpus._check_offsets(Split(tokens, beyond), Path("train.offsets"))
+
+
+def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
+    meta = {"splits": {name: {"sha256": "a" * 64} for name in corpus.SPLITS}}
+    changed = [{"splits": meta["splits"] | {name: {"sha256": "b" * 64}}} for name in corpus.SPLITS]
+    changed += [meta | {"tokenizer_sha256": digit * 64} for digit in "cd"]
+    found = {corpus.Corpus({}, each).fingerprint for each in (meta, *changed)}
+    assert len(found) == 1 + len(changed)
 
 
 def test_a_corpus_of_an_unknown_text_profile_is_named(folder):
