@@ -113,6 +113,24 @@ def test_every_parameter_learns(cell):
         assert parameter.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_an_mlstm_starts_uniform_or_orthogonal_and_the_gain_is_the_norm(orthogonal):
+    H = 16
+    config = ModelConfig(hidden_size=H, embedding_size=8, orthogonal=orthogonal)
+    layer = build_model(config, seed=1).layers[0]
+    uniform = [layer.w_x, layer.w_mx, layer.b]
+    for block in (layer.w_mh, *layer.w_h.split(H)):
+        if orthogonal:
+            torch.testing.assert_close(block @ block.t(), torch.eye(H))
+        else:
+            uniform.append(block)
+    for drawn in uniform:
+        assert 0.9 * H**-0.5 < drawn.abs().max() <= H**-0.5
+    for name in ("x", "h", "mx", "mh"):
+        gain, weight = layer.get_parameter(f"g_{name}"), layer.get_parameter(f"w_{name}")
+        torch.testing.assert_close(gain, weight.norm(dim=1))
+
+
 def test_the_seed_decides_the_weights():
     config = ModelConfig(hidden_size=6)
     one, same, other = (build_model(config, seed) for seed in (1, 1, 2))
