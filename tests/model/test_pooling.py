@@ -5,7 +5,14 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order, final_states
+from model.features import (
+    PRESETS,
+    FeatureKind,
+    Pool,
+    features_in_order,
+    final_states,
+    preset,
+)
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
@@ -180,6 +187,18 @@ def test_poolings_stand_side_by_side(deep_model, sequences):
     names = ["mean_unit4", "mean_unit1", "last_unit4", "last_unit1"]
     assert kind.names(deep_model.config) == names
     assert kind.size(deep_model.config) == 4
+
+
+def test_a_mean_over_many_bytes_is_added_up_in_double_precision():
+    """fp32 would lose ones beside 2^24."""
+    pool = Pool("mean", 1, 1, torch.device("cpu"))
+    for value in (2.0**24, 1.0, 1.0):
+        pool.add(torch.full((1, 1, 1), value))
+    assert pool.features().item() == (2**24 + 2) / 3
+
+
+def test_what_is_given_beside_a_preset_wins_unless_it_is_none():
+    assert preset("papers", units=[], tanh=None) == {**PRESETS["papers"], "units": []}
 
 
 def test_a_kind_has_one_spelling():
