@@ -84,6 +84,7 @@ def pretrain(run: ResolvedRun) -> int:
                 log.write(row | meter.close_row())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():
+                    run.keep_resumable()
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)

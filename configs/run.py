@@ -1,5 +1,6 @@
 """From options to a run that is ready to start: resolved and checked."""
 
+import logging
 from collections.abc import Iterator, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -40,6 +41,8 @@ from training.trainer import Trainer
 from .options import RunOptions, changed_keys, flatten, with_lanes
 from .schema import RunConfig
 from .toml_file import load_config, save_config
+
+log = logging.getLogger(__name__)
 
 MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its path; digests check that it is the same corpus
@@ -167,6 +170,20 @@ class ResolvedRun:
         through_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
+
+    def keep_resumable(self) -> None:
+        """Save the config anew where somebody has moved or removed the folder meanwhile.
+
+        A checkpoint that is saved there could not be resumed without it.
+        """
+        folder = self.directory.folder
+        if self.world.is_main and not self.directory.config.is_file():
+            log.warning(
+                f"{folder}: was moved or removed while the run went on; it is made anew, to resume "
+                "from, without the rows and the checkpoints until now"
+            )
+            folder.mkdir(parents=True, exist_ok=True)
+            save_config(self.directory.config, self.config)
 
     def _write_config(self) -> None:
         back_to = self.from_checkpoint

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
+from .monitoring.board import Board
 from .monitoring.console import outliving_the_reader
 from .monitoring.tracker import Tracker
 from .parallel.agreement import through_main
@@ -60,7 +60,7 @@ class RunLog:
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
-        self.board = SummaryWriter(str(run.tensorboard), purge_step=first_step + 1)
+        self.board = Board(run.tensorboard, first_step)
         self._bar = tqdm(
             total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
         )
@@ -91,17 +91,8 @@ class RunLog:
             self._tracker.write(row)
         for name, value in row.items():
             if name != "step":
-                self._plot(name, value, row["step"])
+                self.board.show(name, value, row["step"])
         self._report(row)
-
-    def _plot(self, name: str, value: Any, step: int) -> None:
-        if isinstance(value, str):
-            self.board.add_text(name, value, step)
-        elif isinstance(value, list):  # of the ranks
-            for rank, number in enumerate(value):
-                self.board.add_scalar(f"{name}/{rank}", number, step)
-        else:
-            self.board.add_scalar(name, value, step)
 
     def _report(self, row: dict[str, Any]) -> None:
         valid = row.get("valid_bits_per_character")

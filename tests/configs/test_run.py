@@ -59,6 +59,19 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+def test_a_run_whose_folder_was_moved_stays_one_to_resume(folder, tmp_path, caplog):
+    with holding(folder, *AGAIN, "--data.lanes", "5") as run:
+        run.keep_resumable()
+        assert not caplog.text
+        folder.rename(tmp_path / "moved")
+        run.keep_resumable()
+        assert "was moved or removed" in caplog.text
+    add_checkpoint(folder, 30)
+    saved = resolved(folder, *AGAIN, "--data.lanes", "5")
+    assert saved.resumed
+    assert saved.config == run.config
+
+
 def test_an_existing_run_is_refused_by_default(folder):
     with pytest.raises(InputError, match="exists already"):
         resolved(folder)
