@@ -232,11 +232,18 @@ def test_what_a_flat_exchange_sends_adds_up(choose):
     assert exchange.sent_bytes == 3 * ring * sum(p.nbytes for p in parameters)
 
 
-def test_all_ranks_begin_with_the_weights_of_the_main_one():
+@pytest.mark.parametrize(
+    "begin",
+    [
+        begin_as_one,
+        lambda model: make_exchange(model, ParallelConfig(flat=True), World(1, 2, CPU)),
+    ],
+)
+def test_all_ranks_begin_with_the_weights_of_the_main_one(begin):
     main, model = (build_model(ModelConfig(hidden_size=8), seed=seed) for seed in (0, 1))
     sent = iter(main.parameters())
     with among_peers(1, 2, broadcast=lambda tensor, _: tensor.copy_(next(sent))):
-        begin_as_one(model)
+        begin(model)
     for own, of_main in zip(model.parameters(), main.parameters(), strict=True):
         assert torch.equal(own, of_main)
 
