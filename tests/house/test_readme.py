@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from model.commands.command_line import dispatch
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, run_shell
+from tests.support.runs import ROOT, run_code, run_ranks, run_shell
 
 # In the order in which a reader meets them: later pages use the runs that earlier ones make.
 NAMES = ("use", "your_reviews", "resume", "published_weights", "scale", "speed", "troubleshooting")
@@ -43,21 +42,35 @@ def checkout(tmp_path_factory):
 @pytest.mark.timeout(600)
 def test_every_command_runs_in_order(checkout):
     ran = 0
+    launchers = set()
     for command in COMMANDS:
         if any(word in command for word in (*SLOW, *ELSEWHERE)):
             continue
-        process = run_shell(shortened(command), cwd=checkout)
-        assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+        for process in run_or_launch(shortened(command), checkout, launchers):
+            assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
         ran += 1
     assert ran >= 30
     the_python_examples_run(checkout)  # on the model just trained
+
+
+def run_or_launch(command, checkout, launchers):
+    """Run a command; where a command before had the same launcher, what it starts.
+
+    launchers: the words before main.py that have launched ranks; a new one is added.
+    """
+    launcher, _, rest = command.partition(" main.py ")
+    if launcher in launchers:
+        return run_ranks(2, "main.py", *shlex.split(rest), cwd=checkout)
+    if "--nproc-per-node 2" in launcher:
+        launchers.add(launcher)
+    return [run_shell(command, cwd=checkout)]
 
 
 def the_python_examples_run(checkout):
     text = "\n".join(PAGES.values())
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
-    process = run_shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", cwd=checkout)
+    process = run_code(code, cwd=checkout)
     assert process.returncode == 0, process.stderr
 
 

@@ -70,9 +70,9 @@ def environment_of(changes=None):
     return {**os.environ, "OMP_NUM_THREADS": "1", **(changes or {})}
 
 
-def run_code(code, timeout=120):
-    """Run Python code in the repository, in a process forked for it."""
-    return run_forked(["-c", code], ROOT, timeout, environment_of())
+def run_code(code, cwd=ROOT, timeout=120):
+    """Run Python code in a folder, in a process forked for it."""
+    return run_forked(["-c", code], cwd, timeout, environment_of())
 
 
 def is_ours(command):
@@ -99,7 +99,7 @@ def start_anew(*command):
     )
 
 
-def run_ranks(count, *command, last=(), timeout=300):
+def run_ranks(count, *command, last=(), cwd=ROOT, timeout=300):
     """Run `python <command>` as so many ranks, forked; return the finished processes.
 
     last: words that the last rank alone is given, after the others.
@@ -108,7 +108,7 @@ def run_ranks(count, *command, last=(), timeout=300):
     commands[-1] += map(str, last)
     with ThreadPoolExecutor(count) as threads:
         waiting = [
-            threads.submit(run_forked, words, ROOT, timeout, environment)
+            threads.submit(run_forked, words, cwd, timeout, environment)
             for words, environment in zip(commands, environments_of(count), strict=True)
         ]
         return [process.result() for process in waiting]

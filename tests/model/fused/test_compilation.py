@@ -64,13 +64,28 @@ def compiled_aloud(cache, **environment):
     return said
 
 
-def test_compiles_once_and_keeps_it(tmp_path):
-    assert compiled_aloud(tmp_path) == []
-    (library,) = libraries(tmp_path)
+@pytest.fixture(scope="module")
+def compiled_cache(tmp_path_factory):
+    """A cache in which a first use has compiled; only to be read."""
+    cache = tmp_path_factory.mktemp("compiled")
+    assert compiled_aloud(cache) == []
+    return cache
+
+
+def quick_compiler(folder, before=""):
+    """Write a compiler that does not optimise, which takes half the time; return its path."""
+    script = folder / "c++"
+    script.write_text(f'#!/bin/sh\n{before}\nexec {compilation._compiler()} "$@" -O0\n')
+    script.chmod(0o755)
+    return script
+
+
+def test_compiles_once_and_keeps_it(compiled_cache):
+    (library,) = libraries(compiled_cache)
     written = library.stat().st_mtime_ns
-    assert use(tmp_path, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
+    assert use(compiled_cache, CXX="/no/such/compiler", PATH=os.environ["PATH"]) == (True, "")
     assert library.stat().st_mtime_ns == written
-    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(compiled_cache.rglob("*.tmp"))
 
 
 @pytest.mark.slow
@@ -82,7 +97,9 @@ def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path):
-    (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler")
+    quick_compiler(tmp_path)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler", PATH=path)
     assert line.startswith("CXX names /no/such/compiler, which is no program here")
 
 
@@ -103,24 +120,24 @@ def test_a_compiler_that_fails_is_quoted(tmp_path):
     assert not libraries(tmp_path)
 
 
-def test_a_damaged_library_is_compiled_again(tmp_path):
-    use(tmp_path)
-    (library,) = libraries(tmp_path)
+def test_a_damaged_library_is_compiled_again(compiled_cache, tmp_path):
+    cache = tmp_path / "cache"
+    shutil.copytree(compiled_cache, cache)
+    (library,) = libraries(cache)
     library.write_bytes(b"")  # as after a crash of the machine
-    assert compiled_aloud(tmp_path) == []
+    assert compiled_aloud(cache) == []
+    assert libraries(cache) == [library]
+    assert library.stat().st_size > 0
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
-    assert compiled_aloud(tmp_path) == []
+    assert compiled_aloud(tmp_path, CXX=str(quick_compiler(tmp_path))) == []
 
 
 def test_processes_share_one_build(tmp_path):
     counter = tmp_path / "builds"
-    counting = tmp_path / "c++"
-    compiler = compilation._compiler()
-    counting.write_text(f'#!/bin/sh\necho built >> {counter}\nexec {compiler} "$@"\n')
-    counting.chmod(0o755)
+    counting = quick_compiler(tmp_path, before=f"echo built >> {counter}")
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
     processes = [
         subprocess.Popen([sys.executable, "-c", USE], cwd=ROOT, env=environment) for _ in range(3)
