@@ -305,6 +305,7 @@ RESULTS: tuple[Result, ...] = (
     _closed("a97ccdcc914a", _measured(
         "curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA")),
     _measured("curve", "units_1024", "run RUN --data DATA --points 28"),
+    _measured("curve", "units_1024_short_warmup", "run RUN --data DATA"),
     *(
         _measured("generation", model, f"run --model {model} --reader {reader} --data DATA")
         for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))
