@@ -60,6 +60,7 @@ def main() -> None:
         for axis, (panel, (_, label)) in enumerate(zip(row, AXES, strict=True)):
             draw_axis(panel, found, axis, label)
         row[0].set_ylabel("speed over the floor's")
+        row[0].set_ylim(bottom=0)
         row[2].legend(fontsize=7)
         figure.suptitle(
             "Training, fp32, two CPU cores; around 512 units, 128 lanes, 256 bytes", fontsize=9
@@ -74,7 +75,7 @@ def draw_axis(panel: Any, points: dict[tuple[int, int, int], Any], axis: int, la
         values = [(x, y) for x, y in values if y is not None]
         panel.plot(*zip(*values, strict=True), marker=".", color=colour, label=words)
     panel.axhline(1.0, color="black", linewidth=0.8, linestyle=":")
-    panel.set(xscale="log", xlabel=label, ylim=(0, None))
+    panel.set(xscale="log", xlabel=label)
     panel.set_xticks([sizes[axis] for sizes in line], [str(sizes[axis]) for sizes in line])
     panel.minorticks_off()
 
