@@ -8,6 +8,7 @@ from typing import Any
 from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
 from model.errors import InputError
+from model.files.storage import whole_folder
 from model.files.weights import save_model
 from model.language_model import LanguageModel
 from model.text.profiles import text_profile
@@ -86,16 +87,14 @@ class BestModelWriter:
         return bits
 
     def publish(self, trainer: Trainer, model: LanguageModel) -> None:
-        """Write `model/`: the weights as they are, or their average."""
+        """Replace `model/`: by the weights as they are, or by their average."""
         if self.world.is_main:
             averaged = {} if model is trainer.model else {"averaged": True}
-            save_model(
-                self.directory.model,
-                model,
-                self.profile,
-                self.provenance(trainer) | averaged,
-                tokenizer=self.corpus.tokenizer,
-            )
+            provenance = self.provenance(trainer) | averaged
+            with whole_folder(self.directory.model) as partial:
+                save_model(
+                    partial, model, self.profile, provenance, tokenizer=self.corpus.tokenizer
+                )
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
         """Return the origin of the model, for its description."""

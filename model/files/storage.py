@@ -73,8 +73,9 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
     If filling it fails, nothing of it stays and `final` is unchanged. A kill leaves the old folder
     or the new one whole. After a kill between the two renames, the old one has a temporary name,
-    which `recover_folders` undoes.
+    which `recover_folders` undoes. A link to a folder stays one.
     """
+    final = final.resolve() if final.is_symlink() and final.exists() else final
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -133,7 +134,7 @@ def step_of(folder: Path) -> int:
 def _recover(old: Path, final: Path) -> None:
     """Remove the old folder if its successor is there, else give its name back."""
     if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old)
     elif old.exists():
         old.rename(final)
 

@@ -112,6 +112,25 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores)
     assert kept.provenance["step"] == 2
 
 
+def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
+    writer_of_scores, monkeypatch
+):
+    writer, trainer = writer_of_scores(3.0, 2.0), trained()
+    writer.evaluate(trainer)
+    before = trainer.model.decoder.weight.detach().clone()
+    trainer.train(as_batch(make_window(seed=1), CPU))
+
+    def kill(path, content):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("model.files.weights.write_json", kill)
+    with pytest.raises(KeyboardInterrupt):
+        writer.evaluate(trainer)
+    kept = load_model(writer.directory.model)
+    assert torch.equal(kept.model.decoder.weight, before)
+    assert kept.provenance["best_valid_bits_per_character"] == 3.0
+
+
 @pytest.mark.parametrize(("at_checkpoint", "kept"), [(2.0, 2.0), (2.25, 2.5), (None, 2.5)])
 def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
     writer_of_scores, at_checkpoint, kept

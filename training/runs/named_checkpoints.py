@@ -13,7 +13,14 @@ from typing import Any
 
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
-from model.files.storage import read_json, recover_folders, step_folder, step_folders, whole_folder
+from model.files.storage import (
+    read_json,
+    recover_folders,
+    remove_folder,
+    step_folder,
+    step_folders,
+    whole_folder,
+)
 
 from .run_directory import PretrainingDirectory
 
@@ -98,13 +105,13 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
         if not _is_best_of(run.model, checkpoint):  # first: after a kill, none of another branch
-            shutil.rmtree(run.model, ignore_errors=True)
+            remove_folder(run.model)
     if not run.model.is_dir() and _is_best_of(_model_beside(run, name), checkpoint):
         _copy(_model_beside(run, name), run.model)
     if name != newest.name:
         _copy(checkpoint, newest)
     for path in later:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_folder(path)
 
 
 def _model_beside(run: PretrainingDirectory, name: str) -> Path:

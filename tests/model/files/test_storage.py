@@ -185,6 +185,41 @@ def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
     ]
 
 
+def test_a_linked_folder_stays_linked_and_is_replaced_where_it_lies(tmp_path):
+    """As a user links model/ to another disk; a link to a disk that is not there is an error."""
+    link, target = tmp_path / "model", tmp_path / "disk/model"
+    target.mkdir(parents=True)
+    link.symlink_to(target)
+    for number in ("one", "two", "three"):
+        with whole_folder(link) as partial:
+            (partial / number).write_text(number)
+        assert [path.name for path in target.iterdir()] == [number]
+    assert link.is_symlink()
+    assert [path.name for path in target.parent.iterdir()] == ["model"]
+    target.parent.rename(tmp_path / "unmounted")
+    with pytest.raises(OSError, match="Not a directory"), whole_folder(link):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "unmounted"]
+
+
+def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_path, monkeypatch):
+    """As on NFS, while someone reads the best model that is replaced."""
+    final, rmtree = tmp_path / "model", shutil.rmtree
+
+    def remove(path, **options):
+        if not any((path / number).exists() for number in "12"):
+            rmtree(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", remove)
+        for number in "123":
+            with whole_folder(final) as partial:
+                (partial / number).write_text(number)
+    assert [path.name for path in final.iterdir()] == ["3"]
+    recover_folders(tmp_path)
+    assert list(tmp_path.iterdir()) == [final]
+
+
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     wanted = tmp_path / "nowhere" / "answers.csv"
     with pytest.raises(FileNotFoundError) as error:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.storage import recover_folders, write_json
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     TRAINING_FILE,
@@ -133,23 +133,26 @@ def test_the_model_from_before_a_cooldown_comes_back(a_run, best):
     assert not a_run.model.exists() or (a_run.model / "of").read_text() == "3"
 
 
-def test_a_kill_while_going_back_leaves_no_model_of_a_later_step(a_run, monkeypatch):
+@pytest.mark.parametrize("place", ["model", "checkpoint/step-00000004"])
+def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch, place):
     """What is left of the run is whole, what came later is beside it, and it can be repeated."""
-    doomed = [a_run.model, a_run.checkpoints / "step-00000004"]
-    removed = []
+    doomed = a_run.folder / place
 
     def remove(path, **options):
-        if removed and path in doomed:
+        held = sorted(path.rglob("*"))
+        if held and (path == doomed or path.name.startswith(f".{doomed.name}.")):
+            held[-1].unlink()
             raise KeyboardInterrupt
-        removed.extend({path} & set(doomed))
         rmtree(path, **options)
 
     rmtree = shutil.rmtree
     with monkeypatch.context() as patched:
-        patched.setattr("training.runs.named_checkpoints.shutil.rmtree", remove)
+        patched.setattr("shutil.rmtree", remove)
         with pytest.raises(KeyboardInterrupt):
             go_back(a_run, "step-00000002")
-    assert not a_run.model.exists()
+    assert not doomed.exists()
+    assert not a_run.model.exists()  # of a later step than what is gone on from
+    recover_folders(a_run.checkpoints)  # as every start does
     go_back(a_run, "step-00000002")
     assert names_in(a_run.checkpoints) == ["step-00000002"]
     assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "4"
