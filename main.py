@@ -54,6 +54,7 @@ def pretrain(run: ResolvedRun) -> int:
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
+    tracker = run.tracker()
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, steps_per_epoch)
@@ -64,7 +65,7 @@ def pretrain(run: ResolvedRun) -> int:
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, run.tracker(), world=world) as log,
+        RunLog(run.directory, first_step, steps, tracker, world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:

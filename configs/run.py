@@ -52,6 +52,7 @@ MAY_CHANGE_ON_RESUME = {
     "train.precision",
     "train.ema_decay",
     "train.timeout_seconds",
+    "train.device",
     "optim.decay",
     "optim.decay_steps",
     "optim.hold",
@@ -147,7 +148,8 @@ class ResolvedRun:
     def tracker(self) -> Tracker | None:
         """Begin a run of the tracker that the config names, on the main rank.
 
-        Raises InputError, on every rank, where it cannot.
+        Raises InputError, on every rank, where it cannot; a run that goes on after an interruption
+        does without it.
         """
         package, made = self.config.log.tracker, None
         if package is None:
@@ -155,7 +157,12 @@ class ResolvedRun:
 
         def begin() -> str:
             nonlocal made
-            made = Tracker(package, self.directory.folder.name, flatten(self.config))
+            try:
+                made = Tracker(package, self.directory.folder.name, flatten(self.config))
+            except InputError as error:
+                if not (self.resumed and self.may_be_restarted):
+                    raise
+                log.warning(f"{error}; the training goes on without it")
             return package
 
         through_main(self.world, begin)

@@ -217,6 +217,20 @@ def test_precision_may_change_on_resume(tmp_path):
     assert rows_of(tmp_path / "run")[-1]["step"] == 12
 
 
+def test_the_device_may_change_on_resume(tmp_path):
+    """As on another machine, where the error for a missing GPU says to set another one."""
+    shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
+    config = tmp_path / "run/config.toml"
+    config.write_text(config.read_text().replace('device = "cpu"', 'device = "cuda"'))
+    command = ("main.py", "--resume", tmp_path / "run", "--train.steps", 12)
+    without = {"CUDA_VISIBLE_DEVICES": ""}
+    assert_refused(run(*command, env=without), "train.device is cuda", "use auto or cpu")
+    process = run(*command, "--train.device", "cpu", env=without)
+    assert process.returncode == 0, process.stderr
+    assert 'device = "cpu"' in config.read_text()
+    assert rows_of(tmp_path / "run")[-1]["step"] == 12
+
+
 @pytest.mark.parametrize("errors_too", [False, True])
 def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
     """As `| tee log` does when a terminal is closed, also `2>&1 | tee log`."""

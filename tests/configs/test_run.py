@@ -117,6 +117,15 @@ def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_pa
             run.begin()
 
 
+def test_a_tracker_that_fails_keeps_no_launcher_from_going_on(folder, tmp_path, caplog):
+    """As one on the network does at times, while nobody is there to start the run again."""
+    words = (*AGAIN, "--data.lanes", "5", "--log.tracker", "no_such_tracker")
+    with pytest.raises(InputError, match=r"log\.tracker is no_such_tracker: not installed"):
+        resolved(tmp_path / "new", *words).tracker()
+    assert resolved(folder, *words).tracker() is None
+    assert caplog.text.rstrip().endswith("; the training goes on without it")
+
+
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
     """As a launcher repeats it after every interruption."""
     cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")

@@ -39,6 +39,7 @@ def test_a_run_sends_its_rows(tmp_path, monkeypatch):
 def test_a_package_that_is_missing_is_one_line(tmp_path):
     process = run(*small_run(tmp_path / "run", 2, **{"log.tracker": "no_such_tracker"}))
     assert_refused(process, "log.tracker is no_such_tracker", "pip install no_such_tracker")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
