@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,13 @@ class RunLog:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._tracker is not None:
+            self._tracker.close()
         if self.enabled:
             self._bar.close()
             self.board.close()
-            self._file.close()
-        if self._tracker is not None:
-            self._tracker.close()
+            with suppress(OSError):  # what the disk did not take was told when it was written
+                self._file.close()
 
     def advance(self) -> None:
         """Count a step."""
@@ -85,8 +87,12 @@ class RunLog:
         """Write a row."""
         if not self.enabled:
             return
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:
+            error.filename = self._file.name
+            raise
         if self._tracker is not None:
             self._tracker.write(row)
         for name, value in row.items():

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,3 +85,18 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
     content = file.read_bytes()
     for rank in range(2):
         assert f"rank_characters_per_second/{rank}".encode() in content
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
+def test_a_row_that_a_full_disk_does_not_take_is_told_by_its_file(tmp_path):
+    """And the tracker's run ends all the same."""
+    run, calls = PretrainingDirectory(tmp_path), []
+    run.metrics.symlink_to("/dev/full")
+    tracker = SimpleNamespace(write=calls.append, close=lambda: calls.append("closed"))
+    with (
+        pytest.raises(OSError, match="No space left") as told,
+        RunLog(run, 0, 4, tracker, world=ALONE) as log,
+    ):
+        log.write({"step": 1})
+    assert told.value.filename == str(run.metrics)
+    assert calls == ["closed"]

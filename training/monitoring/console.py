@@ -20,19 +20,25 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file that stdout goes to
 
 
 @contextmanager
 def outliving_the_reader() -> Iterator[None]:
-    """Print within this context: a reader that leaves, as a `tee` after a logout, ends nothing."""
+    """Print within this context, which outlives a reader that leaves, as a `tee` after a logout.
+
+    A file of which the disk is full ends nothing either.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in GONE:
+        if error.errno not in (*GONE, *FULL):
             raise
         drop(sys.stdout)
+        full = f"stdout takes no more ({error.strerror})"
+        reason = full if error.errno in FULL else "nobody reads stdout any more"
         try:
-            print("nobody reads stdout any more; the training goes on", file=sys.stderr, flush=True)
+            print(f"{reason}; the training goes on", file=sys.stderr, flush=True)
         except OSError:
             drop(sys.stderr)
 

@@ -30,24 +30,32 @@ def report_failure(error: BaseException, line: str) -> None:
     torch.distributed.run prints a traceback of its own, then a paragraph for each process that
     failed; the last one ends with what stands in the process's error file.
     """
-    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if file is not None and os.environ.get("LOCAL_RANK") != "0":
-        _leave_it_to_the_first()
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # empty under --log-dir /dev/null
+    if file and os.environ.get("LOCAL_RANK") != "0":
+        _leave_it_to_the_first(Path(file))
     with suppress(OSError):  # nobody may read it any more
         print(line, file=sys.stderr, flush=True)
-    if file is not None:
-        _write_error_file(Path(file), line)
+    if file:
+        with suppress(OSError):  # its disk may be full
+            _write_error_file(Path(file), line)
     if isinstance(error, InputError):
         end_launcher()
 
 
-def _leave_it_to_the_first() -> None:
+def _leave_it_to_the_first(file: Path) -> None:
     """Wait for the launcher to end this process, silently, because the first one has failed too.
 
-    What a user can cause is most often refused by all of them, in the same words.
+    What a user can cause is most often refused by all of them, in the same words. Where the first
+    has no error file, it has only lost this process: then this one goes on, to say why.
     """
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # no failure: the launcher lists those
-    time.sleep(GRACE)
+    asked_to_end: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
+    deadline = time.monotonic() + GRACE
+    while not asked_to_end and time.monotonic() < deadline:
+        time.sleep(0.05)
+    first = file.parent.with_name("0") / file.name
+    if asked_to_end and first.is_file():
+        os._exit(0)  # no failure: the launcher lists those
 
 
 def _write_error_file(path: Path, line: str) -> None:

@@ -1,12 +1,15 @@
-"""What a run says at its start."""
+"""What a run says."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
 from data_utils.corpus import open_corpus
 from tests.support.runs import ROOT
-from tests.training.test_trainer import make_trainer
+from tests.training.test_trainer import ALONE, make_trainer
 from training.monitoring import console
-from training.monitoring.console import announce
+from training.monitoring.console import announce, say
 
 
 @pytest.fixture
@@ -32,3 +35,13 @@ def test_a_run_that_is_over_says_so(corpus, tmp_path, capsys):
         trainer.progress.step = step
         announce(trainer, corpus, tmp_path, 1.0)
         assert ("the run has taken its last step" in capsys.readouterr().out) is told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
+def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        for _ in range(2):
+            say(ALONE, "a line")
+    told = "stdout takes no more (No space left on device); the training goes on"
+    assert capsys.readouterr().err.splitlines() == [told]

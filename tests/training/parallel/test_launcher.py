@@ -50,21 +50,53 @@ def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch,
     assert error_file.is_file()
 
 
-def test_another_rank_that_the_launcher_ends_is_silent_and_no_failure(error_file):
+@pytest.mark.parametrize("first_reports", [True, False])
+def test_another_rank_is_silent_where_the_first_has_said_why(tmp_path, first_reports):
+    """And no failure. Where the first has only lost it as a peer, nobody else can say why."""
+    files = [tmp_path / str(rank) / "error.json" for rank in range(2)]
+    for file in files:
+        file.parent.mkdir()
+    if first_reports:
+        files[0].write_text("{}")
     code = (
         "import os, signal, threading; from training.parallel import launcher\n"
+        "launcher.GRACE = 60\n"
         "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
         f"launcher.report_failure(OSError(), {LINE!r})"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "LOCAL_RANK": "1"},
+        env={**os.environ, "LOCAL_RANK": "1", "TORCHELASTIC_ERROR_FILE": str(files[1])},
         capture_output=True,
         text=True,
     )
-    assert (process.returncode, process.stderr) == (0, "")
-    assert not error_file.exists()
+    assert (process.returncode, process.stderr) == (0, "" if first_reports else f"{LINE}\n")
+    assert files[1].exists() is not first_reports
+
+
+@pytest.mark.parametrize("file", ["", "/dev/full/error.json", "nowhere/error.json"])
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_an_error_file_that_cannot_be_written_hides_no_line(monkeypatch, capsys, file, rank):
+    """It has no name under `--log-dir /dev/null`."""
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    monkeypatch.setattr(launcher, "GRACE", 0.0)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        launcher.report_failure(OSError("nowhere"), LINE)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capsys.readouterr().err == f"{LINE}\n"
+
+
+@pytest.mark.slow
+def test_the_line_of_the_only_rank_that_fails_is_printed():
+    """Its peer ends for the loss of it, and sooner."""
+    process = launch(2, "-m", "tests.ranks.failing")
+    assert process.returncode == 1
+    assert "[rank 0] error: lost a peer" in process.stderr
+    assert "[rank 1] error: not enough memory (of one rank)" in process.stderr, process.stderr
 
 
 @pytest.mark.slow
