@@ -14,15 +14,17 @@ from .fused.cores import follow_quota
 from .layers.gate_leaves import GateLeaves
 from .layers.layer import RecurrentLayer
 from .layers.mlstm import MlstmLayer
+from .layers.ngrams import NgramMlstmLayer
 from .layers.peers import GruLayer, LstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
 from .state import DTYPES, State, accumulation_dtype
 
-Cell = Literal["mlstm", "lstm", "gru", "transformer"]
+Cell = Literal["mlstm", "mlstm_ngrams", "lstm", "gru", "transformer"]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
+    "mlstm_ngrams": NgramMlstmLayer,
     "lstm": LstmLayer,
     "gru": GruLayer,
     "transformer": TransformerLayer,
@@ -36,7 +38,8 @@ MOST_LOGITS = 1 << 23
 # to do harm is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
-    **dict.fromkeys(("heads", "context"), 1 << 20),
+    **dict.fromkeys(("heads", "context", "ngram_buckets"), 1 << 20),
+    "ngram_length": 1 << 5,
     "layers": 1 << 10,
 }
 
@@ -46,8 +49,9 @@ class ModelConfig:
     """Architecture of the language model, and the backend that computes it."""
 
     cell: Cell = "mlstm"
-    """mlstm; torch's LSTM, the papers' control; or another peer: torch's GRU, or a causal
-    transformer of torch's layers."""
+    """mlstm; mlstm_ngrams, an mLSTM that also reads the n-grams that end with each token; torch's
+    LSTM, the papers' control; or another peer: torch's GRU, or a causal transformer of torch's
+    layers."""
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
@@ -61,6 +65,10 @@ class ModelConfig:
     context: int = 256
     """C, how many positions before its own a transformer's layer attends to. Their keys and values
     are carried from window to window, so it may be longer than data.window."""
+    ngram_length: int = 6
+    """N, tokens of the longest n-gram that mlstm_ngrams reads; it reads all from two tokens on."""
+    ngram_buckets: int = 16384
+    """Vectors of E numbers that the n-grams of each length share."""
     weight_norm: bool = True
     """Weight norm on the mLSTM's four matrices; the other cells have none."""
     forget_gate_bias: float = 0.0

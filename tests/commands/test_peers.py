@@ -16,7 +16,7 @@ def done(process):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", ["gru", "transformer"])
+@pytest.mark.parametrize("cell", ["gru", "transformer", "mlstm_ngrams"])
 def test_every_command_works_with_another_cell(cell, tmp_path, write_reviews):
     whole, cut, ranks = (tmp_path / name for name in ("whole", "cut", "ranks"))
     changes = {"model.cell": cell, "optim.name": "muon", "train.precision": "fp32"}

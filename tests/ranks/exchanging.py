@@ -34,6 +34,7 @@ WAYS = {
     "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
     "lstm": {"cell": "lstm"},
     "gru": {"cell": "gru"},
+    "mlstm with n-grams": {"cell": "mlstm_ngrams"},
     "transformer, dealt anew": {
         "cell": "transformer", "exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0),
     },

@@ -3,9 +3,9 @@
 Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -33,12 +33,15 @@ MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 
 def make_torchs(
     name: str,
-    parameters: Sequence[nn.Parameter],
+    parameters: Any,
     *,
     betas: tuple[float, float],
     weight_decay: float,
 ) -> torch.optim.Optimizer:
-    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb."""
+    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb.
+
+    parameters: a list of them, or of groups, as torch.optim takes them.
+    """
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=0.0, momentum=betas[0], weight_decay=weight_decay)
     if name == "lamb":
@@ -94,6 +97,9 @@ class OptimConfig:
     """Momentum of Muon, on the matrices."""
     rest_factor: PositiveFloat = 1.0
     """AdamW's rate on everything else under muon, as a multiple of lr."""
+    decoder_factor: PositiveFloat = 1.0
+    """The decoder's rate under muon, as a multiple of the rate of everything else that AdamW
+    updates."""
     weight_decay: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
@@ -162,7 +168,6 @@ def make_optimizers(
     # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
-    others = [p for name, p in named if not (name.startswith("layers.") and p.ndim == 2)]
     muon = Muon(
         matrices,
         dtype=muon_dtype(),
@@ -170,11 +175,28 @@ def make_optimizers(
         momentum=config.momentum,
         weight_decay=config.weight_decay,
     )
-    rest = _make_optimizer(others, replace(config, name="adamw"))
-    rest.param_groups[0]["factor"] = config.rest_factor
-    return [muon, rest]
+    taken = {id(matrix) for matrix in matrices}
+    return [muon, _make_rest([(name, p) for name, p in named if id(p) not in taken], config)]
 
 
-def _make_optimizer(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+def _make_rest(
+    named: Sequence[tuple[str, nn.Parameter]], config: OptimConfig
+) -> torch.optim.Optimizer:
+    """Build AdamW for what Muon leaves, with a group of parameters for each rate.
+
+    The groups keep the order of the model, whose last parameters are the decoder's: checkpoints
+    number the moments in this order.
+    """
+    groups = []
+    for is_decoder, factor in ((False, 1.0), (True, config.decoder_factor)):
+        group = [p for name, p in named if name.startswith("decoder.") == is_decoder]
+        if group:
+            groups.append({"params": group, "factor": config.rest_factor * factor})
+    return _make_optimizer(groups, replace(config, name="adamw"))
+
+
+def _make_optimizer(
+    parameters: Sequence[nn.Parameter] | Sequence[Mapping[str, Any]], config: OptimConfig
+) -> torch.optim.Optimizer:
     make, betas = KERNELS[config.fused].make, (config.beta1, config.beta2)
     return make(config.name, parameters, betas=betas, weight_decay=config.weight_decay)

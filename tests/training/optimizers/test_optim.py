@@ -7,6 +7,7 @@ import torch
 from pytorch_optimizer import Lamb
 
 from model.errors import InputError
+from model.language_model import ModelConfig, build_model
 from training.optimizers.muon import Muon
 from training.optimizers.optim import OptimConfig, make_optimizers
 from training.optimizers.schedule import Schedule, set_learning_rate
@@ -77,7 +78,7 @@ def test_every_setting_reaches_its_optimizer(name, expected, small_model):
     optimizers = make_optimizers(small_model, OptimConfig(name=name, **SET))
     assert [type(optimizer) for optimizer in optimizers] == list(expected)
     for optimizer, settings in zip(optimizers, expected.values(), strict=True):
-        (group,) = optimizer.param_groups
+        group = optimizer.param_groups[0]
         assert {name: group.get(name) for name in settings} == settings
 
 
@@ -87,7 +88,8 @@ def test_every_optimizer_takes_a_step_downhill(name, small_model):
     optimizers = make_optimizers(small_model, OptimConfig(name=name))
     sum(parameter.square().sum() for parameter in small_model.parameters()).backward()
     for optimizer in optimizers:
-        optimizer.param_groups[0]["lr"] = 1e-3
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3
         optimizer.step()
     for key, value in small_model.state_dict().items():
         assert value.square().sum() < before[key].square().sum() or not before[key].any(), key
@@ -116,7 +118,22 @@ def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
     names = {parameter: name for name, parameter in small_model.named_parameters()}
     taken = {names[p] for p in muon.param_groups[0]["params"]}
     assert taken == {f"layers.0.w_{part}" for part in ("x", "h", "mx", "mh")}
-    assert {names[p] for p in adam.param_groups[0]["params"]} == set(names.values()) - taken
+    others, decoder = ([names[p] for p in group["params"]] for group in adam.param_groups)
+    assert [*others, *decoder] == [name for name in names.values() if name not in taken]
+    assert decoder == ["decoder.weight", "decoder.bias"]
+
+
+def test_the_decoder_has_a_rate_of_its_own_under_muon(small_model):
+    config = OptimConfig(name="muon", rest_factor=2.0, decoder_factor=3.0)
+    _, adam = make_optimizers(small_model, config)
+    assert [group["factor"] for group in adam.param_groups] == [2.0, 6.0]
+
+
+def test_the_vectors_of_ngrams_are_no_matrix_for_muon():
+    config = ModelConfig(cell="mlstm_ngrams", hidden_size=8, ngram_length=3, ngram_buckets=5)
+    model = build_model(config, seed=1)
+    muon, _ = make_optimizers(model, OptimConfig(name="muon"))
+    assert not any(p is model.layers[0].ngrams for p in muon.param_groups[0]["params"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""An mLSTM with n-grams: what it adds to the mLSTM, and that its n-grams span windows."""
+
+import numpy as np
+import pytest
+import torch
+
+from model.errors import InputError
+from model.features import features_in_order
+from model.files.weights import load_model, save_model
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+
+SIZES = {"hidden_size": 16, "embedding_size": 6}
+BUCKETS = 40
+
+
+def ngram_model(**changes):
+    config = ModelConfig(
+        cell="mlstm_ngrams", **SIZES, ngram_length=4, ngram_buckets=BUCKETS, **changes
+    )
+    model = build_model(config, seed=3).eval()
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        model.layers[0].ngrams.normal_(generator=generator)
+    return model
+
+
+def random_tokens(*shape):
+    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(2))
+
+
+def bucket(ngram):
+    """Return the bucket of an n-gram: Python's whole numbers, one after the other."""
+    hashed = ngram[-1]
+    for token in ngram[-2::-1]:
+        hashed = (hashed * 1_000_003 + token) % 2**31
+    return ((((hashed ^ (hashed // 2**15)) * 1_000_003) % 2**31) // 2**15) % BUCKETS
+
+
+def inputs_by_hand(model, text):
+    """Return what the recurrence reads for each token of a text, [T, E]."""
+    tables = model.layers[0].ngrams
+    padded = [0, 0, 0, *(token + 1 for token in text)]
+    rows = []
+    for place, token in enumerate(text):
+        row = model.embedding.weight[token].clone()
+        for n in (2, 3, 4):
+            row += tables[n - 2, bucket(padded[place + 4 - n : place + 4])]
+        rows.append(row)
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_vectors_of_the_ngrams_are_added_to_the_embedding(layers):
+    model = ngram_model(layers=layers).double()
+    plain = build_model(ModelConfig(**SIZES, layers=layers), seed=3).double()
+    tokens = random_tokens(2, 12)
+    h, _ = model.hidden(tokens, model.initial_state(2))
+    x = torch.stack([inputs_by_hand(model, text) for text in tokens.tolist()], dim=1)
+    state, weights = plain.initial_state(2), plain.fold()
+    for index, layer in enumerate(plain.layers):
+        x, _ = layer.run(x, state.layer(index), weights.layers[index])
+    torch.testing.assert_close(h, x, rtol=1e-12, atol=1e-12)
+
+
+def test_a_fresh_model_is_an_mlstm_without_ngrams():
+    model = build_model(ModelConfig(cell="mlstm_ngrams", **SIZES), seed=3)
+    plain = build_model(ModelConfig(**SIZES), seed=3)
+    tokens = random_tokens(3, 9)
+    expected, _ = plain(tokens, plain.initial_state(3))
+    found, _ = model(tokens, model.initial_state(3))
+    # The plain one projects its table of tokens: sums in another order.
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ngrams_span_windows_and_end_where_a_lane_is_reset(dtype):
+    model = ngram_model()
+    model.compute_dtype = dtype
+    tokens = random_tokens(3, 20)
+    with torch.no_grad():
+        whole, last = model(tokens, model.initial_state(3))
+        state, parts = model.initial_state(3), []
+        for part in tokens.split([1, 2, 5, 12], dim=1):
+            logits, state = model(part, state)
+            parts.append(logits)
+        tolerance = 8 * torch.finfo(dtype).eps * float(whole.abs().max())
+        torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=tolerance)
+        assert torch.equal(state["recent"], last["recent"])
+        mixed, _ = model(tokens, state.reset(torch.tensor([True, False, True])))
+    torch.testing.assert_close(mixed[::2], whole[::2], rtol=0, atol=tolerance)
+    assert not torch.equal(mixed[1], whole[1])
+
+
+def test_only_the_vectors_of_ngrams_that_were_read_have_a_gradient():
+    model = ngram_model()
+    text = random_tokens(1, 5)
+    model(text, model.initial_state(1))[0].sum().backward()
+    padded = [0, 0, 0, *(token + 1 for token in text[0].tolist())]
+    read = {(n - 2, bucket(padded[i + 4 - n : i + 4])) for n in (2, 3, 4) for i in range(5)}
+    moved = model.layers[0].ngrams.grad.abs().sum(-1).nonzero().tolist()
+    assert {tuple(place) for place in moved} == read
+
+
+def test_features_do_not_depend_on_the_batch():
+    model = ngram_model()
+    texts = [row[:n].numpy() for row, n in zip(random_tokens(4, 30), (1, 30, 9, 17), strict=True)]
+    together = features_in_order(model, texts, batch_size=4)
+    alone = features_in_order(model, texts, batch_size=1)
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-5 * np.abs(alone).max())
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_a_saved_model_has_its_ngrams(quantized, tmp_path):
+    model = ngram_model()
+    save_model(tmp_path, model, text_profile("openai"), {}, quantized=quantized)
+    loaded = load_model(tmp_path).model
+    assert loaded.config.architecture() == model.config.architecture()
+    expected, found = (m.layers[0].ngrams.detach() for m in (model, loaded))
+    rounding = expected.abs().amax(dim=-1, keepdim=True) / 127 / 2 if quantized else 0
+    assert ((found - expected).abs() <= rounding * (1 + 1e-6)).all()
+
+
+def test_a_length_without_ngrams_is_refused():
+    with pytest.raises(InputError, match=r"model.ngram_length is 1; .* set model.cell mlstm"):
+        ModelConfig(cell="mlstm_ngrams", ngram_length=1)
