@@ -33,7 +33,7 @@ class Options:
     ] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
     files, folders, patterns in quotes, http(s) addresses. Of a folder or pattern, files whose name
-    says test are left out."""
+    says test are left out, of a folder also hidden ones."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

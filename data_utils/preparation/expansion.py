@@ -25,8 +25,9 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
     A folder stands for all files in it, at any depth, of a kind that is read, but not for folders
     that are only linked there; a folder's and a pattern's files are taken in the order of their
     names. Left out are files that this project made there: corpora, finished or not, and notes on
-    downloads; files that are there for a test, by their names; and what was named before, under
-    whatever name: its reviews would be twins in train and valid. All of it is logged. Raises
+    downloads; files that are there for a test, by their names; hidden ones in a folder, which other
+    programs keep there; and what was named before, under whatever name: its reviews would be twins
+    in train and valid. All of it is logged. Raises
     InputError for what is named and cannot be read, such as a broken link or a pipe.
     """
     found = (each for argument in map(str, arguments) for each in _named(argument))
@@ -67,13 +68,18 @@ def _of_folder(folder: Path) -> list[Input]:
             files.append(path)
         elif path.is_symlink():
             log.warning("%s: a link to a folder, which is left out; name it to read it too", path)
-    inputs = []
+    inputs, hidden = list[Input](), list[str]()
     for path in _not_ours(files, str(folder)):
         try:
             given = as_input(path)
         except InputError:
             continue  # a README or a licence beside the data
-        inputs.append(_readable(given))
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            hidden.append(str(name))
+        else:
+            inputs.append(_readable(given))
+    _tell_left_out("hidden", hidden, str(folder))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))
@@ -95,10 +101,15 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
         raise InputError(f"{argument}: nothing but test files; name them to read them")
     read = [str(Path(given.location).relative_to(base)) for given in kept]
     log.info("%s: reads %s", argument, _some_of(read))
-    if left_out:
-        names = _some_of(left_out)
-        log.warning("%s: leaves out test files: %s; name them to read them too", argument, names)
+    _tell_left_out("test", left_out, argument)
     return kept
+
+
+def _tell_left_out(kind: str, names: Sequence[str], argument: str) -> None:
+    """Warn of the files, if any, that a folder or a pattern would have had besides."""
+    if names:
+        told = "%s: leaves out %s files: %s; name them to read them too"
+        log.warning(told, argument, kind, _some_of(names))
 
 
 def _says_test(part: str) -> bool:

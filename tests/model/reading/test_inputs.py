@@ -238,6 +238,20 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
             expand([only])
 
 
+def test_hidden_files_of_a_folder_are_read_only_where_they_are_named(tmp_path, caplog):
+    """JupyterLab keeps copies in one, macOS writes bytes into the other beside every file."""
+    data = tmp_path / ".cache" / "data"
+    copy, fork = data / ".ipynb_checkpoints" / "a-checkpoint.txt", data / "b" / "._b.csv"
+    for path in (data / "a.txt", copy, data / "b" / "b.csv", fork, data / ".git" / "HEAD"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text")
+    assert [given.name for given in expand([data])] == ["a.txt", "b.csv"]
+    told = f"{data}: leaves out hidden files: .ipynb_checkpoints/a-checkpoint.txt, b/._b.csv; name"
+    assert told in caplog.text
+    both = expand([data, copy.parent, fork])
+    assert [given.name for given in both] == ["a.txt", "b.csv", copy.name, fork.name]
+
+
 def test_of_many_files_that_are_read_the_first_are_named(tmp_path, caplog):
     for number in range(12):
         (tmp_path / f"{number:02}.txt").write_text("x")
