@@ -73,5 +73,33 @@ def test_an_update_is_torchs_own():
     assert (ours - theirs).norm() < 0.02 * (theirs - start).norm()
 
 
+def test_a_matrix_shrinks_by_the_rate_itself_and_moves_by_its_longer_side():
+    """Of 12 rows and 40 columns, at a rate large enough to tell the order of the two."""
+    random = torch.Generator().manual_seed(6)
+    weight = torch.nn.Parameter(torch.randn(12, 40, generator=random))
+    expected, momentum = weight.detach().double(), 0.0
+    muon = Muon([weight], dtype=torch.float32, lr=0.5, momentum=0.75, weight_decay=0.25)
+    for _ in range(2):
+        weight.grad = torch.randn(12, 40, generator=random)
+        muon.step()
+        gradient = weight.grad.double()
+        momentum = 0.75 * momentum + 0.25 * gradient
+        direction = as_written(0.75 * momentum + 0.25 * gradient)
+        expected = (1 - 0.5 * 0.25) * expected - 0.5 * 0.2 * 40**0.5 * direction
+    # two directions as exact as those of the Gram form above
+    torch.testing.assert_close(weight.detach().double(), expected, rtol=0, atol=2 * 0.64 * 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
+    weight = torch.nn.Parameter(torch.zeros(96, 24))
+    weight.grad = torch.randn(96, 24, generator=torch.Generator().manual_seed(7))
+    Muon([weight], dtype=dtype, lr=1.0, momentum=0.0, weight_decay=0.0).step()
+    direction = weight.detach() / (0.2 * 96**0.5)
+    off = (direction - direction.bfloat16().float()).abs().max() / direction.abs().max()
+    few_roundings = 4 * torch.finfo(torch.float32).eps
+    assert (off <= few_roundings) == (dtype == torch.bfloat16)
+
+
 def test_a_gradient_of_zeros_moves_nothing():
     assert not orthogonalized(torch.zeros(6, 3)).any()

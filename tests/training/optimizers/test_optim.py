@@ -45,6 +45,12 @@ def test_the_schedule_has_every_field_of_the_config():
     assert made == Schedule(peak=0.5, steps=80, **fields, cooldown_begin=20)
 
 
+@pytest.mark.parametrize("begin", [None, 4])
+def test_without_its_cooldown_a_config_is_the_one_that_had_none(begin):
+    cooled = OptimConfig(lr=0.5, warmup=0.25, cooldown_steps=3, cooldown_from=begin)
+    assert cooled.without_cooldown() == OptimConfig(lr=0.5, warmup=0.25)
+
+
 @pytest.mark.parametrize(
     ("name", "beta1", "stateful"),
     [("sgd", 0.0, False), ("sgd", 0.5, True), ("adam", 0.0, True), ("muon", 0.9, True)],
@@ -111,6 +117,17 @@ def test_the_state_before_the_first_step_is_zeros_and_asking_for_it_changes_noth
         assert torch.equal(parameter, before)
         assert parameter.grad.all()
     assert {group["lr"] for each in optimizers for group in each.param_groups} == {0.25}
+
+
+def test_the_tensors_of_a_second_optimizer_are_numbered_on_from_the_first_ones(small_model):
+    optimizers = make_optimizers(small_model, OptimConfig(name="muon"))
+    matrices, others = (len(each.param_groups[0]["params"]) for each in optimizers)
+    numbers = {"momentum_buffer": [], "exp_avg": []}
+    for name in flatten_optimizers(optimizers):
+        number, kind = name.split(".")
+        numbers.setdefault(kind, []).append(int(number))
+    assert sorted(numbers["momentum_buffer"]) == list(range(matrices))
+    assert sorted(numbers["exp_avg"]) == list(range(matrices, matrices + others))
 
 
 def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):

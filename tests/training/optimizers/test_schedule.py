@@ -45,6 +45,11 @@ def test_the_rate_holds_between_warmup_and_decay():
     assert rates == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25])
 
 
+def test_decay_steps_are_counted_from_the_first_step_of_the_warmup():
+    rates = rates_of(10, warmup=0.2, decay_steps=12)
+    assert rates == pytest.approx([1 / 3, 2 / 3, *(1 - k / 10 for k in range(8))])
+
+
 @pytest.mark.parametrize("decay", ["constant", "linear"])
 def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
     plan = rates_of(10, decay=decay)
