@@ -46,7 +46,12 @@ def test_shares_follow_the_speed_of_computing():
     assert better_shares(speeds_of(ranks), [13, 3], 16) is None
 
 
+def test_ranks_of_which_none_has_a_speed_keep_their_lanes():
+    assert better_shares([0.0, 0.0], [4, 4], 8) is None
+
+
 def test_a_rank_without_lanes_keeps_none():
+    assert better_shares([1.0, 3.0, 2.0], [8, 8, 0], 16) == (1.0, 3.0, 0.0)
     assert better_shares(speeds_of([times(), times(characters=0.0)]), [8, 0], 8) is None
 
 
