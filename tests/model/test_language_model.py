@@ -178,6 +178,18 @@ def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):
         ModelConfig(cell=cell, **key)
 
 
+@pytest.mark.parametrize("tokens_there_are", [mlstm.MOST_TABULATED, mlstm.MOST_TABULATED + 1])
+def test_a_token_is_read_the_same_whether_all_are_projected_before_or_none(tokens_there_are):
+    config = ModelConfig(hidden_size=4, embedding_size=3, vocabulary_size=tokens_there_are)
+    model = build_model(config, seed=1)
+    (layer,) = model.layers
+    tokens = torch.tensor([[0, tokens_there_are - 1, 5, 0]])
+    h, _ = model.hidden(tokens, model.initial_state(1))
+    state = layer.initial_state(1, torch.float32, torch.device("cpu"))
+    expected, _ = layer.run(model.embedding(tokens.t()), state, layer.fold(torch.float32))
+    torch.testing.assert_close(h, expected)
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_segments_change_only_memory(layers):
     tokens = torch.randint(0, 256, (64, 64), generator=torch.Generator().manual_seed(1))

@@ -87,20 +87,46 @@ def test_a_transformer_forgets_what_its_layers_do_not_reach():
         assert torch.equal(*ends) == same
 
 
+@pytest.mark.parametrize(
+    ("context", "cuts"),
+    [(9, [1, 7, 16]), (300, [1, 199, 300])],  # bf16 would not tell positions beyond 256 apart
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype):
-    model = build_model(ModelConfig(cell="transformer", hidden_size=32, context=9), 1, dtype)
-    tokens = random_tokens(5, 24)
+def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype, context, cuts):
+    model = build_model(ModelConfig(cell="transformer", hidden_size=32, context=context), 1, dtype)
+    tokens = random_tokens(5, sum(cuts))
     with torch.no_grad():
         whole, last = model(tokens, model.initial_state(5))
         state, parts = model.initial_state(5), []
-        for part in tokens.split([1, 7, 16], dim=1):
+        for part in tokens.split(cuts, dim=1):
             logits, state = model(part, state)
             parts.append(logits)
     tolerance = 8 * torch.finfo(dtype).eps * whole.abs().max()  # some roundings of a sum's terms
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=float(tolerance))
+    assert (state["count"] == context).all()
     assert torch.equal(state["count"], last["count"])
     assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype
+
+
+def test_between_its_layers_the_stream_of_a_transformer_is_fp32():
+    made = ModelConfig(cell="transformer", hidden_size=16, embedding_size=6, layers=2, heads=2)
+    first, last = build_model(made, 1, torch.bfloat16).layers
+    h = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
+    for layer, dtype in ((first, torch.float32), (last, torch.bfloat16)):
+        state = layer.initial_state(2, torch.bfloat16, torch.device("cpu"))
+        h, _ = layer.run(h, state, layer.fold(torch.bfloat16))
+        assert h.dtype == dtype
+
+
+def test_a_transformers_matrices_are_drawn_by_their_inputs_and_what_the_stream_adds_up():
+    model = peer("transformer", hidden_size=64, layers=3)
+    adding = {"attended": 2 * 3, "narrow": 2 * 3}  # two to the stream of each of three layers
+    for name, weight in model.layers.named_parameters():
+        if weight.ndim == 2:
+            variance = 1 / weight.shape[1] / adding.get(name.split(".")[1], 1)
+            # five standard errors of an estimated deviation
+            tolerance = 5 / (2 * weight.numel()) ** 0.5
+            assert float(weight.detach().std()) == pytest.approx(variance**0.5, rel=tolerance), name
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean"])

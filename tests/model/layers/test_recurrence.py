@@ -123,6 +123,12 @@ def test_fused_equals_reference(dtype):
             assert error <= tolerance(dtype, T, H)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_that_change_with_every_window_are_not_laid_out_for_many(dtype):
+    w_mh, w_h = torch.zeros(16, 16, dtype=dtype), torch.zeros(64, 16, dtype=dtype)
+    assert recurrence.pack("auto", w_mh, w_h) is None  # gradients are on
+
+
 def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
     """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
     inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]

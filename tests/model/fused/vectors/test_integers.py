@@ -145,7 +145,9 @@ def test_they_have_no_gradient(integer_mlstm):
 
 
 def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatch):
-    assert choose("auto", torch.empty(34, 0), integers=True).name == "plain torch, 8-bit products"
+    for backend in ("auto", "reference"):
+        chosen = choose(backend, torch.empty(34, 0), integers=True)
+        assert chosen.name == "plain torch, 8-bit products"
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
     assert choose("auto", torch.empty(32, 0), integers=True).run is integers.plain_integer_mlstm
 
