@@ -166,6 +166,19 @@ def test_features_that_are_not_finite_are_refused(small_model, sequences):
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_the_hidden_state_of_a_lower_layer_alone_is_that_of_all_layers(
+    deep_model, sequences, pooling
+):
+    both = [
+        features_in_order(
+            deep_model, sequences[:2], kind=FeatureKind(state="hidden", pooling=pooling, layers=n)
+        )
+        for n in ([1], "all")
+    ]
+    np.testing.assert_allclose(both[0], both[1][:, 7:14], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_chosen_units_are_columns_of_all(deep_model, sequences, pooling):
     everything = features_in_order(
         deep_model, sequences, kind=FeatureKind(pooling=pooling, layers="all")
@@ -195,6 +208,12 @@ def test_a_mean_over_many_bytes_is_added_up_in_double_precision():
     for value in (2.0**24, 1.0, 1.0):
         pool.add(torch.full((1, 1, 1), value))
     assert pool.features().item() == (2**24 + 2) / 3
+
+
+def test_a_state_of_16_bits_is_squashed_in_fp32():
+    h = torch.linspace(-3, 3, 14).view(1, 2, 7).bfloat16()
+    squashed = FeatureKind(state="hidden", tanh=True).read_window(h, list(range(7)))
+    torch.testing.assert_close(squashed, h.float().tanh())
 
 
 def test_what_is_given_beside_a_preset_wins_unless_it_is_none():
