@@ -134,3 +134,27 @@ def test_a_small_split_is_read_side_by_side(small_model, small_split, monkeypatc
     score_split(small_model, small_split)
     assert len(sizes) == len(small_split.tokens) // scoring.SHORTEST_STRIP
     assert max(sizes) < len(small_split.tokens) / 2
+
+
+def test_the_error_of_a_single_review_is_unknown(small_model, small_split):
+    one = Split(small_split.tokens[:40], np.array([0, 40]), BYTES)
+    score = score_split(small_model, one)
+    assert (score.standard_error, score.characters) == (None, 40)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "strips", "before"),
+    [
+        (999, 1, 0),
+        (1_500, 3, 500),
+        (10**6, 64, 500),
+        (64 * 20_000, 64, 0),  # a strip is long enough to begin cold
+    ],
+)
+def test_strips_are_as_many_as_the_text_has_room_for(tokens, strips, before):
+    split = Split(np.zeros(tokens, np.uint8), np.r_[0 : tokens : tokens // 300, tokens], BYTES)
+    starts, firsts, ends = scoring._pieces(split, None, "strip")
+    assert len(firsts) == strips
+    assert (firsts[0], ends[-1]) == (0, tokens)
+    assert np.array_equal(firsts[1:], ends[:-1])
+    assert np.array_equal(firsts - starts, np.minimum(firsts, before))
