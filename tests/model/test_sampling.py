@@ -303,3 +303,31 @@ def test_damaged_weights_are_named(small_model):
 def test_no_samples_are_refused(small_model):
     with pytest.raises(InputError, match="samples is 0"):
         generate(small_model, OPENING, SamplingConfig(), samples=0)
+
+
+def test_top_p_ends_where_it_is_reached_exactly():
+    two = np.isin(np.arange(256), (65, 66))[None]
+    chances = probabilities(np.zeros((1, 256)), two, SamplingConfig(top_p=0.5))
+    assert np.flatnonzero(chances).tolist() == [65]
+
+
+def test_no_sample_of_a_seed_is_one_of_the_next_seed(small_model):
+    config = SamplingConfig(length=40)
+    pieces = generate(small_model, OPENING, config, samples=2)
+    second = "".join(characters for sample, characters in pieces if sample == 1)
+    assert second != text_of(small_model, SamplingConfig(length=40, seed=1))
+
+
+def test_a_stop_is_found_after_what_only_began_like_it(small_model):
+    with torch.no_grad():
+        small_model.decoder.bias[[ord("a"), ord("b")]] = 30.0
+    config = SamplingConfig(length=60)
+    whole = text_of(small_model, config)
+    assert set(whole) == {"a", "b"}
+    for stop in ("aab", "abab"):
+        assert text_of(small_model, config, stop=stop) == whole[: whole.index(stop)]
+
+
+def test_a_clamp_may_be_the_largest_number_of_fp16():
+    largest = float(torch.finfo(torch.float16).max)
+    assert Clamp(unit=0, cell=-largest, hidden=largest).hidden == largest

@@ -218,3 +218,16 @@ def test_between_sizes_it_is_straight_in_logarithms():
         part = 0.3
         size = low * (high / low) ** part
         assert table.at(size) == pytest.approx(a * (b / a) ** part, rel=1e-12)
+
+
+def test_the_lemma_reads_the_table_at_the_size_of_a_piece(written, tmp_path):
+    sizes = {2**20: 1e9, 2**30: 1e10}  # bytes per second: ten times for 1,024 times the size
+    times = {size: (1.0, FACTOR * size / speed * 1e6) for size, speed in sizes.items()}
+    text = (ROOT / "configs/clusters/dgx1v_ethernet.toml").read_text()
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(text.replace("1.21e9", f'"{written(in_json(times), "rising.json")}"'))
+    whole, pieces = (
+        planned(cluster, "--exchange", word)["lemma_tokens_for_90_percent"]
+        for word in ("flat", "overlapped")
+    )
+    assert pieces / whole == pytest.approx(5 ** (math.log(10) / math.log(1024)), rel=1e-9)

@@ -2,17 +2,26 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from configs.command import parse
+from configs.toml_file import read_toml
 from experiments.scaling import regressed
 from model.errors import InputError
 from model.files.storage import read_json
+from model.language_model import ModelConfig
 from scaling.answers import lines
+from scaling.fitting.comparison import regression_answers
 from scaling.fitting.regression import LINEAR, MeasuredRun, read_runs, regress
+from scaling.hardware import ClusterConfig
+from scaling.memory import MemoryModel
 from scaling.planner import PlanOptions, make_plan
+from scaling.planning import Job, Plan
+from scaling.step_time import Synchronisation
+from scaling.workload import Workload
 from tests.support.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
@@ -201,6 +210,7 @@ def test_the_error_is_that_of_runs_left_out():
         weights, *_ = np.linalg.lstsq(x[rest] / x.max(0), y[rest])
         errors.append(abs(x[number] / x.max(0) @ weights / y[number] - 1))
     assert linear.mean_absolute_percentage_error == pytest.approx(np.mean(errors), rel=1e-6)
+    assert linear.mean_absolute_error_seconds == pytest.approx(np.mean(errors * y), rel=1e-6)
     assert linear.mean_absolute_percentage_error > 0.03
 
 
@@ -293,3 +303,74 @@ def test_recurrences_of_every_size_are_runs():
     assert len(runs) >= 10
     assert all(run.gpus == 1 and run.seconds > 0 for run in runs)
     assert min(kind.mean_absolute_percentage_error for kind in regress(runs)) < 0.5
+
+
+MIXED = ROOT / "configs/clusters/mixed_lab.toml"
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+def test_the_lemma_is_of_the_mean_gpu_and_of_the_bytes_of_a_window(windows):
+    result = planned("--model", 1024, "--cluster", MIXED, "--windows-per-step", windows)
+    mean = (2 * 55e12 + 8 * 24e12 + 8 * 18e12) / 18
+    expected = 2 / windows * mean * 0.9 / (3 * 1.15e9 * 0.1)
+    assert result["lemma_tokens_for_90_percent"] == pytest.approx(expected)
+
+
+def test_lanes_fit_if_they_leave_the_headroom():
+    (group,) = planned(*ISSUE, "--headroom", 0)["groups"]
+    most = ("--lanes-per-gpu", group["largest_lanes_per_gpu"])
+    for headroom, fits in ((0, True), (0.1, False)):
+        (group,) = planned(*ISSUE, *most, "--headroom", headroom)["groups"]
+        assert group["fits"] is fits
+
+
+def test_what_decides_memory_reaches_it():
+    result = planned(*ISSUE, "--precision", "fp32", "--lane-groups", 4, "--window", 128)
+    model = ModelConfig(hidden_size=4096)
+    memory = MemoryModel(model=model, window=128, precision="fp32", lane_groups=4)
+    assert result["groups"][0]["memory_bytes"] == memory.needed(256).total
+    assert result["tokens_per_gpu"] == 256 * 128
+
+
+def test_even_shares_are_the_same_for_every_gpu():
+    result = planned("--model", 1024, "--cluster", MIXED, "--lanes-per-gpu", 64, "--shares", "even")
+    assert {group["lanes_per_gpu"] for group in result["groups"]} == {64}
+
+
+def test_the_lanes_of_a_runs_config_are_dealt_to_all_gpus_and_rounded_up():
+    of_config = ("--model", FIXTURE / "config.toml", "--cluster", CLUSTER)  # it has 4 lanes
+    assert [planned(*of_config, "--gpus", gpus)["lanes"] for gpus in (3, 4)] == [3 * 2, 4]
+    with pytest.raises(InputError, match=r"data\.lanes is 4, fewer than 5 GPUs"):
+        planned(*of_config, "--gpus", 5)
+
+
+def test_a_regression_predicts_a_whole_step_of_one_rank():
+    how = Synchronisation(windows=3, bytes_per_parameter=4)
+    job = Job(
+        model=ModelConfig(hidden_size=64), characters=1e9, gpus=4, lanes_per_gpu=8, window=16,
+        how=how,
+    )  # fmt: skip
+    asked = []
+    kind = SimpleNamespace(
+        kind=LINEAR, seconds=asked.append, mean_absolute_percentage_error=0.0,
+        mean_absolute_error_seconds=0.0,
+    )  # fmt: skip
+    plan = Plan(read_toml(CLUSTER, ClusterConfig), job)
+    regression_answers(plan, [made_run(np.random.default_rng(0))], [kind])
+    (wanted,) = asked
+    workload = Workload.of(job.model)
+    assert wanted.operations == workload.operations_per_token * 8 * 16 * 3
+    assert wanted.bytes == 2 * 3 / 4 * 4 * workload.parameters  # a ring of four, in fp32
+    assert (wanted.gpus, wanted.operations_per_second) == (4, 42e12)
+
+
+def test_a_run_of_several_ranks_and_windows_is_measured_by_a_ranks_step(tmp_path):
+    (alone,) = read_runs(FIXTURE, 1e9)
+    shutil.copytree(FIXTURE, tmp_path / "run")
+    config, metrics = (tmp_path / "run" / name for name in ("config.toml", "metrics.jsonl"))
+    config.write_text(f"{config.read_text()}\n[parallel]\nwindows_per_step = 3\n")
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    several = [{**row, "rank_characters_per_second": [1.0, 2.0]} for row in rows]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in several))
+    (measured,) = read_runs(tmp_path / "run", 1e9)
+    assert (measured.gpus, measured.operations) == (2, alone.operations * 3 / 2)

@@ -72,6 +72,11 @@ def test_values_that_differ_by_the_last_bit_are_cut_apart():
     assert cuts.accuracies(examples).tolist() == [1.0]
 
 
+def test_of_equally_good_cuts_the_lowest_is_taken():
+    examples = Examples(np.arange(4.0)[:, None], np.array([0, 1, 0, 1]))  # 0.5 and 2.5 err once
+    assert fit_cuts(examples).values.tolist() == [0.5]
+
+
 def test_a_cut_keeps_to_its_side_on_other_texts():
     cuts = Cuts(np.array([0.0, 0.0]), np.array([1, -1]))
     test = Examples(np.array([[1, 1], [0, 0], [-1, -1]], np.float32), np.array([1, 1, 0]))
@@ -125,6 +130,36 @@ def test_a_unit_that_separates_few_texts_is_not_known_to_separate_all(high, righ
     assert found[0] < found[1]
     low, high = area_interval(np.zeros(7), labels)  # of a constant unit
     assert low < 0.5 < high
+
+
+def test_one_text_of_a_class_tells_next_to_nothing_of_the_others():
+    """Its fraction's variance is taken as the largest there is, 1/4; an area ends at 0 and 1."""
+    assert area_interval(np.arange(4.0), np.array([0, 0, 1, 0])) == [0.0, 1.0]
+
+
+RANKED = Ranking(
+    Cuts(np.zeros(4), np.ones(4, int)),
+    accuracies=np.array([0.7, 0.9, 0.7, 0.8]),
+    areas=np.array([0.9, 0.5, 0.6, 0.55]),
+    weights=np.array([0.0, 0.0, 1.0, -3.0]),
+)
+
+
+def test_units_of_one_accuracy_stand_by_their_areas_distance_from_one_half():
+    orders = {name: order.tolist() for name, order in RANKED.orders().items()}
+    assert orders == {"accuracy": [1, 3, 0, 2], "area": [0, 2, 3, 1], "weight": [3, 2, 1, 0]}
+
+
+def test_the_first_of_every_order_are_described_on_val_and_test():
+    val = Examples(np.array([[1.0], [-1.0]]).repeat(4, 1), np.array([1, 0]))
+    values = np.array([3.0, 2, 0, 1, -1, -2])  # two of six are on the wrong side of 0
+    test = Examples(values[:, None].repeat(4, 1), np.array([1, 1, 1, 0, 0, 0]))
+    rows = describe_ranking(RANKED, val, test, top=1)["units"]
+    assert [row["unit"] for row in rows] == [1, 3, 0]  # the most accurate first
+    for row in rows:
+        assert (row["val_accuracy"], row["test_accuracy"]) == (1.0, pytest.approx(2 / 3))
+        assert row["test_area"] == pytest.approx(8 / 9)  # one of nine pairs is the wrong way round
+        assert row["test_area_interval"] == area_interval(values, test.labels)
 
 
 @pytest.mark.parametrize("polarity", [1, -1])
