@@ -43,6 +43,8 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: a folder; name a TOML file in it") from error
     # tomllib raises ValueError for a number with more digits than Python converts.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error

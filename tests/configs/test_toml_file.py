@@ -119,6 +119,8 @@ def test_mistakes_are_named(tmp_path, text, message):
 def test_a_config_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="no such config"):
         load_config(tmp_path / "run.toml")
+    with pytest.raises(InputError, match="a folder; name a TOML file in it"):
+        load_config(tmp_path)
 
 
 def test_whole_numbers_are_fine_for_fractions(tmp_path):
