@@ -11,6 +11,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
 from experiments.finetuning.table import main_measures
+from experiments.ngrams.report import bits_by_seed, by_name, mean_bits
 from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
@@ -226,6 +227,15 @@ def by_peer(found: Found) -> Measured:
     return Measured(", ".join(parts), f"seeds: {seeds}")
 
 
+def with_ngrams(found: Found) -> Measured:
+    """Return the bits with n-grams, the mean of the seeds, and those without."""
+    runs = by_name()
+    with_them = list(bits_by_seed(runs["ngrams"]).values())
+    ours = f"{fmean(with_them):.3f}; without them {mean_bits(runs['mlstm']):.3f}"
+    ends = f"{min(with_them):.3f} to {max(with_them):.3f}"
+    return Measured(ours, f"{ends}, {len(with_them)} seeds")
+
+
 def best_feature(found: Found) -> Measured:
     """Return what the features that are best on val are worth on SST's test set."""
     return accuracy_of(max(found["sets"]["sst"]["rows"], key=lambda row: row["val_accuracy"]))
@@ -296,6 +306,8 @@ CLAIMS = (
           "elastic/results/faults.json", faults),
     Claim("half a million parameters, 6 M characters, by cell: bits per character",
           "peers/results/mlstm_1e-2_seed_0.json", by_peer),
+    Claim("256 units, 6 M characters: bits per character with n-grams at the input",
+          "ngrams/results/ngrams_seed_0.json", with_ngrams),
     Claim("SST by the features of amazon_1024 that are best on val",
           "features/results/amazon_1024.json", best_feature),
     Claim("SST, its first 1,000 test sentences, without any label, by the titles that amazon_1024 "

@@ -293,7 +293,7 @@ RESULTS: tuple[Result, ...] = (
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",
                tuple(run.name for run in read_runs(study)))
-        for study in ("sizes", "peers", "lamb", "confounders")
+        for study in ("sizes", "peers", "lamb", "confounders", "ngrams")
     ),
     *(
         _measured("features", name,

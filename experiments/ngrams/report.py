@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from experiments.sizes.report import sst_cell, units
+from experiments.sizes.report import sst_cell
 from experiments.speeds import shape
 from experiments.studies import HERE, mean_of, whole_results
 from experiments.tables import NOT_YET, markdown, origins
@@ -12,9 +12,9 @@ from model.files.storage import read_json
 
 STUDY = "ngrams"
 SPEED = HERE / STUDY / "speed.json"
-BASES = {256: "mlstm", 512: "mlstm_512"}  # by units
+BASE = "mlstm"
 HEAD = (
-    "units", "cell", "decoder's rate", "parameters", "valid, bits per character", "against mlstm",
+    "cell", "decoder's rate", "parameters", "valid, bits per character", "against mlstm",
     "thousand characters/s", "SST, last state", "SST, mean state",
 )  # fmt: skip
 
@@ -22,7 +22,7 @@ HEAD = (
 def table() -> str:
     """Return a line for each run, of several seeds the mean."""
     runs = by_name()
-    if any(base not in runs for base in BASES.values()):
+    if BASE not in runs:
         return NOT_YET
     speeds = read_json(SPEED)["cells"] if SPEED.is_file() else {}
     rows = [list(line(same, runs, speeds)) for same in runs.values()]
@@ -30,21 +30,18 @@ def table() -> str:
 
 
 def by_name() -> dict[str, list[dict[str, Any]]]:
-    """Return the runs of all seeds by their name: of few units first, then of most bits."""
+    """Return the runs of all seeds by their name, those of most bits first."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for name, result in whole_results(STUDY).items():
         runs.setdefault(name.partition("_seed_")[0], []).append(result)
-    order = sorted(runs.items(), key=lambda pair: (units(pair[1][0]), -mean_bits(pair[1])))
-    return dict(order)
+    return dict(sorted(runs.items(), key=lambda pair: -mean_bits(pair[1])))
 
 
 def line(
     same: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]], speeds: dict[str, Any]
 ) -> Iterator[str]:
     """Yield the cells of a line."""
-    keys, base = same[0]["keys"], bits_by_seed(runs[BASES[units(same[0])]])
-    bits = bits_by_seed(same)
-    yield f"{units(same[0])}"
+    keys, bits, base = same[0]["keys"], bits_by_seed(same), bits_by_seed(runs[BASE])
     yield f"`{keys.get('model.cell', 'mlstm')}`"
     yield f"{keys.get('optim.decoder_factor', 1.0):g}"
     yield f"{same[0]['parameters']:,}"

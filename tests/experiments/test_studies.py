@@ -34,7 +34,7 @@ from model.scoring import token_costs
 from model.text.profiles import text_profile
 from transfer.regression import Examples
 
-STUDIES = ("sizes", "peers", "lamb", "confounders")
+STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams")
 
 
 @pytest.mark.parametrize("study", STUDIES)
