@@ -102,7 +102,7 @@ def change(folder, **updates):
         ({"architecture": {"layers": True}}, "model.layers is True"),
         ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
         ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
-        ({"architecture": {"cell": "rnn"}}, "model.cell is 'rnn'; known: mlstm, lstm, gru, transf"),
+        ({"architecture": {"cell": "rnn"}}, "model.cell is 'rnn'; known: mlstm, mlstm_ngrams, l"),
         ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
         ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
         (
