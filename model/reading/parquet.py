@@ -85,8 +85,22 @@ def _batches(file: IO[bytes], location: str) -> Iterator[Any]:
     ]
     source = parquet.ParquetFile(file, read_dictionary=strings)
     for number in range(source.num_row_groups):
+        _check_columns(source, number)
         count = _rows_at_once(source.metadata.row_group(number))
         yield from source.iter_batches(count, row_groups=[number])
+
+
+def _check_columns(source: Any, number: int) -> None:
+    """Raise ArrowException where a row group's description of its columns is damaged.
+
+    pyarrow raises it only where columns are read; asked for a description, it ends the process.
+    """
+    from pyarrow import ArrowInvalid
+
+    described, expected = source.metadata.row_group(number).num_columns, source.metadata.num_columns
+    if described != expected:
+        raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
+    next(source.iter_batches(1, row_groups=[number]), None)
 
 
 def _rows_at_once(row_group: Any) -> int:

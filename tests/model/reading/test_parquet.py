@@ -100,3 +100,20 @@ def test_a_row_that_is_too_long_is_refused_after_those_before_it(column, before)
         next(rows)
     with pytest.raises(InputError, match=f"a, row {before + 1} or soon after it: longer"):
         next(rows)
+
+
+@pytest.mark.parametrize("flip", [1, 4])
+def test_damage_in_the_description_of_columns_never_ends_the_process(flip):
+    """pyarrow aborts where a damaged column is described; it raises where the column is read."""
+    whole = written({"text": pyarrow.array(["a", "b"]), "label": pyarrow.array([[1], None])})
+    content = whole.getvalue()
+    footer = int.from_bytes(content[-8:-4], "little")
+    refused = 0
+    for place in range(len(content) - 8 - footer, len(content) - 8):
+        damaged = bytearray(content)
+        damaged[place] ^= flip
+        try:
+            list(parquet_rows(io.BytesIO(damaged), "x.parquet"))
+        except InputError:
+            refused += 1
+    assert refused > 0
