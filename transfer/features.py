@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 from tqdm import tqdm
 
-from data_utils.preparation.locks import one_at_a_time
 from model.errors import InputError, checked_whole
 from model.features import FINAL_CELL, FeatureKind, final_states
 from model.files.arrays import map_array
+from model.files.locks import one_at_a_time
 from model.files.storage import read_json, write_json
 from model.files.weights import model_digest
 from model.language_model import LanguageModel

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from model.errors import InputError
+from model.files.locks import one_at_a_time
 from model.files.storage import flush_to_disk, write_json
 
-from ..preparation.locks import one_at_a_time
 from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
+from model.files.locks import one_at_a_time
 from model.files.storage import read_json, recover_folders, remove_folder, write_json
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
@@ -30,7 +31,6 @@ from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_
 from .blocks import BLOCK_BYTES, Request
 from .encoding import encode
 from .expansion import expand
-from .locks import one_at_a_time
 from .merging import SORTED_BYTES, merge
 from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
 from .tokenization import DESCRIPTION_FILE, TOKENIZED_BYTES, tokenize
@@ -121,6 +121,8 @@ def prepare_corpus(
     if not output.name:  # "." or "/", which exist
         raise InputError(f"{output}: name a new folder for the corpus")
     found = expand(inputs)
+    if output.parent.is_file():
+        raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
         if os.path.lexists(output):  # also a link to nothing

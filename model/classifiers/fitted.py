@@ -1,5 +1,6 @@
 """Finds the classifier of a model on disk and loads it, whatever its kind."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,19 @@ def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pat
         places = [loaded.folder / FOLDER]
     places.append(run / TRANSFER_FOLDER / FOLDER)
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
+
+
+def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
+    """Return a digest of a model's weights and of the files of its classifier.
+
+    given: as for `find_classifier`.
+    """
+    digest = hashlib.sha256(model_digest(loaded.model).encode())
+    folder = find_classifier(loaded, given)
+    for path in sorted(folder.iterdir() if folder else ()):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:

@@ -56,9 +56,14 @@ def _extent(record: Record) -> int:
 
 
 def classify_batches(
-    classifier: "SentimentClassifier", batches: Iterable[list[Record]], text_key: str | None
+    classifier: "SentimentClassifier",
+    batches: Iterable[list[Record]],
+    text_key: str | None,
+    is_known: Callable[[Mapping[str, Any]], bool] = lambda own: False,
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
+
+    is_known: of the own values of a row, by their names in the output; such a row is left out.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
@@ -83,7 +88,12 @@ def classify_batches(
                 ", ".join(taken),
                 ", ".join(RENAMED + name for name in taken),
             )
-        yield _with_findings(classifier, batch, key)
+        new = [record for record in batch if not is_known(own_values(record, names))]
+        if len(new) < len(batch) and classifier.advance is not None:
+            left = tokens_in(batch, key, classifier) - tokens_in(new, key, classifier)
+            classifier.advance(left)
+        if new:
+            yield _with_findings(classifier, new, key)
 
 
 def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
@@ -126,7 +136,7 @@ def _with_findings(
     nothing = dict.fromkeys(names)
     rows = []
     for row, record in enumerate(batch):
-        merged = Record({**_kept(record, names), **findings.get(row, nothing)})
+        merged = Record({**own_values(record, names), **findings.get(row, nothing)})
         merged.place = record.place
         rows.append(merged)
     return rows
@@ -169,11 +179,18 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def _kept(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    kept = {}
+def columns_of(keys: Iterable[str], classifier: "SentimentClassifier") -> list[str]:
+    """Return the names of what rows with these keys have in the output."""
+    names = added_names(classifier)
+    return [*own_values(dict.fromkeys(keys), names), *names]
+
+
+def own_values(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return a row's own values by their names in the output, to which `names` are added."""
+    values = {}
     for name, value in record.items():
         new = name
         while new in names or (new != name and new in record):
             new = RENAMED + new
-        kept[new] = value
-    return kept
+        values[new] = value
+    return values

@@ -8,15 +8,23 @@ tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from ..classifiers.rows import classify_batches, in_batches, key_of_texts, tokens_in
+from ..classifiers.rows import (
+    added_names,
+    classify_batches,
+    columns_of,
+    in_batches,
+    key_of_texts,
+    tokens_in,
+)
 from ..errors import InputError
-from ..files.storage import write_atomically
-from ..reading.inputs import Position
+from ..reading.inputs import JSON_KINDS, Position, as_input
+from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
@@ -35,7 +43,10 @@ most; `bits_per_character`, how well the model predicts the text; `unfamiliar`, 
 short or unlike what the model has read (null if the classifier cannot tell). Where a text may have
 several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a
 name becomes `input_NAME`. A row without text keeps its place, with nothing found; an empty text is
-a text."""
+a text.
+
+An error or an interruption leaves the rows so far in OUTPUT.partial. The same command goes on after
+them, as far as the input still begins with them."""
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
@@ -96,10 +107,20 @@ def run(options: Namespace) -> None:
         raise InputError("--input-format is only for standard input; a file's name says its format")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
-    if options.output is None:
-        write_rows(options, row_format, sys.stdout.buffer)
-    else:
-        write_atomically(options.output, lambda path: write_file(options, row_format, path))
+    position = Position()
+    batches, text_key = looked_at(read_batches(options, position), options)
+    columns = keys_of(options) if row_format == "csv" else []
+    classifier = load(options)
+    if columns:
+        columns = columns_of(columns, classifier)
+    with opened(options, row_format, columns, classifier) as (writer, is_known):
+        # On a terminal, rows and a bar would write over each other.
+        shown = options.output is not None or not sys.stdout.isatty()
+        with ProgressBar("classify", shown=shown) as progress:
+            classifier.advance = progress.advance
+            batches = counted(some(batches, options), classifier, text_key, position, progress)
+            rows = classify_batches(classifier, batches, text_key, is_known)
+            write_rows(rows, writer, progress)
 
 
 def format_of(output: Path | None) -> RowFormat:
@@ -112,31 +133,61 @@ def format_of(output: Path | None) -> RowFormat:
     return FORMATS[suffix]
 
 
-def write_file(options: Namespace, row_format: RowFormat, path: Path) -> None:
-    """Write the answers to a file."""
-    with open(path, "wb") as file:
-        write_rows(options, row_format, file)
+def keys_of(options: Namespace) -> list[str]:
+    """Return all keys of a file whose records may have different ones; [] for any other input."""
+    path = Path(options.input or "-")
+    if not path.is_file() or as_input(path).kind not in JSON_KINDS:
+        return []
+    return list(dict.fromkeys(chain.from_iterable(read_records(path, strict=True))))
 
 
-def write_rows(options: Namespace, row_format: RowFormat, file: IO[bytes]) -> None:
-    """Classify everything and write it, flushed batch by batch."""
-    position = Position()
-    batches, text_key = looked_at(read_batches(options, position), options)
-    classifier = load(options)
-    # On a terminal, rows and a bar would write over each other.
-    shown = options.output is not None or not sys.stdout.isatty()
-    writer, count = RowWriter(file, row_format), 0
-    with ProgressBar("classify", shown=shown) as progress:
-        classifier.advance = progress.advance
-        batches = counted(batches, classifier, text_key, position, progress)
-        for rows in classify_batches(classifier, batches, text_key):
-            count += len(rows)
-            progress.note(f"{count / max(progress.seconds, 1e-3):.1f} rows/s")
-            for row in rows:
-                writer.write(row, row.place)
-            writer.flush()
-    if count == 0:
-        raise InputError(f"{options.input}: no records in it")
+@contextmanager
+def opened(
+    options: Namespace, row_format: RowFormat, columns: list[str], classifier: "SentimentClassifier"
+) -> Iterator[tuple[RowWriter, Callable[[Mapping[str, Any]], bool]]]:
+    """Yield where the answers go, and what tells of a row whether its answer is there already.
+
+    columns: of CSV; []: those of the first row.
+    """
+    output = options.output
+    if output is None:
+        yield RowWriter(sys.stdout.buffer, row_format, columns), lambda own: False
+    elif output.exists() and not output.is_file():  # a pipe, or a device such as /dev/stdout
+        with open(output, "wb") as file:
+            yield RowWriter(file, row_format, columns), lambda own: False
+    else:
+        with growing_file(output, request(options, row_format, classifier)) as file:
+            kept = KeptRows(file, row_format, added_names(classifier), columns)
+            writer = RowWriter(file, row_format, kept.columns, has_header=kept.has_header)
+            yield writer, kept.begins_next
+            kept.cut()
+
+
+def request(
+    options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier"
+) -> dict[str, Any]:
+    """Return all that the answers follow from, but for the texts."""
+    from .. import __version__
+    from ..classifiers.fitted import fitted_digest
+
+    names = ("text_key", "threshold", "unsure", "precision")
+    return {
+        "version": __version__,
+        "format": row_format,
+        "model": fitted_digest(classifier.loaded, options.classifier),
+        **{name: getattr(options, name) for name in names},
+    }
+
+
+def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: ProgressBar) -> None:
+    """Write classified rows, flushed batch by batch."""
+    count = 0
+    for rows in batches:
+        count += len(rows)
+        progress.note(f"{count / max(progress.seconds, 1e-3):.1f} rows/s")
+        for row in rows:
+            writer.write(row, row.place)
+        writer.flush()
 
 
 def looked_at(
@@ -183,6 +234,14 @@ def read_batches(options: Namespace, position: Position) -> Iterator[list[Record
         yield from in_batches(read_arriving(lines, kind), lambda: lines.waiting)
     else:
         yield from in_batches(read_records(Path(options.input), strict=True, position=position))
+
+
+def some(batches: Iterator[list[Record]], options: Namespace) -> Iterator[list[Record]]:
+    """Yield the batches; InputError if there are none."""
+    if (first := next(batches, None)) is None:
+        raise InputError(f"{options.input}: no records in it")
+    yield first
+    yield from batches
 
 
 def counted(

@@ -11,18 +11,29 @@ from typing import IO, Any, Literal
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv"]
+UNSAYABLE = "backslashreplace"  # a lone surrogate, which UTF-8 cannot say, as JSON writes it
 
 
 class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
-    JSON lines keep what CSV loses: null differs from an empty text, a number from its digits. The
-    columns of CSV are those of the first row.
+    JSON lines keep what CSV loses: null differs from an empty text, a number from its digits.
+
+    columns: of CSV; [] for those of the first row.
+    has_header: the stream has the header of the columns already.
     """
 
-    def __init__(self, file: IO[bytes], row_format: RowFormat):
+    def __init__(
+        self,
+        file: IO[bytes],
+        row_format: RowFormat,
+        columns: Sequence[str] = (),
+        *,
+        has_header: bool = False,
+    ):
         self._file = file
-        self._columns: list[str] | None = None
+        self._columns = columns
+        self._has_header = has_header
         self._is_csv = row_format == "csv"
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
@@ -32,13 +43,12 @@ class RowWriter:
         one.
         """
         try:
-            line = self._csv_line(row, place) if self._is_csv else _json(dict(row))
+            line = self._csv_line(row, place) if self._is_csv else json_of(dict(row))
         except RecursionError as error:
             raise InputError(f"{place}: is nested too deeply to be written") from error
         except (TypeError, ValueError) as error:  # a key that is no name, a number of 5,000 digits
             raise InputError(f"{place}: JSON cannot say it ({error})") from error
-        # A lone surrogate, which UTF-8 cannot say, as JSON writes it.
-        self._file.write(line.encode("utf-8", errors="backslashreplace") + b"\n")
+        self._file.write(line.encode(errors=UNSAYABLE) + b"\n")
 
     def flush(self) -> None:
         """Pass on what was written, so that a reader sees it."""
@@ -46,8 +56,10 @@ class RowWriter:
 
     def _csv_line(self, row: Mapping[str, Any], place: str) -> str:
         head = ""
-        if self._columns is None:
+        if not self._columns:
             self._columns = list(row)
+        if not self._has_header:
+            self._has_header = True
             head = _cells(self._columns) + "\n"
         for name in row:
             if name not in self._columns:
@@ -55,7 +67,7 @@ class RowWriter:
                     f"{place}: has {name!r}, for which the first row left no column; write JSON "
                     "lines instead (--format jsonl)"
                 )
-        return head + _cells([_cell(row.get(name)) for name in self._columns])
+        return head + _cells([cell_of(row.get(name)) for name in self._columns])
 
 
 def _cells(cells: Sequence[str]) -> str:
@@ -65,15 +77,16 @@ def _cells(cells: Sequence[str]) -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
-def _cell(value: Any) -> str:
+def cell_of(value: Any) -> str:
+    """Return a value as a cell of CSV."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(value) if isinstance(value, float) else _json(value)  # also of infinity
+    return str(value) if isinstance(value, float) else json_of(value)  # also of infinity
 
 
-def _json(value: Any) -> str:
+def json_of(value: Any) -> str:
     """Return JSON, which has no word for NaN and infinity: they become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
     try:

@@ -1,6 +1,7 @@
 """Reading CSV and TSV row by row, in bounded memory."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -74,7 +75,11 @@ def table_rows(
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
-    """Raise InputError if the only column's name looks like the names of several."""
+    """Raise InputError if the only column's name looks like the names of several, or if the header
+    is the line that tells Excel the delimiter.
+    """
+    if re.fullmatch("sep=.?", names[0]):
+        raise InputError(f"{place}: a note for Excel, not a header; remove this line")
     for other in DELIMITERS.keys() - {delimiter}:
         parts = names[0].split(other) if len(names) == 1 else []
         if len(parts) > 1 and all(part and part == part.strip() for part in parts):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import logging
 import os
 import select
 import subprocess
@@ -135,6 +136,50 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     np.testing.assert_allclose(
         [line["probability"] for line in lines], [float(r["probability"]) for r in found], atol=1e-5
     )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_what_was_answered_before_an_error_is_kept(classify, tmp_path, suffix, caplog):
+    """Two batches are read; the second has a line that is not UTF-8."""
+    caplog.set_level(logging.INFO)
+    lines = [f"review {n}\n".encode() for n in range(1300)]
+    given, output = tmp_path / "in.txt", tmp_path / f"out.{suffix}"
+    given.write_bytes(b"".join([*lines[:1200], b"\xff\n", *lines[1200:]]))
+    command = ("--input", given, "--output", output)
+    partial = tmp_path / f"out.{suffix}.partial"
+    assert_refused(classify(*command), "in.txt, line 1201: not UTF-8")
+    assert partial.read_bytes().count(b"\n") == 1024 + (suffix == "csv")
+    given.write_bytes(b"".join(lines))
+    again = classify(*command)
+    assert again.returncode == 0, again.stderr
+    assert f"{partial}: goes on after 1,024 rows" in caplog.text
+    assert not partial.exists()
+    in_one_go = classify("--input", given, "--output", tmp_path / f"whole.{suffix}")
+    assert in_one_go.returncode == 0
+    assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
+
+
+def test_what_was_answered_with_other_options_is_not_kept(classify, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    given, output = tmp_path / "in.txt", tmp_path / "out.csv"
+    given.write_bytes(b"good\n" * 1024 + b"\xff\n")
+    assert_refused(classify("--input", given, "--output", output), "not UTF-8")
+    given.write_bytes(b"good\n" * 1025)
+    process = classify("--input", given, "--output", output, "--threshold", "1")
+    assert process.returncode == 0, process.stderr
+    assert "goes on after 1," not in caplog.text
+    assert ",good," not in output.read_text()
+
+
+def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
+    given = tmp_path / "in.jsonl"
+    given.write_text('{"text": "a"}\n{"label": 3, "text": "b"}\n{"text": "c", "id": 7}\n')
+    assert classify("--input", given, "--output", tmp_path / "out.csv").returncode == 0
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert [(r["text"], r["input_label"], r["id"]) for r in found] == [
+        *(("a", "", ""), ("b", "3", ""), ("c", "", "7"))
+    ]
 
 
 def test_standard_input_is_answered_line_by_line(work):

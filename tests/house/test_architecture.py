@@ -18,7 +18,8 @@ PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        *(f"model.{name}" for name in ("bounds", "errors", "files.storage", "fused.cores")),
+        *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
+        *(f"model.files.{name}" for name in ("locks", "storage")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
     },

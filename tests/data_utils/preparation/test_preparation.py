@@ -387,6 +387,11 @@ def test_a_folder_without_a_name_is_refused(source, output):
         prepare_corpus([source], Path(output))
 
 
+def test_a_folder_in_a_file_is_refused(source, tmp_path):
+    with pytest.raises(InputError, match=r"in\.jsonl is a file, not a folder"):
+        prepare_corpus([source], source / "out")
+
+
 def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
     other = tmp_path / "other.csv"
     other.write_text("sentence,review\none,1\n")

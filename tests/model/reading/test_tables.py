@@ -83,3 +83,9 @@ def test_another_delimiter_is_named(text, delimiter, words):
 
 def test_one_column_is_a_table():
     assert rows_of("text; what was said\na;b\n") == [(2, {"text; what was said": "a;b"})]
+
+
+@pytest.mark.parametrize("line", ["sep=;", "sep=,"])
+def test_the_note_for_excel_is_named(line):
+    with pytest.raises(InputError, match=r"a\.csv, line 1: a note for Excel, not a header"):
+        rows_of(f"{line}\r\ntext,label\r\ngood,1\r\n")
