@@ -11,7 +11,6 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
 from experiments.finetuning.table import main_measures
-from experiments.ngrams.report import bits_by_seed, by_name, mean_bits
 from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
@@ -19,7 +18,7 @@ from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, between, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
-from experiments.studies import whole_results
+from experiments.studies import bits_by_seed, by_name, mean_bits, whole_results
 from experiments.tables import markdown, read_result
 from model.files.storage import read_json
 
@@ -229,7 +228,7 @@ def by_peer(found: Found) -> Measured:
 
 def with_ngrams(found: Found) -> Measured:
     """Return the bits with n-grams, the mean of the seeds, and those without."""
-    runs = by_name()
+    runs = by_name("ngrams")
     with_them = list(bits_by_seed(runs["ngrams"]).values())
     ours = f"{fmean(with_them):.3f}; without them {mean_bits(runs['mlstm']):.3f}"
     ends = f"{min(with_them):.3f} to {max(with_them):.3f}"

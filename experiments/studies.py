@@ -184,6 +184,24 @@ def tested(accuracy: float, texts: int) -> dict[str, Any]:
     return {"test_accuracy": accuracy, "test_interval": accuracy_interval(accuracy, texts)}
 
 
+def by_name(study: str) -> dict[str, list[dict[str, Any]]]:
+    """Return a study's whole results of all seeds by their run's name, most bits first."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for name, result in whole_results(study).items():
+        runs.setdefault(name.partition("_seed_")[0], []).append(result)
+    return dict(sorted(runs.items(), key=lambda pair: -mean_bits(pair[1])))
+
+
+def bits_by_seed(runs: list[dict[str, Any]]) -> dict[int, float]:
+    """Return the bits per character of each seed's run."""
+    return {run["keys"]["seed"]: run["valid_bits_per_character"] for run in runs}
+
+
+def mean_bits(runs: list[dict[str, Any]]) -> float:
+    """Return the mean over seeds."""
+    return fmean(bits_by_seed(runs).values())
+
+
 def mean_of(values: Sequence[float], digits: int) -> str:
     """Return the mean of several seeds with their range; the value if there is one seed."""
     if len(values) == 1:
