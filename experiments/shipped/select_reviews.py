@@ -5,6 +5,7 @@ python -m experiments.shipped.select_reviews amazon/*.jsonl.gz --held-out sst/te
 """
 
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from model.reading.texts import ReadingReport, read_texts
 
 HERE = Path(__file__).resolve().parent
 SEPARATOR = " | "  # between a text and its title
+STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
 
 # Why the text of a source may not be trained on, by the source's name.
 EXCLUDED = {
@@ -80,15 +82,19 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
     counts: Counter[str] = Counter()
+    titles = {"with a title": 0, "whose title names stars": 0}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
         for review in selected(options.inputs, held_out, counts, options.longest):
             text = arranged(review, options.title, marks=options.marks)
             file.write(json.dumps({"text": text}) + "\n")
+            titles["with a title"] += bool(review.title)
+            titles["whose title names stars"] += bool(STARS.search(review.title))
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
-    report = {"reviews": dict(sorted(counts.items())), "held_out": held_out_names}
+    kept = {"reviews": dict(sorted(counts.items())), "titles": titles}
+    report = {**kept, "held_out": held_out_names}
     write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
 
 

@@ -59,6 +59,7 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     rows = [
         {"reviewText": "It broke.", "summary": "Bad", "source": "fine_foods"},
         {"reviewText": "It works.", "summary": None, "source": "fine_foods"},
+        {"reviewText": "Yes.", "summary": "5-Star quality", "source": "aws_us_reviews"},
         {"reviewText": "Fine.", "source": "aws_us_reviews"},
         {"reviewText": f"As they say, {sentence(RUN)}", "source": "fine_foods"},
     ]
@@ -75,11 +76,26 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     assert texts == [first, "It works."]
     report = json.loads((tmp_path / "out.report.json").read_text())
     assert "select_reviews" in report["origin"]["command"]
+    assert report["titles"] == {"with a title": 1, "whose title names stars": 0}
     assert report["reviews"] == {
         "kept: fine_foods": 2,
-        "left out: its licence forbids redistribution": 1,
+        "left out: its licence forbids redistribution": 2,
         "left out: shares wording with a held-out text": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("title", "named"),
+    [
+        ("Five Stars", 1),
+        ("5-star quality", 1),
+        ("a star", 0),
+        ("25 stars", 0),
+        ("Four starships", 0),
+    ],
+)
+def test_titles_that_name_stars_are_counted(title, named):
+    assert bool(select_reviews.STARS.search(title)) == named
 
 
 @pytest.mark.parametrize(
