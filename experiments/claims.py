@@ -69,7 +69,7 @@ def transfer() -> Iterator[Claim]:
         for row in entry.rows:
             values = [quoted(p, row.measure) for p in entry.published if p.row == row.name]
             if values or (HERE / file).is_file():
-                words = f"{title(name)}, {row.title}, frozen features"
+                words = f"{title(name)}, {row.title}; ours of frozen features"
                 yield Claim(words, file, partial(of_row, row), ", ".join(values) or "-")
 
 
@@ -190,11 +190,11 @@ def race(found: Found) -> Measured:
 
 
 def recipe(found: Found) -> Measured:
-    """Return the final bits of the recipe, and of Adam at its best rate."""
+    """Return the final bits of the recipe, the mean of its seeds, and of Adam at its best rate."""
     bits = {n: run["valid_bits_per_character"] for n, run in whole_results("recipe").items()}
     seeds = [bits[f"muon_1e-2{end}"] for end in ("", "_seed_1", "_seed_2")]
     best = min(value for name, value in bits.items() if name.startswith("adam_"))
-    ours = f"{seeds[0]:.3f}; Adam at its best rate {best:.3f}"
+    ours = f"{fmean(seeds):.3f}; Adam at its best rate {best:.3f}"
     return Measured(ours, f"{min(seeds):.3f} to {max(seeds):.3f}, three seeds")
 
 
@@ -219,10 +219,11 @@ def faults(found: Found) -> Measured:
 
 def by_peer(found: Found) -> Measured:
     """Return the final bits of each cell at its better rate, the mean of its seeds."""
-    runs = {cell: next(by_rate(cell))[1] for cell in CELLS}
-    means = {cell: fmean(run["valid_bits_per_character"] for run in runs[cell]) for cell in CELLS}
-    parts = (f"{cell} {means[cell]:.3f}" for cell in sorted(CELLS, key=means.__getitem__))
-    seeds = ", ".join(f"{len(runs[cell])} of {cell}" for cell in CELLS)
+    best = {cell.replace("_", " "): next(by_rate(cell), None) for cell in CELLS}
+    runs = {cell: rate[1] for cell, rate in best.items() if rate}
+    means = {cell: mean_bits(same) for cell, same in runs.items()}
+    parts = (f"{cell} {means[cell]:.3f}" for cell in sorted(runs, key=means.__getitem__))
+    seeds = ", ".join(f"{len(same)} of {cell}" for cell, same in runs.items())
     return Measured(", ".join(parts), f"seeds: {seeds}")
 
 

@@ -110,9 +110,16 @@ def published(task: str, row: SetRow) -> str:
         if entry.row == row.name and entry.units in (1024, 4096):
             found[entry.units] = entry
     return ", ".join(
-        f"{100 * value.value:.1f} ({units:,} units{', unchecked' * value.unchecked})"
+        f"{100 * value.value:.1f} ({units:,} units{note(value)})"
         for units, value in sorted(found.items())
     )
+
+
+def note(value: Published) -> str:
+    """Return what sets a published value apart."""
+    if value.unchecked:
+        return ", unchecked"
+    return ", fine-tuned on the task" if value.source == "kant" else ""
 
 
 def measured(task: str, row: SetRow) -> tuple[str, str]:
@@ -122,6 +129,9 @@ def measured(task: str, row: SetRow) -> tuple[str, str]:
     if row.of == "all_units" and "untrained" in result:
         untrained = number(result["untrained"], row.measure)["value"]
         baselines.append(f"untrained {100 * untrained:.1f}")
+    if "always" in result:
+        always = number(result["always"], row.measure)["value"]
+        baselines.append(f"every emotion always {100 * always:.1f}")
     ours = in_words(number(result[row.of], row.measure), row.measure)
     return ours, f"{named(result, PLAIN)}, frozen; {', '.join(baselines)}"
 
@@ -207,4 +217,4 @@ def late() -> str:
         f"has {100 * found[units]:.1f} %"
         for units in (256, 1024)
     ]
-    return f"Sentiment comes late: on SST Puri et al.'s model {', that '.join(words)}."
+    return f"Sentiment comes with size: on SST Puri et al.'s model {', that '.join(words)}."

@@ -57,6 +57,12 @@ def shape(keys: Any) -> str:
     return f"{keys.get('model.cell', 'mlstm')}_{keys['model.hidden_size']}"
 
 
+def timed_on(speed: Any) -> str:
+    """Return a sentence on the processor of a speed.json: other processors have other speeds."""
+    hardware = speed["origin"]["hardware"]
+    return f"Timed on {speed['threads']} cores of {hardware['processor']}."
+
+
 def of_shape(recipe: Recipe, options: Options) -> float:
     """Return the characters per second of the median step of a short run."""
     characters = options.steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]

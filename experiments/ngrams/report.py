@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.sizes.report import sst_cell
-from experiments.speeds import shape
+from experiments.speeds import shape, timed_on
 from experiments.studies import HERE, bits_by_seed, by_name, mean_of, whole_results
 from experiments.tables import NOT_YET, markdown, origins
 from model.files.storage import read_json
@@ -24,9 +24,9 @@ def table() -> str:
     runs = by_name(STUDY)
     if BASE not in runs:
         return NOT_YET
-    speeds = read_json(SPEED)["cells"] if SPEED.is_file() else {}
-    rows = [list(line(same, runs, speeds)) for same in runs.values()]
-    return f"{markdown(HEAD, rows)}\n\n{origins(whole_results(STUDY))}"
+    speed = read_json(SPEED)
+    rows = [list(line(same, runs, speed["cells"])) for same in runs.values()]
+    return f"{markdown(HEAD, rows)}\n\n{timed_on(speed)} {origins(whole_results(STUDY))}"
 
 
 def line(

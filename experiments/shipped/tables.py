@@ -241,11 +241,26 @@ def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -
 def selection() -> str:
     """Return the numbers of reviews that were kept, and left out for each reason."""
     counts = read_result("shipped", "selection")["reviews"]
-    count_kept = sum(count for name, count in counts.items() if name.startswith("kept: "))
     rows = [["in all", f"{sum(counts.values()):,}"]]
     rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
-    rows.append(["kept", f"{count_kept:,}"])
+    rows.append(["kept", f"{count_kept(counts):,}"])
     return markdown(["reviews", "number"], rows)
+
+
+def titles() -> str:
+    """Return how many reviews tell the model their stars by their title."""
+    found = read_result("shipped", "selection")
+    with_one, with_stars = found["titles"].values()
+    return (
+        f"Of the {count_kept(found['reviews']):,} reviews, {with_one:,} have a title, and "
+        f'{with_stars:,} of the titles name stars, such as "Five Stars". So the model has read '
+        "some ratings in words, without being told that they are ratings."
+    )
+
+
+def count_kept(counts: Mapping[str, int]) -> int:
+    """Return how many reviews were kept."""
+    return sum(count for name, count in counts.items() if name.startswith("kept: "))
 
 
 def sources(kind: str) -> str:

@@ -15,7 +15,7 @@ from configs import command
 from experiments.figures import BLUE, GREEN, GREY, RED, panels
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
-from experiments.speeds import shape
+from experiments.speeds import shape, timed_on
 from experiments.studies import HERE, mean_of, whole_results
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
@@ -203,7 +203,8 @@ def long_characters() -> int:
 def board() -> str:
     """Return for each target the kept run that reaches it in the fewest seconds of two cores."""
     speed = read_json(SPEED)
-    return f"{fastest(results(), speed['cells'])}\n\n{origins({'speed.json': speed})}"
+    made = f"{timed_on(speed)} {origins({'speed.json': speed})}"
+    return f"{fastest(results(), speed['cells'])}\n\n{made}"
 
 
 def fastest(runs: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> str:

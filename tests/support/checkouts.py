@@ -30,10 +30,12 @@ def make_checkout(folder):
         "scaling",
     ):
         (folder / name).symlink_to(ROOT / name)
+    (folder / "data" / "sst").mkdir(parents=True)
     for name, count in (("train", 120), ("val", 40), ("test", 40), ("texts", 5)):
         lines = ["label,text"]
         lines += [f'{r.label},"{r.text}"' for r in synthetic_reviews(count, seed=count)]
-        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        for parent in (folder, folder / "data" / "sst"):
+            (parent / f"{name}.csv").write_text("\n".join(lines) + "\n")
     rows = (json.dumps({"reviewText": r.text}) for r in synthetic_reviews(200, seed=1))
     (folder / "reviews.jsonl").write_text("\n".join(rows) + "\n")
     return folder
