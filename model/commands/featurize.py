@@ -4,15 +4,20 @@ mlstm-sentiment featurize --input texts.csv --output features.npy
 mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7
 """
 
+import io
 from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files.storage import write_atomically
+from ..files.locks import one_at_a_time
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..files.feature_files import Reading
 
 
 def add_options(parser: Parser) -> None:
@@ -96,9 +101,8 @@ def run(options: Namespace) -> None:
     prepare_output(options.output)
     texts = read_plain_texts(Path(options.input), options.text_key)
 
-    import numpy as np
-
-    from ..features import FeatureKind, features_in_order, preset
+    from ..features import FeatureKind, preset
+    from ..files.feature_files import Reading
     from ..files.weights import load_model
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
@@ -108,18 +112,35 @@ def run(options: Namespace) -> None:
     loaded.model.multiply_in(options.precision)
     kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     sequences = [loaded.tokens(text) for text in texts]
+    reading = Reading(loaded.model, sequences, kind, options.batch_size)
     with ProgressBar("featurize", sum(map(len, sequences))) as progress:
-        features = features_in_order(
-            loaded.model,
-            sequences,
-            kind=kind,
-            batch_size=options.batch_size,
-            advance=progress.advance,
-        )
+        write(reading, options.output, progress)
+    N, F = reading.shape
+    print(f"{options.output}: {N:,} texts, {F:,} features")
 
-    def write(path: Path) -> None:
-        with open(path, "wb") as file:  # np.save would add a suffix to a path
-            np.save(file, features, allow_pickle=False)
 
-    write_atomically(options.output, write)
-    print(f"{options.output}: {features.shape[0]:,} texts, {features.shape[1]:,} features")
+def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
+    """Write the features; an interruption leaves what there is beside `output`."""
+    from ..files.feature_files import compute
+
+    def busy() -> None:
+        raise InputError(f"{output}: another process is writing it; wait, or name another file")
+
+    if output.exists() and not output.is_file():  # a pipe: nothing to go on with
+        write_into(reading, output, progress)
+        return
+    path = output.resolve() if output.is_symlink() else output
+    with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
+        compute(reading, path, reading.digest(), progress.advance)
+
+
+def write_into(reading: "Reading", pipe: Path, progress: ProgressBar) -> None:
+    """Write the features into a pipe or a device, all at once."""
+    import numpy as np
+
+    features = np.zeros(reading.shape, dtype=np.float32)
+    for rows, values in reading.features(0, progress.advance):
+        features[rows] = values
+    content = io.BytesIO()  # numpy asks a file for its position, which a pipe has not
+    np.save(content, features, allow_pickle=False)
+    pipe.write_bytes(content.getbuffer())

@@ -1,0 +1,159 @@
+"""Files of features, float32 [N, F], that are computed batch by batch and outlast interruptions."""
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError, checked_whole
+from ..features import FINAL_CELL, FeatureKind, final_states
+from ..language_model import LanguageModel
+from ..text.ragged import ragged_batches
+from .arrays import map_array
+from .storage import flush_to_disk, read_json, write_json
+from .weights import model_digest
+
+SECONDS_BETWEEN_SAVES = 10.0
+REMEDY = "remove it, it is computed anew"  # of a damaged file
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What features follow from: a model, the texts as it reads them, and which of its numbers."""
+
+    model: LanguageModel
+    sequences: Sequence[np.ndarray]
+    """Tokens [n] of each text."""
+    kind: FeatureKind = FINAL_CELL
+    batch_size: int = 128
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N texts and F features."""
+        return len(self.sequences), self.kind.size(self.model.config)
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return -(-len(self.sequences) // self.batch_size)
+
+    def digest(self) -> str:
+        """Return a digest that differs between any two readings."""
+        digest = hashlib.sha256(
+            f"{model_digest(self.model)} {len(self.sequences)} {self.batch_size}".encode()
+        )
+        if self.kind != FINAL_CELL:  # the first kind: its files keep the names they have
+            digest.update(repr(self.kind).encode())
+        if self.model.multiplies_integers:
+            digest.update(b"int8")
+        for sequence in self.sequences:
+            digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
+        return digest.hexdigest()
+
+    def features(
+        self, skip: int, advance: Callable[[int], object]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows of each batch and their features, without the first `skip` batches."""
+        return final_states(
+            self.model,
+            self.sequences,
+            kind=self.kind,
+            batch_size=self.batch_size,
+            skip=skip,
+            advance=advance,
+        )
+
+    def tokens_in(self, batches: int) -> int:
+        """Return how many tokens the first batches have."""
+        lengths = list(map(len, self.sequences))
+        found = ragged_batches(lengths, self.batch_size, block=max(lengths, default=1))
+        first = (batch.indices for batch, _ in zip(found, range(batches), strict=False))
+        return sum(lengths[index] for indices in first for index in indices)
+
+
+def compute(
+    reading: Reading,
+    path: Path,
+    digest: str,
+    advance: Callable[[int], object],
+    seconds_between_saves: float = SECONDS_BETWEEN_SAVES,
+) -> None:
+    """Write the features to the .npy file `path`, which exists only when it is whole.
+
+    A call for the same path and `digest` goes on where an interrupted one stopped. Only one process
+    may write a path. Raises InputError for damaged files of an interrupted call, and OSError at
+    once where the disk is too small. advance: told how many tokens have been read.
+    """
+    partial, progress = path.with_suffix(".partial.npy"), path.with_suffix(".progress.json")
+    done = _batches_done(reading, partial, progress, digest)
+    array = _opened(partial, reading.shape, anew=not done)
+    advance(reading.tokens_in(done))
+    saved_at = time.monotonic()
+    try:
+        for rows, values in reading.features(done, advance):
+            array[rows] = values
+            done += 1
+            if time.monotonic() - saved_at > seconds_between_saves:
+                _save(array, progress, done, digest)
+                saved_at = time.monotonic()
+    except BaseException:
+        if done:
+            _save(array, progress, done, digest)
+            log.info("%s: kept; the same command goes on with it", partial)
+        else:
+            partial.unlink()
+        raise
+    array.flush()
+    flush_to_disk(partial)
+    partial.replace(path)
+    progress.unlink(missing_ok=True)
+
+
+def _batches_done(reading: Reading, partial: Path, progress: Path, digest: str) -> int:
+    """Return how many batches an interrupted call with this digest has computed."""
+    if not (progress.is_file() and partial.is_file()):
+        return 0
+    noted = read_json(progress)
+    if noted.get("digest", digest) != digest:
+        return 0
+    return checked_whole(f"{progress}: batches", noted.get("batches"), 0, reading.batches)
+
+
+def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
+    """Map the file that is being written; a full disk is an OSError now."""
+    if anew:
+        array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
+    else:
+        array = mapped(partial, "r+", shape)
+    reserve_space(partial)
+    return array
+
+
+def _save(array: np.memmap, progress: Path, done: int, digest: str) -> None:
+    array.flush()  # before the note that says how much of it is there
+    write_json(progress, {"batches": done, "digest": digest})
+
+
+def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
+    """Map features without reading them; InputError if the file holds anything else."""
+    array = map_array(path, mode, REMEDY)
+    if (array.dtype, array.shape) != (np.float32, shape):
+        raise InputError(
+            f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"
+        )
+    return array
+
+
+def reserve_space(path: Path) -> None:
+    """Turn a full disk into an OSError now; a sparse memory map would crash the process later."""
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

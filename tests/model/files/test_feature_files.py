@@ -1,0 +1,113 @@
+"""Files of features: whole or absent, and gone on with after an interruption."""
+
+import logging
+import os
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from model.commands import featurize
+from model.commands.command_line import dispatch
+from model.errors import InputError
+from model.features import features_in_order
+from model.files.feature_files import Reading, compute
+from model.files.locks import one_at_a_time
+from model.files.weights import save_model
+from model.reading.progress import ProgressBar
+from model.text.profiles import text_profile
+from model.text.tokenizer import BYTES
+
+TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
+
+
+@pytest.fixture
+def reading(small_model):
+    return Reading(small_model, TEXTS, batch_size=4)
+
+
+def interrupted(reading, path, digest, batches):
+    """Interrupt the computation after so many batches; return how many tokens were told."""
+    told = []
+
+    def advance(count):
+        told.append(count)
+        if sum(told) >= reading.tokens_in(batches):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compute(reading, path, digest, advance)
+    return sum(told)
+
+
+def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, caplog):
+    path, told = tmp_path / "x.npy", []
+    with caplog.at_level(logging.INFO):
+        interrupted(reading, path, "one", 3)
+    assert not path.exists()
+    assert f"{tmp_path / 'x.partial.npy'}: kept; the same command goes on with it" in caplog.text
+    compute(reading, path, "one", told.append)
+    assert told[0] >= reading.tokens_in(2)  # what was there is told at once
+    assert sum(told) == sum(map(len, TEXTS))
+    np.testing.assert_array_equal(
+        np.load(path), features_in_order(small_model, TEXTS, batch_size=4)
+    )
+    assert [left.name for left in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading):
+    path, told = tmp_path / "x.npy", []
+    interrupted(reading, path, "one", 3)
+    compute(reading, path, "another", told.append)
+    assert told[0] == 0
+    assert sum(told) == sum(map(len, TEXTS))
+
+
+def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, reading):
+    def advance(count):
+        if count:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compute(reading, tmp_path / "x.npy", "one", advance)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path, small_model):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    (tmp_path / "texts.txt").write_text("one\ntwo words\nthree words more\n")
+    return tmp_path
+
+
+def words(folder, *more):
+    given = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
+    return ["featurize", *map(str, given)]
+
+
+def test_one_command_writes_a_file_at_a_time(folder):
+    with (
+        one_at_a_time(folder / ".x.npy.lock", lambda: None),
+        pytest.raises(InputError, match=r"x\.npy: another process is writing it"),
+    ):
+        featurize.write(None, folder / "x.npy", ProgressBar("x"))
+
+
+def test_a_link_stays_one_and_its_file_is_replaced(folder, capsys):
+    (folder / "there").mkdir()
+    (folder / "x.npy").symlink_to(folder / "there" / "real.npy")
+    dispatch(words(folder, "--output", folder / "x.npy"))
+    assert (folder / "x.npy").is_symlink()
+    assert np.load(folder / "there" / "real.npy").shape == (3, 12)
+    assert "3 texts, 12 features" in capsys.readouterr().out
+
+
+def test_a_pipe_takes_features_too(folder):
+    pipe, read = folder / "pipe.npy", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    dispatch(words(folder, "--output", pipe))
+    reader.join(timeout=60)
+    dispatch(words(folder, "--output", folder / "x.npy"))
+    assert read == [(folder / "x.npy").read_bytes()]
