@@ -3,8 +3,9 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ..errors import InputError
 from ..reading.records import Record
 from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of
 
@@ -20,6 +21,12 @@ DIGITS = 7  # significant ones
 log = logging.getLogger(__name__)
 
 
+class IsKnown(Protocol):
+    """Tells whether the answers to a row, of which these are its own values, are there already."""
+
+    def __call__(self, values: Mapping[str, Any], /, *, is_answered: bool) -> bool: ...
+
+
 def in_batches(
     records: Iterable[Record],
     waiting: Callable[[], bool] | None = None,
@@ -27,17 +34,23 @@ def in_batches(
 ) -> Iterator[list[Record]]:
     """Group records into batches of at most BATCH_ROWS, fewer where rows are long.
 
-    waiting: whether more records have come already; a batch then waits for no other.
+    waiting: whether more records have come already; a batch then waits for no other. What came
+    before a record that is refused is a batch, too: a stream does not bring it again.
     """
     batch: list[Record] = []
     characters = 0
-    for record in records:
-        batch.append(record)
-        characters += _extent(record)
-        is_full = len(batch) >= BATCH_ROWS or characters >= most_characters
-        if is_full or (waiting is not None and not waiting()):
+    try:
+        for record in records:
+            batch.append(record)
+            characters += _extent(record)
+            is_full = len(batch) >= BATCH_ROWS or characters >= most_characters
+            if is_full or (waiting is not None and not waiting()):
+                yield batch
+                batch, characters = [], 0
+    except InputError:
+        if batch and waiting is not None:
             yield batch
-            batch, characters = [], 0
+        raise
     if batch:
         yield batch
 
@@ -59,11 +72,12 @@ def classify_batches(
     classifier: "SentimentClassifier",
     batches: Iterable[list[Record]],
     text_key: str | None,
-    is_known: Callable[[Mapping[str, Any]], bool] = lambda own: False,
+    is_known: IsKnown | None = None,
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
 
-    is_known: of the own values of a row, by their names in the output; such a row is left out.
+    is_known: told the own values of a row, by their names in the output, and whether it has a text.
+    Rows that are known, the first ones, are left out.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
@@ -88,12 +102,20 @@ def classify_batches(
                 ", ".join(taken),
                 ", ".join(RENAMED + name for name in taken),
             )
-        new = [record for record in batch if not is_known(own_values(record, names))]
-        if len(new) < len(batch) and classifier.advance is not None:
-            left = tokens_in(batch, key, classifier) - tokens_in(new, key, classifier)
-            classifier.advance(left)
-        if new:
-            yield _with_findings(classifier, new, key)
+        known = 0 if is_known is None else _known_rows(batch, key, names, is_known)
+        if known < len(batch):
+            yield _with_findings(classifier, batch, key)[known:]  # as in one go, to the last digit
+        elif classifier.advance is not None:
+            classifier.advance(tokens_in(batch, key, classifier))
+
+
+def _known_rows(batch: Sequence[Record], key: str, names: list[str], is_known: IsKnown) -> int:
+    """Return how many rows at the beginning of a batch are known."""
+    for row, record in enumerate(batch):
+        has_text = text_of(record.get(key), record.place) is not None
+        if not is_known(own_values(record, names), is_answered=has_text):
+            return row
+    return len(batch)
 
 
 def key_of_texts(batch: Sequence[Record], given: str | None) -> str:

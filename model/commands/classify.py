@@ -8,13 +8,14 @@ tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ..classifiers.rows import (
+    IsKnown,
     added_names,
     classify_batches,
     columns_of,
@@ -24,7 +25,7 @@ from ..classifiers.rows import (
 )
 from ..errors import InputError
 from ..reading.inputs import JSON_KINDS, Position, as_input
-from ..reading.kept_rows import KeptRows, growing_file
+from ..reading.kept_rows import KeptRows, growing_file, naming
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
@@ -108,11 +109,11 @@ def run(options: Namespace) -> None:
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
     position = Position()
-    batches, text_key = looked_at(read_batches(options, position), options)
-    columns = keys_of(options) if row_format == "csv" else []
+    batches, first = looked_at(read_batches(options, position), options)
+    text_key = key_of_texts(first, options.text_key) if first else options.text_key
+    keys = keys_of(options, first) if row_format == "csv" else []
     classifier = load(options)
-    if columns:
-        columns = columns_of(columns, classifier)
+    columns = columns_of(keys, classifier) if keys else []
     with opened(options, row_format, columns, classifier) as (writer, is_known):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or not sys.stdout.isatty()
@@ -133,34 +134,36 @@ def format_of(output: Path | None) -> RowFormat:
     return FORMATS[suffix]
 
 
-def keys_of(options: Namespace) -> list[str]:
-    """Return all keys of a file whose records may have different ones; [] for any other input."""
+def keys_of(options: Namespace, first: list[Record]) -> list[str]:
+    """Return all keys of the rows; [] of standard input, where nobody knows them yet.
+
+    The records of a JSON file may have different ones.
+    """
     path = Path(options.input or "-")
-    if not path.is_file() or as_input(path).kind not in JSON_KINDS:
-        return []
-    return list(dict.fromkeys(chain.from_iterable(read_records(path, strict=True))))
+    if path.is_file() and as_input(path).kind in JSON_KINDS:
+        return list(dict.fromkeys(chain.from_iterable(read_records(path, strict=True))))
+    return list(first[0]) if first else []
 
 
 @contextmanager
 def opened(
     options: Namespace, row_format: RowFormat, columns: list[str], classifier: "SentimentClassifier"
-) -> Iterator[tuple[RowWriter, Callable[[Mapping[str, Any]], bool]]]:
-    """Yield where the answers go, and what tells of a row whether its answer is there already.
+) -> Iterator[tuple[RowWriter, IsKnown | None]]:
+    """Yield where the answers go, and what tells of a row whether its answers are there already.
 
     columns: of CSV; []: those of the first row.
     """
     output = options.output
     if output is None:
-        yield RowWriter(sys.stdout.buffer, row_format, columns), lambda own: False
+        yield RowWriter(sys.stdout.buffer, row_format, columns), None
     elif output.exists() and not output.is_file():  # a pipe, or a device such as /dev/stdout
-        with open(output, "wb") as file:
-            yield RowWriter(file, row_format, columns), lambda own: False
+        with naming(output), open(output, "wb") as file:
+            yield RowWriter(file, row_format, columns), None
     else:
         with growing_file(output, request(options, row_format, classifier)) as file:
             kept = KeptRows(file, row_format, added_names(classifier), columns)
-            writer = RowWriter(file, row_format, kept.columns, has_header=kept.has_header)
-            yield writer, kept.begins_next
-            kept.cut()
+            yield RowWriter(file, row_format, columns, has_header=kept.has_header), kept.begins_next
+            kept.finish()
 
 
 def request(
@@ -192,18 +195,18 @@ def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: Pro
 
 def looked_at(
     batches: Iterator[list[Record]], options: Namespace
-) -> tuple[Iterator[list[Record]], str | None]:
-    """Return the batches, and the key of the text where the first of them has told it.
+) -> tuple[Iterator[list[Record]], list[Record]]:
+    """Return the batches and, of anything but standard input, the first one.
 
     A file is read so far before a model is loaded: what is wrong with it is told at once. Standard
     input is not waited for.
     """
     if options.input == "-":
-        return batches, options.text_key
+        return batches, []
     first = next(batches, [])
     if not first:
         raise InputError(f"{options.input}: no records in it")
-    return chain([first], batches), key_of_texts(first, options.text_key)
+    return chain([first], batches), first
 
 
 def load(options: Namespace) -> "SentimentClassifier":

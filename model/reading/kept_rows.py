@@ -3,8 +3,10 @@
 import csv
 import logging
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,9 +23,9 @@ log = logging.getLogger(__name__)
 def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
-    Where that end is not reached, the rows stay, and the next call for the same `final` finds them
-    if its `request`, which is of JSON's types, is the same; else it begins anew. Raises InputError
-    if another process is writing it.
+    Where that end is not reached, the rows stay. The next call for the same `final` finds them if
+    its `request`, which is of JSON's types, is the same; else they get another name. Raises
+    InputError if another process is writing it, or if there is a folder of its name.
     """
 
     def busy() -> None:
@@ -31,14 +33,10 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
 
     final = final.resolve() if final.is_symlink() else final
     partial = final.with_name(f"{final.name}.{PARTIAL}")
-    asked = partial.with_name(f"{partial.name}.json")
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
-        if not (partial.is_file() and _is_request(asked, request)):
-            partial.unlink(missing_ok=True)
-            write_json(asked, request)
-            partial.touch()
+        asked = _begin(partial, request)
         try:
-            with open(partial, "r+b") as file:
+            with naming(final), open(partial, "r+b") as file:
                 yield file
         except BaseException:
             if partial.stat().st_size:
@@ -52,65 +50,104 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
         asked.unlink()
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError that names no file, such as of a full disk, name this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
+    """Make sure that there are two files, for the rows and for the request; return the latter."""
+    asked = partial.with_name(f"{partial.name}.json")
+    if partial.is_dir():
+        raise InputError(f"{partial}: is needed for this, but is a folder; move it away")
+    if partial.is_file() and not _is_request(asked, request):
+        if partial.stat().st_size:
+            _set_aside(partial, "is of another command, or of other options")
+        partial.unlink()
+    if not partial.is_file():
+        write_json(asked, request)
+        partial.touch()
+    return asked
+
+
 def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
     with suppress(InputError, OSError):
         return read_json(path) == request
     return False
 
 
+def _set_aside(partial: Path, why: str) -> None:
+    """Copy the rows to a name that is free, so that nothing is lost that took hours."""
+    names = (partial.with_name(f"{partial.name}.{number}") for number in count(1))
+    free = next(name for name in names if not os.path.lexists(name))
+    shutil.copyfile(partial, free)
+    log.info("%s: %s; what was in it is now %s", partial, why, free)
+
+
 class KeptRows:
     """The rows that a RowWriter left in a file, held against those that are to be written now.
 
     added: the names of what stands in each row behind its own values.
-    columns: of CSV; [] for those that the file has.
+    columns: of CSV.
     """
 
     def __init__(
-        self,
-        file: IO[bytes],
-        row_format: RowFormat,
-        added: Sequence[str],
-        columns: Sequence[str] = (),
+        self, file: IO[bytes], row_format: RowFormat, added: Sequence[str], columns: Sequence[str]
     ):
         file.seek(0)
         self._file = file
         self._added = added
+        self._columns = list(columns)
         self._is_csv = row_format == "csv"
         self._lines = self._whole_lines()
         self._end = 0  # of the rows that are the same
         self._count = 0
         self._is_over = False
-        self.columns = list(columns)
         self.has_header = False
+        """Whether the columns of CSV are in the file."""
         if self._is_csv:
             header = next(self._lines, b"")
-            found = _cells(header)
-            self.has_header = bool(found) and self.columns in ([], found)
+            self.has_header = _cells(header) == self._columns
             if self.has_header:
-                self.columns, self._end = found, len(header)
+                self._end = len(header)
             else:
-                self.cut()
+                self._cut(differs=bool(header))
 
-    def begins_next(self, values: Mapping[str, Any]) -> bool:
+    def begins_next(self, values: Mapping[str, Any], *, is_answered: bool) -> bool:
         """Whether the next row has these own values, so that it need not be written again.
 
-        The first one that does not is cut off, with all after it.
+        The first one that has not is cut off, with all after it; a copy of the whole stays.
+
+        is_answered: whether something stands behind the values, or only empty cells.
         """
         if self._is_over:
             return False
         line = next(self._lines, b"")
-        if line and self._begins(line, values):
+        if line and self._begins(line, values, is_answered):
             self._end += len(line)
             self._count += 1
             return True
-        self.cut()
+        self._cut(differs=bool(line))
         return False
 
-    def cut(self) -> None:
-        """Cut off the rows that were not asked for; the file is at its end afterwards."""
-        if self._is_over:
-            return
+    def finish(self) -> None:
+        """Cut off the rows for which there was nothing to write; the file is at its end."""
+        if not self._is_over:
+            self._cut(differs=bool(next(self._lines, b"")))
+
+    def _cut(self, *, differs: bool) -> None:
+        """Cut off all but the rows that are the same.
+
+        differs: whether there are others, and not only one that a kill has cut short.
+        """
         self._is_over = True
+        if differs:
+            _set_aside(Path(self._file.name), "differs from the input")
         self._file.truncate(self._end)
         self._file.seek(self._end)
         if self._count:
@@ -127,11 +164,13 @@ class KeptRows:
                 yield b"".join(parts)
                 parts = []
 
-    def _begins(self, line: bytes, values: Mapping[str, Any]) -> bool:
+    def _begins(self, line: bytes, values: Mapping[str, Any], is_answered: bool) -> bool:
         if self._is_csv:
-            own = self.columns[: -len(self._added)]
+            own = self._columns[: -len(self._added)]
             wanted = [_as_written(cell_of(values.get(name))) for name in own]
-            return values.keys() <= set(own) and _cells(line)[: len(own)] == wanted
+            cells = _cells(line)
+            answers = any(cells[len(own) :])
+            return cells[: len(own)] == wanted and answers == is_answered
         begun = json_of(dict(values)).removesuffix("}") + (", " if values else "")
         return line.startswith(f"{begun}{json_of(self._added[0])}: ".encode(errors=UNSAYABLE))
 

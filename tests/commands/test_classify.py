@@ -168,7 +168,30 @@ def test_what_was_answered_with_other_options_is_not_kept(classify, tmp_path, ca
     process = classify("--input", given, "--output", output, "--threshold", "1")
     assert process.returncode == 0, process.stderr
     assert "goes on after 1," not in caplog.text
+    assert "is of another command, or of other options" in caplog.text
+    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 1025
     assert ",good," not in output.read_text()
+
+
+def test_a_renamed_column_is_another_input(classify, tmp_path):
+    given, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    rows = "".join(f"review {n},{n}\n" for n in range(1200))
+    given.write_text(f"text,id\n{rows}one,cell,more\n")
+    assert_refused(classify("--input", given, "--output", output), "3 cells where the header has 2")
+    given.write_text("number,text\n1,good\n")
+    process = classify("--input", given, "--output", output)
+    assert process.returncode == 0, process.stderr
+    assert output.read_text().startswith("number,text,label,")
+    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 1025
+
+
+def test_what_came_before_a_bad_line_of_a_stream_is_answered(work):
+    process = run(
+        *("scripts/classify.py", "--model", work / "full", "--input", "-"),
+        input='{"text":"good"}\n{"text":"bad"}\nnothing\n',
+    )
+    assert process.returncode == 2
+    assert [json.loads(line)["text"] for line in process.stdout.splitlines()] == ["good", "bad"]
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):

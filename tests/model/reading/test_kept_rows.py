@@ -1,9 +1,11 @@
 """Rows kept through an interruption: what is written in two goes is what one go writes."""
 
-import io
+import errno
 import logging
 import string
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,64 +26,89 @@ FORMATS = st.sampled_from(["jsonl", "csv"])
 
 
 def answered(row):
-    """Return what stands for a classified row."""
-    return {**row, "label": f"of {row['text']!r}\n"}
+    """Return what stands for a classified row; nothing, for one without a text."""
+    return {**row, "label": None if row["text"] is None else f"of {row['text']!r}\n"}
 
 
-def write(file, row_format, rows):
+def write(path, row_format, rows):
     """Write rows as commands do; return the places of those that were not there yet."""
-    kept = KeptRows(file, row_format, ["label"], COLUMNS)
-    writer = RowWriter(file, row_format, kept.columns, has_header=kept.has_header)
-    new = [place for place, row in enumerate(rows) if not kept.begins_next(row)]
-    kept.cut()
-    for place in new:
-        writer.write(answered(rows[place]), "here")
+    with open(path, "r+b") as file:
+        kept = KeptRows(file, row_format, ["label"], COLUMNS)
+        writer = RowWriter(file, row_format, COLUMNS, has_header=kept.has_header)
+        new = [
+            place
+            for place, row in enumerate(rows)
+            if not kept.begins_next(row, is_answered=row["text"] is not None)
+        ]
+        kept.finish()
+        for place in new:
+            writer.write(answered(rows[place]), "here")
     return new
 
 
 def whole(row_format, rows):
-    file = io.BytesIO()
-    file.name = "out"
-    assert write(file, row_format, rows) == list(range(len(rows)))
-    return file.getvalue()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out"
+        path.touch()
+        assert write(path, row_format, rows) == list(range(len(rows)))
+        assert len(list(Path(folder).iterdir())) == 1
+        return path.read_bytes()
 
 
 @given(FORMATS, ROWS, st.data())
 def test_a_file_cut_anywhere_becomes_the_whole_one(row_format, rows, data):
     expected = whole(row_format, rows)
-    file = io.BytesIO(expected[: data.draw(st.integers(0, len(expected)))])
-    file.name = "out"
-    write(file, row_format, rows)
-    assert file.getvalue() == expected
+    cut = expected[: data.draw(st.integers(0, len(expected)))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out"
+        path.write_bytes(cut)
+        write(path, row_format, rows)
+        assert path.read_bytes() == expected
 
 
 @given(FORMATS, ROWS, ROWS)
-def test_a_file_of_other_rows_becomes_that_of_these(row_format, others, rows):
-    file = io.BytesIO(whole(row_format, others))
-    file.name = "out"
-    write(file, row_format, rows)
-    assert file.getvalue() == whole(row_format, rows)
+def test_a_file_of_other_rows_becomes_that_of_these_and_stays_under_another_name(
+    row_format, others, rows
+):
+    before, expected = whole(row_format, others), whole(row_format, rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "out"
+        path.write_bytes(before)
+        write(path, row_format, rows)
+        assert path.read_bytes() == expected
+        if not expected.startswith(before):
+            assert (Path(folder) / "out.1").read_bytes() == before
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
-def test_whole_rows_are_not_written_again(row_format, caplog):
+def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path):
     rows = [{"text": f'{letter}"\r\n,', "x": 1.5} for letter in string.ascii_lowercase]
-    content = whole(row_format, rows)
     end = len(whole(row_format, rows[:20]))
-    file = io.BytesIO(content[: end + 5])
-    file.name = "out"
+    path = tmp_path / "out"
+    path.write_bytes(whole(row_format, rows)[: end + 5])
     with caplog.at_level(logging.INFO):
-        assert write(file, row_format, rows) == list(range(20, 26))
+        assert write(path, row_format, rows) == list(range(20, 26))
     assert "out: goes on after 20 rows" in caplog.text
+    assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_other_columns_begin_anew():
-    rows = [{"text": "a", "x": 1}]
-    file = io.BytesIO(whole("csv", rows))
-    kept = KeptRows(file, "csv", ["label"], ["text", "x", "y", "label"])
-    assert not kept.has_header
-    assert not kept.begins_next(rows[0])
-    assert file.getvalue() == b""
+@pytest.mark.parametrize("columns", [["text", "label"], ["x", "text", "label"], []])
+def test_other_columns_begin_anew(columns, tmp_path, caplog):
+    path = tmp_path / "out"
+    path.write_bytes(whole("csv", [{"text": "a", "x": 1}]))
+    with caplog.at_level(logging.INFO), open(path, "r+b") as file:
+        kept = KeptRows(file, "csv", ["label"], columns)
+        assert not kept.has_header
+        assert not kept.begins_next({"text": "a"}, is_answered=True)
+    assert path.read_bytes() == b""
+    assert (tmp_path / "out.1").read_bytes() == whole("csv", [{"text": "a", "x": 1}])
+    assert "out: differs from the input; what was in it is now" in caplog.text
+
+
+def test_an_empty_text_is_not_none(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(whole("csv", [{"text": None, "x": 1}]))
+    assert write(path, "csv", [{"text": "", "x": 1}]) == [0]
 
 
 def interrupt(final, request, content=b"begun"):
@@ -105,11 +132,38 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_another_request_begins_anew(tmp_path):
+def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog):
     final = tmp_path / "out.csv"
     interrupt(final, {"a": 1})
-    with growing_file(final, {"a": 2}) as file:
+    with caplog.at_level(logging.INFO), growing_file(final, {"a": 2}) as file:
         assert file.read() == b""
+    assert (tmp_path / "out.csv.partial.1").read_bytes() == b"begun"
+    assert "is of another command, or of other options; what was in it is now" in caplog.text
+
+
+def test_a_file_of_someone_else_stays(tmp_path):
+    (tmp_path / "out.csv.partial").write_bytes(b"precious")
+    (tmp_path / "out.csv.partial.1").write_bytes(b"older")
+    with growing_file(tmp_path / "out.csv", {}) as file:
+        assert file.read() == b""
+    assert (tmp_path / "out.csv.partial.1").read_bytes() == b"older"
+    assert (tmp_path / "out.csv.partial.2").read_bytes() == b"precious"
+
+
+def test_a_folder_in_its_place_is_refused(tmp_path):
+    (tmp_path / "out.csv.partial").mkdir()
+    with pytest.raises(InputError, match=r"out\.csv\.partial: is needed for this, but is a folder"):
+        interrupt(tmp_path / "out.csv", {})
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    def fill():
+        with growing_file(tmp_path / "out.csv", {}):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        fill()
+    assert caught.value.filename == str(tmp_path / "out.csv")
 
 
 def test_nothing_stays_of_nothing(tmp_path):
