@@ -1,6 +1,6 @@
 """What the scripts share: tyro turns a dataclass of options into a command line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from textwrap import dedent, indent
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -18,9 +18,10 @@ from tyro.constructors import (
 from model.bounds import check_bounds
 from model.commands import program
 from model.commands.program import prepare_output, report
+from model.errors import InputError
 from training.parallel.launcher import end_launcher, report_failure
 
-__all__ = ["parse", "prepare_output", "report", "run"]
+__all__ = ["parse", "prepare_output", "refuse_given", "report", "run"]
 
 Options = TypeVar("Options")
 REGISTRY = ConstructorRegistry()
@@ -45,6 +46,14 @@ def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
         options.append(StructFieldSpec(item.name, hint, default, help_of.get(item.name)))
     return StructConstructorSpec(instantiate=info.type, fields=tuple(options))
+
+
+def refuse_given(options: Any, names: Iterable[str], why: str) -> None:
+    """Raise InputError, with `why`, for the first of these options that is not at its default."""
+    defaults = {field.name: field.default for field in fields(options)}
+    for name in names:
+        if getattr(options, name) != defaults[name]:
+            raise InputError(f"--{name.replace('_', '-')} {why}; leave it out")
 
 
 def _help_of(options: type) -> dict[str, str]:

@@ -64,6 +64,7 @@ class FeatureKind:
                 f"layers is {chosen}; the model has {config.layers}, numbered from 0: name at "
                 "least one of them"
             )
+        _check_once("layers", chosen)
         return [int(number) for number in chosen]
 
     def units_of(self, config: ModelConfig) -> list[int]:
@@ -75,6 +76,7 @@ class FeatureKind:
             config.check_unit(unit, -1)
         if not chosen:
             raise InputError("units is empty; name at least one, or leave it out for all")
+        _check_once("units", chosen)
         return [int(unit) for unit in chosen]
 
     def size(self, config: ModelConfig) -> int:
@@ -145,6 +147,11 @@ def check_poolings(poolings: Sequence[str]) -> None:
             raise InputError(f"pooling is {pooling!r}; known: {', '.join(known)}")
     if not poolings or len(set(poolings)) != len(poolings):
         raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
+
+
+def _check_once(name: str, chosen: Sequence[Any]) -> None:
+    if len(set(chosen)) != len(chosen):
+        raise InputError(f"{name} is {list(chosen)}; name each once")
 
 
 def _as_list(name: str, given: Any) -> list[Any]:

@@ -25,6 +25,7 @@ Options = (
 
 def main() -> None:
     options = command.parse(Options, __doc__)  # type: ignore[arg-type]  # a union of dataclasses
+    command.prepare_output(options.output)
     result = measured(options)
     print_speeds(result)
     command.report(result, options.output)

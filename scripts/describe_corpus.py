@@ -45,8 +45,7 @@ def main() -> None:
 
     if options.figure is not None and options.figure.suffix not in FIGURE_KINDS:
         raise InputError(f"--figure {options.figure}: expected {', '.join(FIGURE_KINDS)}")
-    for path in filter(None, (options.output, options.figure)):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    command.prepare_output(options.output, options.figure)
     started = perf_counter()
     statistics = describe(options.inputs, options)
     print(statistics_table(statistics))
@@ -66,6 +65,8 @@ def describe(inputs: Sequence[Path], options: Options) -> dict[str, Any]:
     """Describe one corpus, or several files together."""
     folders = [path for path in inputs if path.is_dir()]
     if folders and len(inputs) == 1:
+        of_files = ("text_key", "stars_key", "strict")
+        command.refuse_given(options, of_files, "is for files of reviews, not for a corpus")
         return describe_corpus(inputs[0])
     if folders or not inputs:
         raise InputError("expected one prepared corpus, or one or more files of reviews")

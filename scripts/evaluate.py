@@ -10,6 +10,7 @@ import command
 
 from model.commands import evaluate
 from model.commands.command_line import Parser, call
+from model.errors import InputError
 
 if TYPE_CHECKING:
     from model.files.weights import LoadedModel
@@ -22,8 +23,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--split",
         choices=("train", "valid", "test"),
-        default="test",
-        help="the split to score, if --data is the folder of a prepared corpus",
+        help="the split to score, if --data is the folder of a prepared corpus (default: test)",
     )
 
 
@@ -33,8 +33,10 @@ def score(options: Namespace) -> None:
     from data_utils.provenance import describe_origin
     from data_utils.sources import corpus_split
 
-    path, name = options.data, options.split
+    path, name = options.data, options.split or "test"
     if not path.is_dir():
+        if options.split:
+            raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
     corpus = open_corpus(path)
 

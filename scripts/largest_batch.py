@@ -45,6 +45,7 @@ def main() -> None:
 
     if options.limit < FIRST:
         raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
+    command.prepare_output(options.output)
     run = load_config(options.config)
     job = SearchedJob(run.model, run.optim, run.train, run.parallel, run.data.window)
 

@@ -59,6 +59,7 @@ def pack(options: Options) -> None:
 
 
 def unpack(options: Options) -> None:
+    command.refuse_given(options, ("checkpoint", "weights", "moments"), "is for packing a run")
     from training.runs.packing import unpack_run
 
     unpack_run(options.run, options.output)

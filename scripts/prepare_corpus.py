@@ -6,7 +6,7 @@ python scripts/prepare_corpus.py --check data/reviews
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -72,6 +72,8 @@ def main() -> None:
     if options.check is not None:
         if options.inputs or options.output is not None:
             raise InputError("--check takes no input files and no --output; give them or --check")
+        others = [field.name for field in fields(options) if field.name != "check"]
+        command.refuse_given(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
     elif not options.inputs or options.output is None:
         raise InputError("no input files or no --output FOLDER given (or --check FOLDER alone)")
@@ -96,6 +98,9 @@ def prepare(options: Options, output: Path) -> None:
             sample_bytes=options.tokenizer_sample,
         ),
     )
+    if not preparation.vocabulary.is_trained:
+        of_training = ("vocabulary_size", "tokenizer_sample")
+        command.refuse_given(options, of_training, "is for --tokenizer bpe or unigram")
     started = perf_counter()
     workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, preparation, workers)

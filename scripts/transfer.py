@@ -11,6 +11,7 @@ from typing import Any
 import command
 
 from model.bounds import PositiveInt
+from model.errors import InputError
 from model.features import Pooling, check_poolings
 from transfer.intervals import check_seeds
 from transfer.task import LabelledTask
@@ -34,6 +35,8 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     check_seeds(options.seed, options.untrained)
     check_poolings(options.pooling)
+    if options.output.is_file():
+        raise InputError(f"--output {options.output}: is a file; name a folder")
 
     from transfer.experiment import run_transfer
 

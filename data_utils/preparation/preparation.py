@@ -137,13 +137,13 @@ def _prepare(
     _open_work_folder(partial, _request(found, preparation), keep=BLOCK_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)
+        tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     except InputError:
-        if holds_reviews(partial / BLOCK_FOLDER):
+        if holds_reviews(partial / BLOCK_FOLDER) or (partial / TEXT_FOLDER / TEXT_FILE).is_file():
             log.info("%s: kept; after the repair, the same --output continues with it", partial)
         else:
             remove_folder(partial)
         raise
-    tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):

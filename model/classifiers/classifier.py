@@ -214,10 +214,10 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
     return tensors["coefficients"].float().numpy(), intercept if rows else float(intercept[0])
 
 
-def checked_threshold(value: Any) -> float:
-    """Return a threshold for a probability; InputError if it is not one."""
+def checked_threshold(value: Any, name: str = "threshold") -> float:
+    """Return a threshold for a probability; InputError, with its name, if it is not one."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:  # type: ignore[operator]
-        raise InputError(f"threshold is {value!r}; it must be a number from 0 to 1")
+        raise InputError(f"{name} is {value!r}; it must be a number from 0 to 1")
     return float(value)
 
 
@@ -225,7 +225,7 @@ def checked_between(given: Any) -> tuple[float, float]:
     """Return two probabilities, the lower one first; InputError if they are not that."""
     if not isinstance(given, Collection) or len(given) != 2:
         raise InputError(f"unsure is {given!r}; it must be two numbers from 0 to 1")
-    low, high = map(checked_threshold, given)
+    low, high = (checked_threshold(end, "an end of unsure") for end in given)
     if low > high:
         raise InputError(f"unsure is {low} to {high}; the lower one comes first")
     return low, high

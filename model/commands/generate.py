@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..sampling import Clamp
 
 
+LAST = -1  # the last layer, as PyTorch counts
+
+
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_model(parser)
@@ -45,7 +48,7 @@ def add_options(parser: Parser) -> None:
         help="what to clamp the unit's hidden state to, alone or together with --value",
     )
     parser.add_argument(
-        "--layer", type=int, default=-1, help="the layer of the unit, from 0; -1 is the last"
+        "--layer", type=int, default=LAST, help="the layer of the unit, from 0; -1 is the last"
     )
 
 
@@ -158,6 +161,8 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
     if options.value is None and options.hidden_value is None:
         if options.neuron is not None:
             raise InputError("--neuron needs --value or --hidden-value: what to clamp the unit to")
+        if options.layer != LAST:
+            raise InputError("--layer is that of a unit that is held; add --sentiment or --value")
         return None
     unit = options.neuron
     if unit is None:

@@ -91,6 +91,8 @@ def run(options: Namespace) -> None:
     """Read the texts and show what the units hold."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
+    if options.text_key and options.input is None:
+        raise InputError("--text-key is for the rows of an --input; leave it out")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
 
     check_outputs(options.output, texts)

@@ -53,7 +53,8 @@ def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task
 def check_learnable(train: LabelledSet) -> None:
     """Refuse a class that every training text has, or none."""
     if not train.is_multilabel:
-        return check_classes(train.labels)
+        check_classes(train.labels)
+        return check_present(train)
     counts = train.labels.sum(0)
     for name, count in zip(train.classes, counts, strict=True):
         if count in (0, len(train.labels)):
@@ -61,6 +62,16 @@ def check_learnable(train: LabelledSet) -> None:
             raise InputError(
                 f"class {name!r}: {number} of the {len(train.labels)} training texts has it, from "
                 "which nothing can be learned; leave it out"
+            )
+
+
+def check_present(train: LabelledSet) -> None:
+    """Refuse a class of which all texts were held out: the others know only that it is there."""
+    for label, name in enumerate(train.classes):
+        if label not in train.labels:
+            raise InputError(
+                f"class {name!r}: none of the {len(train.labels)} texts to learn from has it; give "
+                "--val, or another --seed or --val-share"
             )
 
 

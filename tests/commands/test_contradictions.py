@@ -1,0 +1,86 @@
+"""Options that would do nothing, or contradict others, are refused before any work."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data_utils.labelled import LabelledSet
+from data_utils.preparation.preparation import Preparation, prepare_corpus
+from model.commands.command_line import dispatch
+from model.errors import InputError
+from model.features import FeatureKind
+from model.language_model import ModelConfig
+from tests.support.runs import assert_refused
+from transfer.finetuning.task import check_learnable
+
+NAMES = ("corpus", "new", "packed.tar.zst", "reviews.jsonl")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Reviews, a corpus of them, and a file that no run is in."""
+    folder = tmp_path_factory.mktemp("work")
+    rows = [json.dumps({"text": f"review number {n}"}) for n in range(30)]
+    (folder / "reviews.jsonl").write_text("\n".join(rows))
+    prepare_corpus([folder / "reviews.jsonl"], folder / "corpus", Preparation(split=(8, 1, 1)))
+    (folder / "packed.tar.zst").write_bytes(b"packed")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("describe_corpus.py corpus --stars-key x", "--stars-key is for files of reviews"),
+        ("describe_corpus.py corpus --strict", "--strict is for files of reviews"),
+        ("describe_corpus.py corpus --output corpus", "corpus: is a folder; name a file in it"),
+        ("describe_corpus.py corpus --output packed.tar.zst/x", "packed.tar.zst is a file"),
+        (
+            "evaluate.py --data reviews.jsonl --split train",
+            "reviews.jsonl is no folder",
+        ),
+        ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),
+        ("prepare_corpus.py --check corpus --split 5,5,5", "--split is for preparing a corpus"),
+        (
+            "prepare_corpus.py reviews.jsonl --output new --vocabulary-size 300",
+            "--vocabulary-size is for --tokenizer bpe or unigram",
+        ),
+        (
+            "prepare_corpus.py reviews.jsonl --output new --tokenizer-sample 300",
+            "--tokenizer-sample is for --tokenizer bpe or unigram",
+        ),
+        (
+            "pack_run.py packed.tar.zst --output new --weights bf16",
+            "--weights is for packing a run",
+        ),
+        ("benchmark.py step --output corpus", "corpus: is a folder"),
+        (
+            "transfer.py --output packed.tar.zst --train t --val v --test t",
+            "is a file; name a folder",
+        ),
+        ("generate.py --prompt hi --layer 7", "--layer is that of a unit that is held"),
+        ("heatmap.py --text hi --text-key nope", "--text-key is for the rows of an --input"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(run_here, work, words, said):
+    script, *rest = words.split()
+    given = [str(work / word) if word.split("/")[0] in NAMES else word for word in rest]
+    assert_refused(run_here(f"scripts/{script}", *given), said)
+    assert not (work / "new").exists()
+
+
+@pytest.mark.parametrize("kind", [{"units": [3, 3]}, {"layers": [0, 0]}])
+def test_no_number_of_the_state_is_read_twice(kind):
+    with pytest.raises(InputError, match="name each once"):
+        FeatureKind(**kind).size(ModelConfig(hidden_size=8))
+
+
+def test_the_ends_of_unsure_have_their_own_name():
+    with pytest.raises(InputError, match="an end of unsure is nan"):
+        dispatch(["classify", "--text", "x", "--unsure", "nan", "nan"])
+
+
+def test_a_class_whose_texts_were_all_held_out_is_refused():
+    rest = LabelledSet(["a", "b", "c"], np.array([0, 1, 1]), ("0", "1", "7"))
+    with pytest.raises(InputError, match=r"class '7': none of the 3 texts to learn from has it"):
+        check_learnable(rest)
