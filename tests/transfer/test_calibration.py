@@ -41,3 +41,19 @@ def test_noise_moves_nothing():
 def test_equal_probabilities_leave_one_half(probabilities):
     labels = np.arange(len(probabilities)) % 2
     assert calibrate_threshold(np.array(probabilities), labels) == 0.5
+
+
+@pytest.mark.parametrize(("mended", "expected"), [(4, 0.5), (5, 0.75)])
+def test_a_cut_is_surely_better_by_more_than_two_standard_errors_of_what_it_changes(
+    mended, expected
+):
+    """It mends all that it changes: n of n, where chance alone has a deviation of sqrt(n)."""
+    probabilities = np.array([0.6] * mended + [0.9] * 20)
+    labels = np.array([0] * mended + [1] * 20)
+    assert calibrate_threshold(probabilities, labels) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("below", "above", "expected"), [(0.3, 0.5, 0.4), (0.5, 0.7, 0.5)])
+def test_a_probability_of_one_half_is_not_above_one_half(below, above, expected):
+    probabilities, labels = np.array([below] * 8 + [above] * 8), np.array([0] * 8 + [1] * 8)
+    assert calibrate_threshold(probabilities, labels) == pytest.approx(expected)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from transfer.metrics import describe_choices, resampled_sums
+from transfer.regression import accuracy_interval
 
 GENERATOR = np.random.default_rng(0)
 TRUTH = (GENERATOR.random((30, 3)) > 0.6).astype(np.int64)
@@ -42,7 +43,9 @@ def test_several_labels():
     for name, column in zip(CLASSES, each, strict=True):
         row = found["per_class"][name]
         assert {key: row[key] for key in column} == pytest.approx(column)
-        assert row["accuracy_interval"][0] < row["accuracy"] < row["accuracy_interval"][1]
+        assert row["accuracy_interval"] == accuracy_interval(row["accuracy"], 30)
+    positives = [found["per_class"][name]["positives"] for name in CLASSES]
+    assert positives == [tp + fn for tp, _, fn, _ in columns]
     sets = [[set(np.flatnonzero(row)) for row in part] for part in (TRUTH, TOLD)]
     jaccard = [len(t & c) / len(t | c) if t | c else 1.0 for t, c in zip(*sets, strict=True)]
     assert found["jaccard_samples"] == pytest.approx(np.mean(jaccard))
@@ -57,6 +60,8 @@ def test_one_label_each():
     each = [scores(*counts(truth == c, told == c))["f1"] for c in range(3)]
     assert found["f1_macro"] == pytest.approx(np.mean(each))
     assert "jaccard_samples" not in found
+    assert "jaccard_samples_interval" not in found
+    assert found["accuracy_interval"] == accuracy_interval(found["accuracy"], 30)
 
 
 def test_intervals_hold_the_value_and_shrink_with_texts():
@@ -82,3 +87,24 @@ def test_an_absent_class_has_a_score_of_zero_and_no_warning():
     found = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
     assert found["per_class"]["c"]["f1"] == 0
     assert found["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+
+
+def test_a_drawn_text_without_labels_for_which_none_is_told_is_right():
+    none = np.zeros((8, 3), np.int64)
+    assert describe_choices(none, none, CLASSES)["jaccard_samples_interval"] == [1.0, 1.0]
+
+
+def test_the_draws_agree_with_the_normal_distribution_of_many_texts():
+    """400 texts, all their labels right in half of them: 0.5 +- 1.96 standard errors."""
+    truth = np.zeros((400, 2), np.int64)
+    told = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
+    low, high = describe_choices(truth, told, ("a", "b"))["accuracy_interval"]
+    # Each end is the 25th of 1000 draws: 0.085 standard errors, of the two three times 3 %.
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.09)
+
+
+def test_another_seed_draws_other_texts():
+    first, same, other = (describe_choices(TRUTH, TOLD, CLASSES, seed) for seed in (1, 1, 2))
+    assert first == same
+    assert first["f1_macro_interval"] != other["f1_macro_interval"]
+    assert first["f1_macro"] == other["f1_macro"]

@@ -60,3 +60,35 @@ def test_by_accuracy_a_cut_has_to_be_surely_better():
     assert choose_threshold(probabilities, labels, "accuracy") == calibrate_threshold(
         probabilities, labels
     )
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "mcc"])
+@pytest.mark.parametrize(
+    ("low", "lower", "upper", "high", "nearest"),
+    [(0.1, 0.2, 0.3, 0.4, 0.35), (0.6, 0.7, 0.8, 0.9, 0.65)],
+)
+def test_of_equal_cuts_the_one_nearest_to_a_half_is_chosen(
+    metric, low, lower, upper, high, nearest
+):
+    """Either cut beside the two in the middle, which are the wrong way round, errs once."""
+    probabilities = np.array([low] * 10 + [lower, upper] + [high] * 10)
+    labels = np.array([0] * 10 + [1, 0] + [1] * 10)
+    assert choose_threshold(probabilities, labels, metric) == pytest.approx(nearest)
+
+
+@pytest.mark.parametrize(
+    ("metric", "positives", "negatives", "expected"),
+    [
+        ("f1", [0.1, 0.1, 0.1], [0.9], 0.05),  # all of them: 6/7
+        ("mcc", [0.1], [0.6], 0.8),  # none: 0, and -1 between them
+    ],
+)
+def test_a_cut_beyond_all_probabilities_may_be_the_best(metric, positives, negatives, expected):
+    probabilities = np.array(positives + negatives)
+    labels = np.array([1] * len(positives) + [0] * len(negatives))
+    assert choose_threshold(probabilities, labels, metric) == pytest.approx(expected)
+
+
+def test_a_single_positive_that_is_found_alone_is_found_perfectly():
+    probabilities, labels = np.array([0.1, 0.6, 0.9]), np.array([0, 0, 1])
+    assert choose_threshold(probabilities, labels, "jaccard") == pytest.approx(0.75)
