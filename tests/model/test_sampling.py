@@ -234,6 +234,22 @@ def test_it_stops_before_the_next_review(small_model):
     assert text_of(small_model, config, stop=whole[-1] + "\n ") == whole
 
 
+def test_a_sample_that_has_stopped_waits_for_the_others(small_model):
+    config = SamplingConfig(length=60)
+
+    def texts(stop):
+        told = ["", "", ""]
+        for sample, characters in generate(small_model, OPENING, config, samples=3, stop=stop):
+            told[sample] += characters
+        return told
+
+    whole = texts("")
+    stop = whole[1][5:7]
+    ends = [text.partition(stop)[0] for text in whole]
+    assert len(set(map(len, ends))) > 1
+    assert texts(stop) == ends
+
+
 def test_only_a_profile_with_a_prefix_has_a_review_start():
     assert review_start(text_profile("openai")) == "\n "
     with pytest.raises(InputError, match="profile raw"):

@@ -158,3 +158,18 @@ def test_strips_are_as_many_as_the_text_has_room_for(tokens, strips, before):
     assert (firsts[0], ends[-1]) == (0, tokens)
     assert np.array_equal(firsts[1:], ends[:-1])
     assert np.array_equal(firsts - starts, np.minimum(firsts, before))
+
+
+def test_two_reviews_are_enough_for_an_error(small_model, small_split):
+    """Of two residuals, which are opposite, the error is twice one over the bytes."""
+    two = Split(small_split.tokens[:100], np.array([0, 30, 100]), BYTES)
+    score = score_split(small_model, two, reset="review")
+    first = reference_bits(small_model, two.tokens[:30]).sum()
+    expected = 2 * abs(first - score.bits_per_character * 30) / 100
+    assert score.standard_error == pytest.approx(expected, rel=1e-4)
+
+
+def test_texts_of_which_nothing_is_left_are_refused(small_model):
+    nothing = Split(np.zeros(0, np.uint8), np.zeros(3, np.int64), BYTES)
+    with pytest.raises(InputError, match="nothing to score"):
+        score_split(small_model, nothing, reset="review")
