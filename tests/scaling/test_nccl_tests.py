@@ -92,9 +92,14 @@ def test_an_all_reduce_takes_the_measured_time(written):
     assert middle == pytest.approx(math.sqrt(20e-6 * 50e-6), rel=1e-4)
 
 
-def test_pieces_travel_as_fast_as_pieces_do(written):
+@pytest.mark.parametrize("within", [False, True])
+def test_pieces_travel_as_fast_as_pieces_do(written, within):
     table = read_bandwidths(written(printed()))
-    fabric = Fabric(gpus_per_node=1, link_bytes_per_second=math.inf, network_bytes_per_second=table)
+    fabric = Fabric(
+        gpus_per_node=RANKS if within else 1,
+        link_bytes_per_second=table if within else math.inf,
+        network_bytes_per_second=math.inf if within else table,
+    )
     size = 4 * 1048576
     assert fabric.all_reduce_seconds(size, RANKS, pieces=4) == pytest.approx(4 * 50e-6, rel=1e-4)
     assert fabric.all_reduce_seconds(size, RANKS) < 4 * 50e-6

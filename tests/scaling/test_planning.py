@@ -341,3 +341,41 @@ def test_the_jitter_and_overhead_of_a_cluster_reach_its_steps():
     step = Plan(late, replace(PAPER, gpus=2)).timing.step
     assert step.overhead == 0.5
     assert step.straggling == pytest.approx(0.25 * step.computing * math.sqrt(2 * math.log(2)))
+
+
+def test_two_nodes_are_several_whether_alike_or_not():
+    for nodes in ((node(2e13, count=2),), (node(2e13), node(1e13))):
+        with pytest.raises(InputError, match=r"several nodes needs a \[network\]"):
+            ClusterConfig(name="two", nodes=nodes)
+    assert not ClusterConfig(name="one", nodes=(node(2e13),)).extensible
+
+
+def test_clusters_and_jobs_of_nothing_are_refused():
+    with pytest.raises(InputError, match=r"at least one \[\[nodes\]\]"):
+        ClusterConfig(name="none", nodes=())
+    with pytest.raises(InputError, match="0 GPUs; give at least 1"):
+        two(2e13, 2e13).first_gpus(0)
+    with pytest.raises(InputError, match=r"network\.ring is 'star'; known: gpus, nodes"):
+        NetworkConfig(name="wire", bytes_per_second=1e9, ring="star")
+
+
+def test_a_job_has_the_slowest_link_of_its_nodes_alone():
+    slow, fast = node(1e13), replace(node(2e13), link_bytes_per_second=3e10)
+    network = NetworkConfig(name="wire", bytes_per_second=1e9)
+    for nodes, of_one in (((slow, fast), 1e10), ((fast, slow), 3e10)):
+        mixed = ClusterConfig(name="mixed", nodes=nodes, network=network)
+        links = [mixed.fabric(mixed.first_gpus(gpus)).link_bytes_per_second for gpus in (1, 2)]
+        assert links == [of_one, 1e10]
+
+
+def test_a_job_that_takes_a_few_gpus_of_a_large_node_exchanges_among_those():
+    large = replace(node(2e13), gpus=8)
+    network = NetworkConfig(name="wire", bytes_per_second=1e9, ring="nodes")
+    mixed = ClusterConfig(name="mixed", nodes=(replace(large, gpus=4), large), network=network)
+    assert mixed.fabric(mixed.first_gpus(4 + 2)).gpus_per_node == 4
+    assert mixed.fabric(mixed.first_gpus(4 + 8)).gpus_per_node == 8
+
+
+def test_the_search_for_efficiency_ends_at_a_last_whole_node():
+    assert Plan(cluster("dgx1v_ethernet"), PAPER).most_looked_at == 4096
+    assert Plan(cluster("h200"), PAPER).most_looked_at == 8  # without a network: all it has

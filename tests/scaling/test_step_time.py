@@ -86,6 +86,12 @@ def test_a_ring_of_two_nodes_and_one_of_their_gpus_send_different_bytes():
     assert replace(per_node, ring="nodes").all_reduce_seconds(1.0, 16) == 1.0
 
 
+def test_one_ring_through_all_gpus_is_as_fast_as_its_slower_link():
+    for link, network in ((1.0, 4.0), (4.0, 1.0)):
+        ring = replace(DGX, link_bytes_per_second=link, network_bytes_per_second=network)
+        assert ring.all_reduce_seconds(1.0, 16) == 2 * 15 / 16
+
+
 def test_each_rank_of_a_ring_sends_its_chunks_twice_around_but_for_one():
     for ranks in (2, 3, 8):
         chunk = 60 / ranks
