@@ -11,8 +11,10 @@ from safetensors.torch import save_file
 from model.classifiers.ngrams import (
     LARGEST,
     MOST_BUCKETS,
+    MOST_CHARACTERS,
     WEIGHTS_FILE,
     BagOfNgrams,
+    Characters,
     buckets_of,
     load_ngrams,
     save_ngrams,
@@ -90,6 +92,8 @@ def test_it_is_the_same_after_saving_and_loading(tmp_path):
         ({"buckets": 100, "scale": 10**400}, "ngrams.scale is 1000.*a finite number"),
         ({"buckets": 100, "scale": 1e308}, "ngrams.scale is 1e.308; it must be above zero"),
         ({"buckets": 100, "scale": -0.1}, "ngrams.scale is -0.1"),
+        ({"buckets": 100, "scale": 0.0}, "ngrams.scale is 0.0"),
+        ({"buckets": 0, "scale": 1.0}, "ngrams.buckets is 0"),
         (None, "ngrams is None; it must be an object"),
     ],
 )
@@ -109,3 +113,15 @@ def test_weights_of_another_dtype_are_refused(tmp_path):
     save_file({"weights": torch.ones(100)}, tmp_path / WEIGHTS_FILE)
     with pytest.raises(InputError, match="not 8-bit integers"):
         load_ngrams(tmp_path, {"buckets": 100, "scale": 1.0})
+
+
+def test_the_largest_scale_is_accepted(tmp_path):
+    description = save_ngrams(tmp_path, BagOfNgrams(np.ones(100, np.int8), LARGEST))
+    assert load_ngrams(tmp_path, description).scale == LARGEST
+
+
+def test_so_many_characters_are_remembered_and_no_more():
+    characters = Characters()
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + MOST_CHARACTERS + 5)))  # of Chinese
+    assert text.translate(characters) == text
+    assert len(characters) == MOST_CHARACTERS

@@ -234,3 +234,8 @@ def test_it_works_whatever_the_callers_defaults_are(small_model, tmp_path, dtype
         torch.set_default_dtype(torch.float32)
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)
     assert found.neuron.base is None  # a view would keep all features
+
+
+def test_a_probability_at_the_threshold_is_not_above_it():
+    known = replace(make(), threshold=0.75)
+    assert known.choose(np.array([0.5, 0.75, np.nextafter(0.75, 1)])).tolist() == [0, 0, 1]

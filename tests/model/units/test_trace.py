@@ -8,7 +8,8 @@ from model.errors import InputError
 from model.features import final_states
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
-from model.units.trace import liveliest_units, trace
+from model.units import trace as tracing
+from model.units.trace import Moment, liveliest_units, trace
 
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "x"]
 
@@ -89,3 +90,37 @@ def test_numpys_whole_numbers_name_units(small_model, sequences):
     for given in (np.array([3, 1]), np.array([3, 1], np.uint8)):
         for one, other in zip(trace(small_model, sequences, given), expected, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_model, monkeypatch):
+    """Bytes come in batches of other sizes and means; the order of units tells them apart."""
+    random = np.random.default_rng(0)
+    sizes, units = (1, 7, 2, 5, 1), small_model.config.hidden_size
+    batches = [random.normal(random.normal(size=units), 1.0, (n, units)) for n in sizes]
+    values = np.concatenate(batches).astype(np.float32)
+    told = []
+
+    def moments(*_, **__):
+        for part in np.split(values, np.cumsum(sizes)[:-1]):
+            yield Moment(np.arange(len(part)), 0, torch.from_numpy(part))
+
+    monkeypatch.setattr(tracing, "moments", moments)
+    found = liveliest_units(small_model, [], units, advance=told.append)
+    assert found == np.argsort(-values.astype(np.float64).var(axis=0)).tolist()
+    assert told == list(sizes)
+
+
+def test_progress_is_told_of_every_byte(small_model, sequences):
+    for read in (trace, lambda *given, **more: liveliest_units(*given, 3, **more)):
+        told = []
+        read(small_model, sequences, advance=told.append)
+        assert sum(told) == sum(map(len, sequences))
+
+
+def test_the_liveliest_units_of_a_layer_or_state_that_is_not_there_are_refused(
+    small_model, sequences
+):
+    with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
+        liveliest_units(small_model, sequences, 3, layer=1)
+    with pytest.raises(InputError, match="state is 'Cell'"):
+        liveliest_units(small_model, sequences, 3, state="Cell")
