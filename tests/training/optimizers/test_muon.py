@@ -103,3 +103,11 @@ def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
 
 def test_a_gradient_of_zeros_moves_nothing():
     assert not orthogonalized(torch.zeros(6, 3)).any()
+
+
+def test_a_matrix_without_a_gradient_stays():
+    still, moving = (torch.nn.Parameter(torch.ones(3, 2)) for _ in range(2))
+    moving.grad = torch.eye(3, 2)
+    Muon([still, moving], dtype=torch.float32, lr=0.5, weight_decay=0.5).step()
+    assert torch.equal(still, torch.ones(3, 2))
+    assert not torch.equal(moving, still)

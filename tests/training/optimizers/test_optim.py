@@ -192,3 +192,10 @@ def test_impossible_values_are_refused(wrong):
 )
 def test_the_ends_of_the_ranges_are_accepted(right):
     OptimConfig(**right)
+
+
+def test_momenta_are_the_published_ones_unless_told():
+    """Kingma and Ba's for Adam (arXiv:1412.6980), Jordan's for Muon; one rate fits both."""
+    config = OptimConfig()
+    assert (config.beta1, config.beta2, config.momentum) == (0.9, 0.999, 0.95)
+    assert (config.rest_factor, config.decoder_factor, config.weight_decay) == (1.0, 1.0, 0.0)
