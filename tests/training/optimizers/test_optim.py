@@ -146,8 +146,11 @@ def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
 
 def test_the_decoder_has_a_rate_of_its_own_under_muon(small_model):
     config = OptimConfig(name="muon", rest_factor=2.0, decoder_factor=3.0)
-    _, adam = make_optimizers(small_model, config)
+    muon, adam = make_optimizers(small_model, config)
     assert [group["factor"] for group in adam.param_groups] == [2.0, 6.0]
+    set_learning_rate([muon, adam], 0.5)
+    groups = [*muon.param_groups, *adam.param_groups]
+    assert [group["lr"] for group in groups] == [0.5, 1.0, 3.0]
 
 
 def test_the_vectors_of_ngrams_are_no_matrix_for_muon():
