@@ -170,7 +170,8 @@ class KeptRows:
             wanted = [_as_written(cell_of(values.get(name))) for name in own]
             cells = _cells(line)
             answers = any(cells[len(own) :])
-            return cells[: len(own)] == wanted and answers == is_answered
+            is_same = values.keys() <= set(own) and cells[: len(own)] == wanted
+            return is_same and answers == is_answered
         begun = json_of(dict(values)).removesuffix("}") + (", " if values else "")
         return line.startswith(f"{begun}{json_of(self._added[0])}: ".encode(errors=UNSAYABLE))
 

@@ -1,5 +1,6 @@
 """Rows kept through an interruption: what is written in two goes is what one go writes."""
 
+import csv
 import errno
 import logging
 import string
@@ -109,6 +110,54 @@ def test_an_empty_text_is_not_none(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(whole("csv", [{"text": None, "x": 1}]))
     assert write(path, "csv", [{"text": "", "x": 1}]) == [0]
+
+
+def test_a_value_without_a_column_makes_another_row(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"text,label\na,of a\n")
+    with open(path, "r+b") as file:
+        kept = KeptRows(file, "csv", ["label"], ["text", "label"])
+        assert not kept.begins_next({"text": "a", "x": 1}, is_answered=True)
+    assert path.read_bytes() == b"text,label\n"
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+def test_what_is_written_after_another_row_stays(row_format, tmp_path):
+    """Each row is written as soon as it is known not to be there."""
+    others, rows = ([{"text": letter} for letter in letters] for letters in ("abc", "axcd"))
+    path = tmp_path / "out"
+    path.write_bytes(whole(row_format, others))
+    with open(path, "r+b") as file:
+        kept = KeptRows(file, row_format, ["label"], COLUMNS)
+        writer = RowWriter(file, row_format, COLUMNS, has_header=kept.has_header)
+        for row in rows:
+            if not kept.begins_next(row, is_answered=True):
+                writer.write(answered(row), "here")
+        kept.finish()
+    assert path.read_bytes() == whole(row_format, rows)
+
+
+def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(whole("jsonl", [{"text": "a"}, {"text": "b"}]))
+    assert write(path, "jsonl", [{"text": "a"}]) == []
+    assert path.read_bytes() == whole("jsonl", [{"text": "a"}])
+    assert (tmp_path / "out.1").exists()
+
+
+def test_a_cell_may_be_longer_than_pythons_own_limit(tmp_path):
+    rows = [{"text": "long " * 2**15}, {"text": "b"}]
+    (tmp_path / "out").write_bytes(whole("csv", rows))
+    limit = csv.field_size_limit(2**17)
+    try:
+        assert write(tmp_path / "out", "csv", rows) == []
+    finally:
+        csv.field_size_limit(limit)
+
+
+def test_an_interruption_is_passed_on(tmp_path):
+    with pytest.raises(KeyboardInterrupt), growing_file(tmp_path / "out.csv", {}):
+        raise KeyboardInterrupt
 
 
 def interrupt(final, request, content=b"begun"):
