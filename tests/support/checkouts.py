@@ -59,6 +59,8 @@ def shortened(command):
             if "lanes_per_rank" in config_of(command)
             else (command + SHORT_RUN)
         )
+    if "largest_batch.py" in command:
+        return re.sub(r"--config \S+", "--config configs/tour.toml", command)
     if "benchmark.py" in command:
         return command + (SHORT_BUSY if " busy" in command else SHORT_BENCHMARK)
     if "neuron.py" in command:

@@ -341,6 +341,8 @@ OTHER_PROCESSORS = {
     ("processor", "kernels"), [("AVX2", ["fp32", "bf16, tiles emulated"]), ("no vectors", ["fp32"])]
 )
 def test_on_lesser_processors(processor, kernels, tmp_path):
+    if processor == torch.backends.cpu.get_cpu_capability():
+        pytest.skip("this processor is one of them: the other tests run on it")
     code = """
 import sys, torch
 from model.fused.tiles import library
