@@ -47,7 +47,7 @@ name becomes `input_NAME`. A row without text keeps its place, with nothing foun
 a text.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command goes on after
-them, as far as the input still begins with them."""
+them, as far as the input still begins with them; else they get another name."""
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
