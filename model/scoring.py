@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ def score_split(
     *,
     lanes: int | None = None,
     reset: Reset = "strip",
-    advance: Callable[[int], object] = lambda tokens: None,
+    advance: Callable[[float], object] = lambda tokens: None,
 ) -> Evaluation:
     """Score a split in one process, with a standard error over reviews.
 
@@ -108,8 +108,16 @@ def score_split(
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
-    options: dict[str, Any] = {"batch_size": lanes or MAX_STRIPS, "advance": advance}
-    for rows, batch in token_costs(model, sequences, **options):
+    # First tokens are not predicted from others, and what comes before a strip is no part of it.
+    read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
+    scale = len(split.tokens) / max(read, 1)
+    told = token_costs(
+        model,
+        sequences,
+        batch_size=lanes or MAX_STRIPS,
+        advance=lambda tokens: advance(scale * tokens),
+    )
+    for rows, batch in told:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]
     per_review = sums_between(np.concatenate(costs).astype(np.float64), split.offsets)

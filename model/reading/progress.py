@@ -33,7 +33,7 @@ class ProgressBar:
             options |= {"file": _Lines(), "delay": line_seconds, "ncols": 0, **seconds}
         self._bar = tqdm(**options)
 
-    def advance(self, count: int) -> None:
+    def advance(self, count: float) -> None:
         """Count more bytes."""
         self._bar.update(count)
 

@@ -173,3 +173,12 @@ def test_texts_of_which_nothing_is_left_are_refused(small_model):
     nothing = Split(np.zeros(0, np.uint8), np.zeros(3, np.int64), BYTES)
     with pytest.raises(InputError, match="nothing to score"):
         score_split(small_model, nothing, reset="review")
+
+
+@pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
+def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
+    """With short strips more is read, of every review without its first token less."""
+    told = []
+    score_split(small_model, small_split, **options, advance=told.append)
+    assert sum(told) == pytest.approx(len(small_split.tokens))
+    assert len(told) > 1
