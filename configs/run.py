@@ -235,6 +235,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         _check_resume(changed, COOLDOWN if before.optim.cooldown_steps is None else set())
         if changed & COOLDOWN:
             config = _cooling_down(config, directory, options.from_checkpoint, world)
+    else:
+        _check_cooldown(config)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -331,6 +333,8 @@ def _lock_directory(
     if options.resume is not None:
         if options.run_dir is not None:
             raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
+        if options.if_exists == "refuse":
+            raise InputError("--if-exists refuse and --resume exclude each other; leave one out")
         return lock_run(PretrainingDirectory(options.resume).check_exists(), patience)
     name = options.config.stem if options.config else "tour"
     if options.may_be_under_way:
@@ -339,6 +343,17 @@ def _lock_directory(
     if options.run_dir is not None:
         return lock_new_run(PretrainingDirectory(options.run_dir))
     return lock_unnamed_run(name)
+
+
+def _check_cooldown(config: RunConfig) -> None:
+    """Refuse a new run that would end later than it says; a resumed one may be made longer."""
+    begin, steps = config.optim.cooldown_from, config.optim.cooldown_steps
+    length = config.train.steps
+    if begin is not None and steps is not None and length is not None and begin + steps > length:
+        raise InputError(
+            f"the cooldown would end at step {begin + steps:,}, behind the {length:,} of "
+            "train.steps; set these higher, or begin it earlier"
+        )
 
 
 def _check_resume(changed: Set[str], allowed: Set[str]) -> None:

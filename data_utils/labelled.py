@@ -16,6 +16,7 @@ from model.errors import InputError
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
+SIGNS = {"-": "negative", "+": "positive"}  # which the alphabet does not know
 MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 WHOLE = re.compile(r"[+-]?\d+")
 
@@ -175,8 +176,16 @@ def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
             "name another key of labels with --label-key"
         )
     numbers = {name: number for name in counts if (number := _number(name)) is not None}
-    are_numbers = len(numbers) == len(counts)
-    return tuple(sorted(counts, key=numbers.__getitem__ if are_numbers else None))
+    if counts.keys() == SIGNS.keys():
+        return tuple(SIGNS)
+    if len(numbers) == len(counts):
+        return tuple(sorted(counts, key=numbers.__getitem__))
+    return tuple(sorted(counts, key=in_alphabet))
+
+
+def in_alphabet(word: str) -> tuple[str, str]:
+    """Return what a word is sorted by: "negative" before "Positive", which ASCII turns around."""
+    return word.casefold(), word
 
 
 def _with_classes(rows: _Rows, classes: tuple[str, ...]) -> LabelledSet:

@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-from .labelled import MOST_CLASSES, LabelledSet, tell_shared_texts
+from .labelled import MOST_CLASSES, LabelledSet, in_alphabet, tell_shared_texts
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
@@ -63,7 +63,7 @@ def read_label_lists(
         return _listed(record, key, delimiter)
 
     parts = [_read(path, text_key, row_of) for path in paths]
-    classes = tuple(sorted({name for row in parts[0][1] for name in row}))
+    classes = tuple(sorted({name for row in parts[0][1] for name in row}, key=in_alphabet))
     if not 2 <= len(classes) <= MOST_CLASSES:
         raise InputError(
             f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "

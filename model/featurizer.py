@@ -93,13 +93,13 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
         self._weights = folded(loaded.model)  # once: a stream comes a few texts at a time
         self.loaded_ = loaded
+        self._loaded_as = (self.model, self.precision, self.device)
         return self
 
     def transform(self, texts: Iterable[str]) -> np.ndarray:
         """Return features [N, F], rows in the order of the texts."""
         given = checked_texts(texts)
-        if not hasattr(self, "loaded_"):
-            self.fit()
+        self._follow_parameters()
         loaded: LoadedModel = self.loaded_
         sequences = [loaded.tokens(text) for text in given]
         size = sum(map(len, sequences))
@@ -115,9 +115,13 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return unit0 ... unit{H-1}; layer0_unit0 of several layers, mean_unit0 of poolings."""
-        if not hasattr(self, "loaded_"):
-            self.fit()
+        self._follow_parameters()
         return np.array(self._kind().names(self.loaded_.model.config), dtype=object)
+
+    def _follow_parameters(self) -> None:
+        """Load the model on first use, and anew where `set_params` asked for another one."""
+        if getattr(self, "_loaded_as", None) != (self.model, self.precision, self.device):
+            self.fit()
 
     def _kind(self) -> FeatureKind:
         return FeatureKind(

@@ -107,6 +107,8 @@ def read_sets(options: Options) -> list["LabelledSet"]:
         sets = read_labelled_sets(paths, options.text_key, options.label_key, blank=False)
     if options.val is None:
         sets[:1] = hold_out(sets[0], options.val_share, options.seed)
+    else:
+        command.refuse_given(options, ("val_share",), "is for a command without --val")
     return sets
 
 

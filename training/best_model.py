@@ -90,19 +90,19 @@ class BestModelWriter:
         """Replace `model/`: by the weights as they are, or by their average."""
         if self.world.is_main:
             averaged = {} if model is trainer.model else {"averaged": True}
-            provenance = self.provenance(trainer) | averaged
+            score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
+            provenance = self.provenance(trainer) | score | averaged
             with whole_folder(self.directory.model) as partial:
                 save_model(
                     partial, model, self.profile, provenance, tokenizer=self.corpus.tokenizer
                 )
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
-        """Return the origin of the model, for its description."""
+        """Return the origin of the weights, for their description; not the best model's score."""
         progress = trainer.progress
         return {
             "step": progress.step,
             "characters": progress.characters,
-            "best_valid_bits_per_character": progress.best_bits_per_character,
             "corpus": self.corpus.fingerprint,
             **self.origin,
         }

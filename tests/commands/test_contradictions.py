@@ -84,3 +84,34 @@ def test_a_class_whose_texts_were_all_held_out_is_refused():
     rest = LabelledSet(["a", "b", "c"], np.array([0, 1, 1]), ("0", "1", "7"))
     with pytest.raises(InputError, match=r"class '7': none of the 3 texts to learn from has it"):
         check_learnable(rest)
+
+
+SHORT = ("--data.lanes", 4, "--data.window", 16, "--model.hidden_size", 8)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--resume", "tests/fixtures/v1/run", "--if-exists", "refuse"),
+            "--if-exists refuse and --resume exclude",
+        ),
+        (
+            (
+                *("--run-dir", "run", "--train.steps", 4, "--optim.decay", "constant", *SHORT),
+                *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
+            ),
+            "the cooldown would end at step 12, behind the 4 of train.steps",
+        ),
+        (
+            (
+                *("--run-dir", "run", "--train.steps", 1, *SHORT),
+                *("--evaluate.probe_train", "gone.csv", "--evaluate.probe_val", "gone.csv"),
+            ),
+            "evaluate.probe_train and probe_val: ",
+        ),
+    ],
+)
+def test_a_run_says_which_settings_exclude_each_other(run_here, tmp_path, words, said):
+    given = [tmp_path / word if word in ("run", "gone.csv") else word for word in words]
+    assert_refused(run_here("main.py", *given), said)

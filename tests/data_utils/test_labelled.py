@@ -45,6 +45,10 @@ def rows_of(*labels):
         ([4301 * "9", 4300 * "9" + "8"], (4300 * "9" + "8", 4301 * "9"), [1, 0]),
         (["so", "10", "9"], ("10", "9", "so"), [2, 0, 1]),
         (["2020_01", "202001", "1_0"], ("1_0", "202001", "2020_01"), [2, 1, 0]),
+        (["Positive", "negative"], ("negative", "Positive"), [1, 0]),
+        (["bad", "Good"], ("bad", "Good"), [0, 1]),
+        (["a", "A", "B"], ("A", "a", "B"), [1, 0, 2]),
+        (["+", "-"], ("-", "+"), [1, 0]),
     ],
 )
 def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expected):

@@ -164,3 +164,14 @@ def test_weights_are_folded_once(small_model, tmp_path, monkeypatch):
     restored = pickle.loads(pickle.dumps(featurizer))
     assert len(folds) == 1
     np.testing.assert_array_equal(restored.transform(["good", "bad"]), np.concatenate(once))
+
+
+def test_parameters_that_are_set_later_are_followed(featurizer, small_model, tmp_path):
+    before = featurizer.transform(TEXTS)
+    assert featurizer.set_params(units=[1, 0]).transform(TEXTS).shape == (len(TEXTS), 2)
+    with pytest.raises(InputError, match="nonsense"):
+        featurizer.set_params(precision="nonsense").transform(TEXTS)
+    small_model.embedding.weight.data += 1
+    save_model(tmp_path / "other", small_model, text_profile("openai"), {})
+    other = featurizer.set_params(precision="fp32", units=None, model=tmp_path / "other")
+    assert not np.array_equal(other.transform(TEXTS), before)

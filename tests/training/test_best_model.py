@@ -110,6 +110,8 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores)
     assert same == [False, True, False]
     assert kept.provenance["best_valid_bits_per_character"] == 2.0
     assert kept.provenance["step"] == 2
+    # That score is not the one of the weights that a checkpoint would have now.
+    assert "best_valid_bits_per_character" not in writer.provenance(trainer)
 
 
 def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLE = SamplingConfig(temperature=0.7, length=240)
 COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
+PROBE = "evaluate.probe_train and probe_val"  # as an error names them
 COLUMNS = 40  # characters in a line of the coloured text
 
 
@@ -43,7 +44,14 @@ class Monitor:
         if train is not None and val is not None:
             from .probe import Probe  # imports scikit-learn, which a run without it does not need
 
-            self.probe = Probe.read(train, val, config.probe_texts, self.profile, self.tokenizer)
+            try:
+                self.probe = Probe.read(
+                    train, val, config.probe_texts, self.profile, self.tokenizer
+                )
+            except OSError as error:
+                raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
+            except InputError as error:
+                raise InputError(f"{PROBE}: {error}") from error
 
     def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.

@@ -4,6 +4,7 @@ Pruning knows `step-N` alone: a checkpoint under any other name stays until some
 """
 
 import filecmp
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from model.files.storage import (
 )
 
 from .run_directory import PretrainingDirectory
+
+log = logging.getLogger(__name__)
 
 TRAINING_FILE = "training.json"
 BEFORE_COOLDOWN = "before-cooldown"
@@ -77,13 +80,27 @@ def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
-    """Keep copies of the newest checkpoint, as `word-N`, N its step, and of the best model."""
+    """Keep copies of the newest checkpoint, as `word-N`, N its step, and of the best model.
+
+    Copies of that name from another branch of the run get a number behind it.
+    """
     newest = find_checkpoint(run.checkpoints, None)
     if newest is not None:
         name = newest.name.replace("step", word)
+        _make_room(run, name, newest)
         if run.model.is_dir():
             _copy(run.model, _model_beside(run, name))
         _copy(newest, run.checkpoints / name)
+
+
+def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
+    kept, beside = run.checkpoints / name, _model_beside(run, name)
+    if kept.is_dir() and not _same_files(kept, newest):
+        free = _free(kept)
+        if beside.is_dir():
+            beside.rename(_model_beside(run, free.name))
+        kept.rename(free)
+        log.info("%s: of another branch; now %s", kept, free.name)
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:

@@ -88,6 +88,8 @@ def unpack_run(packed: Path, folder: Path) -> None:
     """
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")
+    if folder.parent.is_file():
+        raise InputError(f"{folder}: {folder.parent} is a file, not a folder; name another")
     damage = (tarfile.TarError, zstandard().ZstdError, EOFError, ValueError)
     try:
         with whole_folder(folder) as partial:

@@ -156,3 +156,18 @@ def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch,
     go_back(a_run, "step-00000002")
     assert names_in(a_run.checkpoints) == ["step-00000002"]
     assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "4"
+
+
+def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run):
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    keep_newest(a_run, BEFORE_COOLDOWN)  # of the same branch: one copy is enough
+    (a_run.checkpoints / "step-00000004/ema/weights").write_text("of another branch")
+    (a_run.model / "of").write_text("another branch")
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    kept, before = a_run.checkpoints / name, a_run.checkpoints / f"{name}-2"
+    assert (kept / "ema/weights").read_text() == "of another branch"
+    assert (before / "ema/weights").read_text() == ""
+    assert (a_run.folder / f"model-{name}/of").read_text() == "another branch"
+    assert (a_run.folder / f"model-{name}-2/of").read_text() == "4"
+    assert not (a_run.checkpoints / f"{name}-3").exists()
