@@ -15,18 +15,22 @@ from .layers.gate_leaves import GateLeaves
 from .layers.layer import RecurrentLayer
 from .layers.mlstm import MlstmLayer
 from .layers.ngrams import NgramMlstmLayer
-from .layers.peers import GruLayer, LstmLayer
+from .layers.peers import GruLayer, LstmLayer, NormedGruLayer, NormedLstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
 from .state import DTYPES, State, accumulation_dtype
 
-Cell = Literal["mlstm", "mlstm_ngrams", "lstm", "gru", "transformer"]
+Cell = Literal[
+    "mlstm", "mlstm_ngrams", "lstm", "lstm_weight_norm", "gru", "gru_weight_norm", "transformer"
+]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
     "mlstm_ngrams": NgramMlstmLayer,
     "lstm": LstmLayer,
+    "lstm_weight_norm": NormedLstmLayer,
     "gru": GruLayer,
+    "gru_weight_norm": NormedGruLayer,
     "transformer": TransformerLayer,
 }
 
@@ -51,7 +55,7 @@ class ModelConfig:
     cell: Cell = "mlstm"
     """mlstm; mlstm_ngrams, an mLSTM that also reads the n-grams that end with each token; torch's
     LSTM, the papers' control; or another peer: torch's GRU, or a causal transformer of torch's
-    layers."""
+    layers. lstm_weight_norm and gru_weight_norm have the mLSTM's weight norm, too."""
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
@@ -70,7 +74,7 @@ class ModelConfig:
     ngram_buckets: int = 16384
     """Vectors of E numbers that the n-grams of each length share."""
     weight_norm: bool = True
-    """Weight norm on the mLSTM's four matrices; the other cells have none."""
+    """Weight norm on the mLSTM's four matrices; other cells have it or not by their name."""
     forget_gate_bias: float = 0.0
     """Added to the forget gate's bias at the start, in a GRU to the update gate's; the published
     models add none, a transformer has no such gate."""

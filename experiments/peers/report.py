@@ -15,7 +15,8 @@ SPEED = HERE / "peers" / "speed.json"
 SAME_RUN, SIZES_RATE = "units_256_6m_seed_[12]", "1e-2"
 WITHOUT_NORM = "mlstm_without_weight_norm"
 HEAD = ("cell", "rate", "precision", "parameters", "valid, bits per character", "seconds")
-CELLS = ("mlstm", WITHOUT_NORM, "lstm", "gru", "transformer")
+WITH_NORM = ("lstm_with_weight_norm", "gru_with_weight_norm")
+CELLS = ("mlstm", WITHOUT_NORM, "lstm", "gru", *WITH_NORM, "transformer")
 
 
 def table() -> str:
@@ -29,7 +30,7 @@ def table() -> str:
 def line(cell: str, rate: str, same: list[dict[str, Any]], speeds: dict[str, Any]) -> Iterator[str]:
     """Yield the cells of a line; the seconds are those of the shape in bf16, which was timed."""
     keys = same[0]["keys"]
-    timed = keys.get("model.weight_norm", True)
+    timed = cell not in (WITHOUT_NORM, *WITH_NORM)
     yield cell.replace("_", " ")
     yield rate
     yield ", ".join(sorted({run["keys"]["train.precision"] for run in same}))

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from ..fused.cuda.graphs import without_graphs
@@ -16,6 +15,7 @@ from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 from .recurrence import Backend, named, pack, recur
+from .weight_norm import apply_weight_norm
 from .window import RecurrentWeights, Window
 
 if TYPE_CHECKING:
@@ -126,13 +126,13 @@ class MlstmLayer(RecurrentLayer):
         return RecurrentWeights(w_mh, w_h, b, postponed=postponed)
 
     def _normed(self, name: str) -> Tensor:
-        return _normed(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
+        return apply_weight_norm(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
 
     def _normed_gates(self, gates: Sequence[Tensor]) -> Iterator[Tensor]:
         gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
         gains = [None] * 4 if gain is None else gain.chunk(4)
         for gate, gain in zip(gates, gains, strict=True):
-            yield _normed(gate, gain)
+            yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name what computes the recurrence here."""
@@ -179,32 +179,3 @@ class MlstmLayer(RecurrentLayer):
             )  # fmt: skip
             h.append(segment_h)
         return torch.cat(h), state
-
-
-def _normed(v: Tensor, g: Tensor | None) -> Tensor:
-    """Return g v / ||v|| by rows [out, in]; v where there is no gain."""
-    if g is None:
-        return v
-    return _NormedRows.apply(v, g)
-
-
-class _NormedRows(torch.autograd.Function):
-    """torch's kernels, one pass each way; autograd over the formula would make a dozen.
-
-    To torch, rows of zeros, of pruned units, are NaN. Here they stay zeros and have no gradient.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, v: Tensor, g: Tensor) -> Tensor:
-        w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
-        pruned = norms == 0
-        ctx.save_for_backward(v, g, norms.masked_fill(pruned, torch.inf))
-        return w.masked_fill_(pruned, 0.0)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_w: Tensor) -> tuple[Tensor, Tensor]:
-        v, g, norms = ctx.saved_tensors
-        gradients = torch.ops.aten._weight_norm_interface_backward
-        d_v, d_g = gradients(d_w.contiguous(), v, g.unsqueeze(1), norms, 0)
-        return d_v, d_g.squeeze(1)

@@ -1,4 +1,4 @@
-"""torch's LSTM and GRU as layers, with which the mLSTM is compared. They have no weight norm."""
+"""torch's LSTM and GRU as layers, with which the mLSTM is compared: plain, and with weight norm."""
 
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -8,9 +8,12 @@ from torch import Tensor, nn
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+from .weight_norm import apply_weight_norm
 
 if TYPE_CHECKING:
     from ..language_model import ModelConfig
+
+GAINS = {"g_ih": "weight_ih_l0", "g_hh": "weight_hh_l0"}  # with the matrix of each
 
 
 class TorchLayer(RecurrentLayer):
@@ -22,11 +25,17 @@ class TorchLayer(RecurrentLayer):
     """
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
+    weight_norm: ClassVar[bool] = False
+    """Whether the rows of both matrices have gains, as the mLSTM's have."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
         self.hidden_size = hidden_size
-        self.add_module(self.kind.__name__.lower(), self.kind(input_size, hidden_size))
+        module = self.kind(input_size, hidden_size)
+        self.add_module(self.kind.__name__.lower(), module)
+        for name, matrix in GAINS.items() if self.weight_norm else ():
+            rows = len(module.get_parameter(matrix))
+            self.register_parameter(name, nn.Parameter(torch.empty(rows)))
 
     @classmethod
     def make(cls, config: "ModelConfig", index: int) -> Self:
@@ -34,19 +43,30 @@ class TorchLayer(RecurrentLayer):
         return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as torch does; half of the bias goes on each of the gate's two."""
+        """Draw as torch does; half of the bias goes on each of the gate's two.
+
+        A gain starts as its row's length, so that weight norm changes no weight at first.
+        """
         (module,) = self.children()
         module.reset_parameters()  # type: ignore[operator]
         H = self.hidden_size
         with torch.no_grad():
             for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
                 module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
+            for name, matrix in GAINS.items() if self.weight_norm else ():
+                self.get_parameter(name).copy_(module.get_parameter(matrix).norm(dim=1))
 
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> list[Tensor]:
-        """Cast the four weights to the compute dtype."""
-        return [parameter.to(dtype) for parameter in self.parameters()]
+        """Apply the weight norm, and cast the four weights to the compute dtype."""
+        (module,) = self.children()
+        weights: dict[str, Tensor] = dict(
+            module.named_parameters()
+        )  # in the order that torch reads
+        for name, matrix in GAINS.items() if self.weight_norm else ():
+            weights[matrix] = apply_weight_norm(weights[matrix], self.get_parameter(name))
+        return [weight.to(dtype) for weight in weights.values()]
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the one implementation there is."""
@@ -94,3 +114,17 @@ class GruLayer(TorchLayer):
         train = torch.is_grad_enabled()
         h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)
         return h, State(last_h[0])
+
+
+class NormedLstmLayer(LstmLayer):
+    """torch's LSTM with weight norm, as the mLSTM has it."""
+
+    title = "LSTM with weight norm"
+    weight_norm = True
+
+
+class NormedGruLayer(GruLayer):
+    """torch's GRU with weight norm, as the mLSTM has it."""
+
+    title = "GRU with weight norm"
+    weight_norm = True

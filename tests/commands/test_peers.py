@@ -20,6 +20,7 @@ def done(process):
     ("cell", "said"),
     [
         ("gru", "recurrence: torch"),
+        ("lstm_weight_norm", "recurrence: torch"),
         ("transformer", "recurrence: torch"),
         ("mlstm_ngrams", "recurrence: "),  # ours: compiled, where there is a compiler
     ],

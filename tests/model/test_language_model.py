@@ -8,6 +8,7 @@ import torch
 from model.errors import InputError
 from model.language_model import LAYERS, Cell, ModelConfig, build_model
 from model.layers import mlstm
+from model.layers.weight_norm import apply_weight_norm
 
 # targets: one bias and weight-norm gains, as OpenAI's released model has them
 PUBLISHED_COUNTS = {64: 74_880, 256: 495_360, 1024: 5_863_680, 4096: 86_319_360}
@@ -51,12 +52,12 @@ def test_weight_norm_has_the_gradient_of_its_formula(shape):
     v, g, upstream = (torch.randn(*size, dtype=torch.double) for size in (shape, shape[:1], shape))
     v, g = v.requires_grad_(), g.requires_grad_()
     expected = v / v.square().sum(1, keepdim=True).sqrt() * g[:, None]
-    w = mlstm._normed(v, g)
+    w = apply_weight_norm(v, g)
     torch.testing.assert_close(w, expected, rtol=1e-14, atol=1e-14)
     ours, by_formula = (torch.autograd.grad(out, (v, g), upstream) for out in (w, expected))
     torch.testing.assert_close(ours, by_formula, rtol=1e-12, atol=1e-12)
     with torch.no_grad():
-        torch.testing.assert_close(mlstm._normed(v, g), w.detach(), rtol=1e-14, atol=1e-14)
+        torch.testing.assert_close(apply_weight_norm(v, g), w.detach(), rtol=1e-14, atol=1e-14)
 
 
 def test_a_pruned_unit_has_no_gradient_and_harms_no_other():

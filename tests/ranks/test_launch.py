@@ -141,5 +141,6 @@ def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
     probe = {"evaluate.probe_train": tmp_path / "a.csv", "evaluate.probe_val": tmp_path / "b.csv"}
     for rank, process in enumerate(run_ranks(2, *small_run(tmp_path / "run", 4, **probe))):
         assert process.returncode == 2, process.stderr
-        assert f"[rank {rank}] error: {tmp_path / 'a.csv'}: no such file" in process.stderr
+        expected = f"evaluate.probe_train and probe_val: {tmp_path}/a.csv: no such file"
+        assert f"[rank {rank}] error: {expected}" in process.stderr
         assert "peer" not in process.stderr

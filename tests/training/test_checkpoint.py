@@ -75,7 +75,9 @@ def assert_same_training(one, other):
     ("cell", "name", "precision"),
     [
         *product(["mlstm"], ["adam", "adamw", "sgd", "muon", "lamb"], ["fp32", "bf16", "fp16"]),
-        *product(["gru", "transformer", "mlstm_ngrams"], ["muon"], ["fp32", "bf16", "fp16"]),
+        *product(
+            ["gru_weight_norm", "transformer", "mlstm_ngrams"], ["muon"], ["fp32", "bf16", "fp16"]
+        ),
     ],
 )
 def test_a_restored_trainer_continues_exactly(checkpoints, small_split, cell, name, precision):
