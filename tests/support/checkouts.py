@@ -60,7 +60,7 @@ def shortened(command):
             else (command + SHORT_RUN)
         )
     if "largest_batch.py" in command:
-        return re.sub(r"--config \S+", "--config configs/tour.toml", command)
+        return re.sub(r"--config \S+", "--config configs/tour.toml", command) + " --limit 8"
     if "benchmark.py" in command:
         return command + (SHORT_BUSY if " busy" in command else SHORT_BENCHMARK)
     if "neuron.py" in command:
