@@ -15,10 +15,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from model.errors import InputError
 from model.files.storage import read_json, write_json
+from model.reading.progress import ProgressBar
 
 from .dataset import RemoteFile
 
@@ -76,16 +75,9 @@ def append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) 
     with response:
         total = _prepare_part(response, part)
         _check_room(part, total)
-        with tqdm(
-            desc=file.name,
-            total=total,
-            initial=part.size,
-            unit="B",
-            unit_scale=True,
-            disable=None,  # a bar on a terminal, nothing in a log
-        ) as progress:
+        with ProgressBar(file.name, total, done=part.size) as progress:
             for block_bytes in _append(response, part, total):
-                progress.update(block_bytes)
+                progress.advance(block_bytes)
     if total is not None and part.size < total:
         raise ConnectionError(f"cut off after {part.size:,} of {total:,} bytes")
 

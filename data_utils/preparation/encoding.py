@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from model.files.storage import read_json, write_json
 from model.reading.inputs import Input
+from model.reading.progress import ProgressBar
 
 from .blocks import (
     BLOCK_BYTES,
@@ -42,12 +42,11 @@ def encode(
     runs: list[SortedRun] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
     stored = sum(given.stored_bytes or 0 for given in inputs)
-    # disable=None: a bar on a terminal, nothing in a log
-    with tqdm(desc="reading", unit=" blocks", disable=None) as bar:
+    with ProgressBar("reading", unit=" blocks") as progress:
         work = partial(encode_block, folder=folder, request=request, seed=seed)
         for done in map_in_order(work, blocks, workers if stored > 0 else 1):
             runs += done
-            bar.update(len(done))
+            progress.advance(len(done))
     return runs
 
 

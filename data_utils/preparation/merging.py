@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from tqdm import tqdm
+
+from model.reading.progress import ProgressBar
 
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
@@ -35,17 +36,15 @@ def merge(
             stack.enter_context(SplitWriter(folder, name, count))
             for name, count in zip(SPLITS, counts, strict=True)
         ]
-        bar = stack.enter_context(
-            tqdm(total=total, desc="sorting", unit="B", unit_scale=True, disable=None)
-        )
+        progress = stack.enter_context(ProgressBar("sorting", total))
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
         for reviews in stretches(runs, stretch_bytes):
             if written is not None:
-                bar.update(written.result())
+                progress.advance(written.result())
             written = writing.submit(_write, writers, reviews)
         if written is not None:
-            bar.update(written.result())
+            progress.advance(written.result())
     return {name: writer.size() for name, writer in zip(SPLITS, writers, strict=True)}
 
 

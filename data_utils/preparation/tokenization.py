@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from model.files.storage import read_json, write_atomically
+from model.reading.progress import ProgressBar
 from model.text.split import Split
 from model.text.tokenizer import Tokenizer, load_tokenizer
 
@@ -56,15 +56,13 @@ def tokenize(
             for name in SPLITS
         }
         total = sum(len(split.tokens) for split in splits.values())
-        bar = stack.enter_context(
-            tqdm(total=total, desc="encoding", unit="B", unit_scale=True, disable=None)
-        )
+        progress = stack.enter_context(ProgressBar("encoding", total))
         encode = partial(encode_stretch, text=text, sizes=sizes, parts=parts)
         for stretch, part in zip(stretches, map_in_order(encode, stretches, workers), strict=True):
             lengths = np.fromfile(_lengths_file(part), "<i8")
             writers[stretch.split].append(part.read_bytes(), lengths)
             offsets = splits[stretch.split].offsets
-            bar.update(int(offsets[stretch.last] - offsets[stretch.first]))
+            progress.advance(int(offsets[stretch.last] - offsets[stretch.first]))
     return {
         name: {**writers[name].size(), "tokens": writers[name].position, "bytes": len(split.tokens)}
         for name, split in splits.items()

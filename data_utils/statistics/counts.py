@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from model.errors import InputError
+from model.reading.progress import ProgressBar
 from model.reading.records import Record
 from model.reading.texts import ReadingReport, read_reviews
 from model.text.profiles import text_profile
@@ -162,7 +162,7 @@ def _read_split(
 ) -> Iterator[Split]:
     """Yield a split in blocks, read from the files: mapped pages would count as memory in use."""
     position = 0
-    with tqdm(desc=name, total=split.reviews, unit=" reviews", disable=None) as progress:
+    with ProgressBar(name, split.reviews, unit=" reviews") as progress:
         while position < split.reviews:
             count = min(block_reviews, split.reviews - position) + 1
             path = folder / offsets_file(name)
@@ -175,7 +175,7 @@ def _read_split(
             tokens = np.fromfile(folder / tokens_file(name), dtype, size, offset=place)
             yield _as_text(Split(tokens, offsets - first, split.tokenizer))
             position += len(offsets) - 1
-            progress.update(len(offsets) - 1)
+            progress.advance(len(offsets) - 1)
 
 
 def _as_text(block: Split) -> Split:
@@ -206,10 +206,11 @@ def describe_reviews(
     for name, path in zip(_names(paths), paths, strict=True):
         tally = tallies[name] = Tally()
         reviews = read_reviews(path, text_key, report, strict=strict)
-        progress = tqdm(reviews, desc=path.name, unit=" reviews", disable=None)
-        for block in _blocks(progress, tally.stars, stars_key):
-            tally.add(block)
-            duplicates.add(block)
+        with ProgressBar(path.name, unit=" reviews") as progress:
+            for block in _blocks(reviews, tally.stars, stars_key):
+                tally.add(block)
+                duplicates.add(block)
+                progress.advance(len(block.offsets) - 1)
         if stars_key is not None and set(tally.stars) == {NO_STARS}:
             raise InputError(f"{path}: no record has the key {stars_key!r} (--stars-key)")
         within[name] = duplicates.end_part()

@@ -8,7 +8,10 @@ LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the 
 
 
 class ProgressBar:
-    """Counts bytes that have been read, and shows how many, how fast, and how long it will take.
+    """Counts what has been done, and shows how much, how fast, and how long the rest will take.
+
+    total: how much there is to do, as far as is known; done: how much of it was done before; both
+    in `unit`, which is bytes unless it is named.
 
     A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the log of a
     long job shows that it lives, and that of a short one stays empty.
@@ -19,13 +22,16 @@ class ProgressBar:
         what: str,
         total: float | None = None,
         *,
+        unit: str = "B",
+        done: float = 0,
         shown: bool = True,
         line_seconds: float = LINE_SECONDS,
     ):
         from tqdm import tqdm  # imported late: a command that ends at once does not need it
 
         stderr = sys.stderr
-        options: dict[str, Any] = {"desc": what, "unit": "B", "unit_scale": True, "total": total}
+        options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
+        options["unit_scale"] = unit == "B"
         if stderr is None or not shown:
             options["disable"] = True
         elif not stderr.isatty():
@@ -34,11 +40,11 @@ class ProgressBar:
         self._bar = tqdm(**options)
 
     def advance(self, count: float) -> None:
-        """Count more bytes."""
+        """Count more of what is done."""
         self._bar.update(count)
 
     def expect(self, total: float) -> None:
-        """Set how many bytes there will be in the end, as far as is known."""
+        """Set the total, as far as is known."""
         self._bar.total = total
 
     def note(self, text: str) -> None:

@@ -17,6 +17,7 @@ from model.errors import InputError
 from model.features import FINAL_CELL, FeatureKind, features_in_order
 from model.fused.cuda.graphs import without_graphs
 from model.language_model import LanguageModel, Weights
+from model.reading.progress import ProgressBar
 from model.state import State
 from model.text.ragged import ragged_batches
 from training.objective import IGNORED, linear_cross_entropy
@@ -63,7 +64,10 @@ class LearningEncoder:
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
         """Return float32 [N, F], without a gradient."""
-        return features_in_order(self.model, sequences, kind=self.kind)
+        with ProgressBar(name, sum(map(len, sequences))) as progress:
+            return features_in_order(
+                self.model, sequences, kind=self.kind, advance=progress.advance
+            )
 
 
 class FrozenEncoder:

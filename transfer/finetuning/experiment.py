@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from data_utils.labelled import LabelledSet
 from model.classifiers.classifier import FOLDER
@@ -19,6 +18,7 @@ from model.classifiers.heads import build_heads
 from model.features import features_in_order
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
+from model.reading.progress import ProgressBar
 from training.runs.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
@@ -106,12 +106,17 @@ def learn(
 ) -> None:
     """Take all epochs that are left, saving now and then; end after a step where asked to stop."""
     saved_at = time.monotonic()
-    step = tuner.progress.step
-    bar = tqdm(total=tuner.steps, initial=step, desc="fine-tuning", disable=None)
+    counted = tuner.progress.step
+    bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=counted)
+
+    def count() -> None:
+        nonlocal counted
+        bar.advance(tuner.progress.step - counted)
+        counted = tuner.progress.step
 
     def after_step() -> bool:
         nonlocal saved_at
-        bar.update(tuner.progress.step - bar.n)
+        count()
         if time.monotonic() - saved_at > save_seconds:
             checkpoints.save(tuner)
             saved_at = time.monotonic()
@@ -121,6 +126,7 @@ def learn(
         while not tuner.is_done and not stop.requested:
             finished = len(tuner.progress.history)
             best = tuner.run_epoch(after_step)
+            count()
             if best is not None:
                 directory.publish(best, tuner, source)
             checkpoints.save(tuner)
@@ -152,7 +158,9 @@ def describe(
     best.model.to(device)
     named = dict(zip(SPLITS, sets, strict=False))
     choices = {
-        name: choices_of(best, fitted, part) for name, part in named.items() if name != "train"
+        name: choices_of(best, fitted, part, name)
+        for name, part in named.items()
+        if name != "train"
     }
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
@@ -174,9 +182,11 @@ def describe(
     }
 
 
-def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet) -> np.ndarray:
+def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet, name: str) -> np.ndarray:
     """Return the classes that a classifier tells: int64 [N], or [N, C] of 0 and 1."""
-    features = features_in_order(loaded.model, list(map(loaded.tokens, part.texts)))
+    sequences = list(map(loaded.tokens, part.texts))
+    with ProgressBar(name, sum(map(len, sequences))) as progress:
+        features = features_in_order(loaded.model, sequences, advance=progress.advance)
     return fitted.choose(fitted.probabilities(features))
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
+
+from model.reading.progress import ProgressBar
 
 from ..intervals import paired_difference
 from ..regression import Examples, Regression, accuracy_interval, fit_regression
@@ -29,9 +30,9 @@ def accuracy_by_units(
     """
     counts = round_counts(sets[0].features.shape[1])
     total = len(orders) * (len(counts) - 1)
-    with tqdm(total=total, desc="units kept", disable=None) as bar:
+    with ProgressBar("units kept", total, unit=" regressions") as progress:
         return {
-            name: list(_by_count(order, counts, sets, whole, seed, bar))
+            name: list(_by_count(order, counts, sets, whole, seed, progress))
             for name, order in orders.items()
         }
 
@@ -42,12 +43,12 @@ def _by_count(
     sets: tuple[Examples, Examples, Examples],
     whole: Regression,
     seed: int,
-    bar: tqdm,
+    progress: ProgressBar,
 ) -> Iterator[dict[str, Any]]:
     for count in counts[:-1]:
         train, val, test = (part.units(order[:count]) for part in sets)
         yield {"kept": count, **_measured(fit_regression(train, val, seed), test)}
-        bar.update()
+        progress.advance(1)
     yield {"kept": counts[-1], **_measured(whole, sets[2])}
 
 

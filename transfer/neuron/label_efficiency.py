@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from data_utils.labelled import LabelledSet
+from model.reading.progress import ProgressBar
 
 from ..baselines import tfidf_accuracy
 from ..intervals import BAND, over_draws
@@ -44,14 +44,14 @@ def label_efficiency(
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
-    with tqdm(total=len(counts) * draws, desc="labels", disable=None) as bar:
+    with ProgressBar("labels", len(counts) * draws, unit=" draws") as progress:
         for count in counts:
             drawn = orders if count < whole else orders[:1]  # of all labels there is one draw
             points = [_accuracies(sets, examples, unit, order[:count], seed) for order in drawn]
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
                 curves.setdefault(name, []).append(row)
-            bar.update(draws)
+            progress.advance(draws)
     return {
         "counts": list(counts),
         "draws": draws,

@@ -6,6 +6,7 @@ import json
 import shutil
 import tracemalloc
 from collections import Counter
+from contextlib import redirect_stderr
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_removal,
 )
 from tests.data_utils.web_server import served
+from tests.support.terminal import Terminal
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
@@ -51,6 +53,20 @@ TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 @pytest.fixture
 def source(tmp_path):
     return write_texts(tmp_path / "in.jsonl", TEXTS)
+
+
+def test_every_part_of_the_work_shows_its_progress_to_the_end(tmp_path, source):
+    with redirect_stderr(Terminal()) as terminal:
+        prepare_corpus(
+            [source],
+            tmp_path / "out",
+            vocabulary=VocabularyConfig(tokenizer="bpe", size=320),
+            pieces=MANY_BLOCKS,
+        )
+    shown = terminal.getvalue()
+    assert "reading: " in shown
+    for name in ("sorting", "encoding"):
+        assert f"{name}: 100%|" in shown
 
 
 def test_every_review_lands_whole_in_one_split(tmp_path, source):

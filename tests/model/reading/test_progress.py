@@ -1,12 +1,12 @@
 """The progress that a command shows, and how much of a file has been read."""
 
-import io
 import time
 from contextlib import redirect_stderr
 
 from model.reading.inputs import Position
 from model.reading.progress import ProgressBar
 from model.reading.records import read_records
+from tests.support.terminal import Terminal
 
 
 def test_without_a_terminal_progress_is_an_occasional_line(capsys):
@@ -29,15 +29,19 @@ def test_a_short_job_leaves_its_log_empty(capsys):
 
 
 def test_a_terminal_has_a_bar_unless_it_is_not_wanted():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     for shown in (True, False):
         terminal = Terminal()
         with redirect_stderr(terminal), ProgressBar("classify", 1000, shown=shown) as told:
             told.advance(1000)
         assert ("100%|" in terminal.getvalue()) == shown
+
+
+def test_what_was_done_before_counts_and_steps_are_not_bytes(capsys):
+    with ProgressBar("learn", 2000, unit=" steps", done=1500, line_seconds=0.05) as told:
+        for _ in range(2):
+            time.sleep(0.06)
+            told.advance(100)
+    assert capsys.readouterr().err.startswith("learn:  80% 1600/2000 [")
 
 
 def test_the_fraction_read_follows_the_readers_position(tmp_path):

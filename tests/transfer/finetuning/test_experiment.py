@@ -2,7 +2,9 @@
 
 import json
 import logging
+import re
 import shutil
+from contextlib import redirect_stderr
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from model.errors import InputError
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.terminal import Terminal
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from training.runs.folder_lock import lock_folder
 from transfer.features import FeatureCache
@@ -37,6 +40,18 @@ def folder(small_model, tmp_path):
 def run(folder, output, sets=SEVERAL, resume=False, stop=None, **settings):
     config = FinetuningConfig(**{**SETTINGS, **settings})
     return run_finetuning(load_model(folder), sets, output, config, resume=resume, stop=stop)
+
+
+def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
+    """A resumed run begins where it ended: 24 steps of three epochs of eight."""
+    config = {"epochs": 3, "batch_size": 8}
+    assert run(folder, tmp_path / "out", stop=StopAfter(10), **config) is None
+    with redirect_stderr(Terminal()) as terminal:
+        run(folder, tmp_path / "out", resume=True, **config)
+    shown = terminal.getvalue()
+    assert re.search(r"fine-tuning:  4\d%\|.*\| 10/24 ", shown)
+    for name in ("fine-tuning", "val", "test"):
+        assert f"{name}: 100%|" in shown
 
 
 def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
