@@ -89,5 +89,9 @@ def _test_file(results: Mapping[str, Any]) -> str:
         words = shlex.split(command)
     except ValueError:  # of an earlier version, which quoted nothing
         words = command.split()
-    given = (after for word, after in pairwise(words) if word == "--test")
-    return next(given, "a test set")
+    for word, after in pairwise([*words, ""]):
+        if word == "--test":
+            return after
+        if word.startswith("--test="):
+            return word.partition("=")[2]
+    return "a test set"

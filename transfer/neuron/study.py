@@ -3,9 +3,11 @@
 Every choice is made on train and val; test is only reported on.
 """
 
+import hashlib
+import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel
 
 from ..experiment import (
@@ -56,9 +58,10 @@ def run_study(
 ) -> dict[str, Any]:
     """Study one unit of a model on a task of two classes; return what neuron.json holds.
 
-    sets: train, val, test. What is measured is written part by part to neuron.partial.json, for
-    people to look at; neuron.json takes its place in the end, so that the one of an earlier study
-    stays until there is another whole one. Features are kept in `output`/features, as a transfer's.
+    sets: train, val, test. What is measured is written part by part to neuron.partial.json. The
+    same study, interrupted, goes on after the parts that are there. neuron.json takes its place in
+    the end, so that the one of an earlier study stays until there is another whole one. Features
+    are kept in `output`/features, as a transfer's.
     """
     counts = check_study(loaded, sets, options)
     cache = FeatureCache(output / "features")
@@ -74,6 +77,9 @@ def run_study(
         "model": describe_model(loaded),
         "origin": describe_origin(),
     }
+    partial = output / "neuron.partial.json"
+    digest = _digest(results, sets, options)
+    known = _measured_before(partial, digest)
     parts = {
         "ranking": lambda: describe_ranking(ranking, val, test, TOP),
         "histogram": lambda: unit_histogram(unit, test),
@@ -92,13 +98,41 @@ def run_study(
             sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed
         ),
     }  # fmt: skip
-    partial = output / "neuron.partial.json"
     for name, measure in parts.items():
+        if name in known:
+            results[name] = known[name]
+            continue
         log.info("measuring: %s", name.replace("_", " "))
         results[name] = measure()
-        write_json(partial, results)
-    partial.replace(output / "neuron.json")
+        write_json(partial, results | {"digest": digest})
+    write_json(output / "neuron.json", results)
+    partial.unlink(missing_ok=True)
     return results
+
+
+def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: StudyOptions) -> str:
+    """Return a digest of all that the parts of a study depend on: also of the code."""
+    origin = results["origin"]
+    about = [
+        asdict(options),
+        results["model"]["digest"],
+        origin["git_revision"],
+        origin["versions"],
+    ]
+    texts = [(part.classes, part.labels.tolist(), list(part.texts)) for part in sets]
+    return hashlib.sha256(json.dumps([about, texts]).encode()).hexdigest()
+
+
+def _measured_before(partial: Path, digest: str) -> dict[str, Any]:
+    """Return what an interrupted study of the same digest left; nothing, if it was another."""
+    try:
+        known = read_json(partial)
+    except (OSError, InputError):
+        return {}
+    if known.get("digest") != digest:
+        return {}
+    log.info("going on with what %s holds", partial)
+    return known
 
 
 def check_study(
@@ -113,6 +147,8 @@ def check_study(
         check_classes(part.labels, name)
         if not any(loaded.profile.clean(text) for text in part.texts):
             raise InputError(f"every text of the {name} set is empty")
+    if loaded.model.config.hidden_size < 2:
+        raise InputError("the model has one unit; a study compares a unit with others")
     if options.neuron is not None:
         loaded.model.config.check_unit(options.neuron, -1)
     check_bounds(options, "--")

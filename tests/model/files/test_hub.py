@@ -66,11 +66,11 @@ def folder(small_model, tmp_path):
     return tmp_path / "model"
 
 
-def give_classifier(folder):
+def give_classifier(folder, test="--test 'my reviews.csv'"):
     digest = model_digest(load_model(folder).model)
     classifier = Classifier(np.ones(12, np.float32), 0.0, ("no", "yes"), 4, -1, digest)
     save_classifier(folder.parent / "transfer" / "classifier", classifier)
-    command = "scripts/transfer.py --model m --test 'my reviews.csv'"
+    command = f"scripts/transfer.py --model m {test} --output out"
     results = {
         "test_accuracy": 0.7,
         "threshold": {"test_accuracy": 0.81256},  # as it is published
@@ -111,8 +111,9 @@ def test_a_command_fetches_a_model_once(folder, hub, capsys):
     assert len(hub.revisions) == 1
 
 
-def test_the_card_says_what_the_models_files_say(folder, hub):
-    give_classifier(folder)
+@pytest.mark.parametrize("test", ["--test 'my reviews.csv'", "'--test=my reviews.csv'"])
+def test_the_card_says_what_the_models_files_say(folder, hub, test):
+    give_classifier(folder, test)
     push_to_hub(folder, "me/tiny")
     card = (hub.root / "me/tiny/README.md").read_text()
     assert card.startswith("---\nlibrary_name: mlstm_sentiment\n")

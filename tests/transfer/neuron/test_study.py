@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from data_utils.labelled import LabelledSet, against_rest
 from model import save_model
 from model.errors import InputError
 from model.files.weights import load_model
+from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
+from tests.conftest import emphatic
 from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.model.pages.test_heatmap import NASTY
 from tests.model.pages.test_page import BROWSER, browse, messages
@@ -40,9 +43,6 @@ def sets():
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory, sets):
     """A study of a small model: its results and its folder."""
-    from model.language_model import ModelConfig, build_model
-    from tests.conftest import emphatic
-
     folder = tmp_path_factory.mktemp("study")
     model = emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3))
     save_model(folder / "m", model, text_profile("openai"), {"characters": 1234567})
@@ -174,28 +174,72 @@ def test_nothing_of_a_text_or_a_label_acts(studied):
     assert not re.search(r"(src|href)=\"(?!data:)", page)
 
 
-def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets, monkeypatch):
-    """And what it had measured lies beside it, until the next one is whole."""
-
-    def refused(*arguments, **options):
-        raise AssertionError("the transfer has done it")
-
-    folder = shutil.copytree(studied[1], tmp_path / "study")  # with the features
-    earlier = (folder / "neuron.json").read_bytes()
+@pytest.fixture(scope="module")
+def interrupted_once(tmp_path_factory, studied, sets):
+    """A folder with a whole study and, beside it, the first parts of one that was interrupted."""
+    # With the features.
+    folder = shutil.copytree(studied[1], tmp_path_factory.mktemp("interrupted") / "study")
     assert not (folder / "neuron.partial.json").exists()
     with interrupted_at("measuring: baselines", logger="transfer"):
         run_study(studied[2], sets, folder, OPTIONS)
-    assert (folder / "neuron.json").read_bytes() == earlier
-    kept = json.loads((folder / "neuron.partial.json").read_text())
+    return folder
+
+
+@pytest.fixture
+def interrupted(tmp_path, interrupted_once):
+    return shutil.copytree(interrupted_once, tmp_path / "study")
+
+
+def test_an_interrupted_study_leaves_the_earlier_one_whole(interrupted, studied):
+    """And what it had measured lies beside it, until the next one is whole."""
+    assert (interrupted / "neuron.json").read_bytes() == (studied[1] / "neuron.json").read_bytes()
+    kept = json.loads((interrupted / "neuron.partial.json").read_text())
     for name in ("ranking", "histogram", "without", "by_units", "extremes", "alone"):
         assert kept[name] == studied[0][name]
     assert "baselines" not in kept
+
+
+def test_the_same_study_goes_on_where_it_was_interrupted(interrupted, studied, sets, caplog):
+    with caplog.at_level("INFO", logger="transfer"):
+        results = run_study(studied[2], sets, interrupted, OPTIONS)
+    measured = [line for line in caplog.messages if line.startswith("measuring: ")]
+    assert measured == ["measuring: baselines", "measuring: by labels"]
+    assert results == studied[0] | {"origin": results["origin"]}
+    assert json.loads((interrupted / "neuron.json").read_text()) == results
+    assert not (interrupted / "neuron.partial.json").exists()
+
+
+@pytest.mark.parametrize("other", ["draws", "labels", "damaged"])
+def test_another_study_measures_everything_itself(other, interrupted, studied, sets):
+    options, parts = OPTIONS, sets
+    if other == "draws":
+        options = replace(OPTIONS, draws=1)
+    elif other == "labels":
+        changed = sets[2].labels.copy()
+        changed[:2] = 1 - changed[:2]
+        parts = [*sets[:2], replace(sets[2], labels=changed)]
+    else:
+        (interrupted / "neuron.partial.json").write_text("{")
+    with interrupted_at("measuring: ranking", logger="transfer"):
+        run_study(studied[2], parts, interrupted, options)
+
+
+def test_one_unit_alone_is_no_study(tmp_path, sets):
+    model = build_model(ModelConfig(hidden_size=1, embedding_size=3), seed=3)
+    save_model(tmp_path / "m", model, text_profile("openai"), {})
+    with pytest.raises(InputError, match="the model has one unit"):
+        run_study(load_model(tmp_path / "m"), sets, tmp_path / "out", OPTIONS)
+
+
+def test_a_regression_done_before_is_not_done_again(tmp_path, studied, sets, monkeypatch):
+    def refused(*arguments, **options):
+        raise AssertionError("the transfer has done it")
+
     for part in ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit"):
         monkeypatch.setattr(neuron_study, part, lambda *arguments, **options: {})
     monkeypatch.setattr(neuron_study, "regress_on_unit", refused)
+    folder = shutil.copytree(studied[1], tmp_path / "study")
     assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]
-    assert not (folder / "neuron.partial.json").exists()
-    assert json.loads((folder / "neuron.json").read_text())["baselines"] == {}
 
 
 def test_one_class_against_the_rest(sets):
