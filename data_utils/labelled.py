@@ -78,6 +78,8 @@ def read_labelled_sets(
     told: set[str] = set()
     rows = [_read_rows(path, text_key, label_key, blank, told) for path in paths]
     classes = _ordered_classes(rows[0])
+    if len(classes) == 2 and _number(classes[1]) is None:
+        log.info("of the classes %r and %r, the second is the positive one", *classes)
     sets = [_with_classes(part, classes) for part in rows]
     tell_shared_texts(sets, list(map(str, paths)))
     return sets

@@ -57,6 +57,23 @@ def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expe
     assert part.labels.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (
+            ["schlecht", "gut"],
+            "of the classes 'gut' and 'schlecht', the second is the positive one",
+        ),
+        ([1, 0], None),
+        (["a", "b", "c"], None),
+    ],
+)
+def test_of_two_words_the_positive_one_is_told(tmp_path, caplog, labels, told):
+    caplog.set_level(logging.INFO)
+    read_labelled_sets([write(tmp_path / "a.jsonl", rows_of(*labels))])
+    assert [m for m in caplog.messages if m.startswith("of the")] == ([told] if told else [])
+
+
 def test_parts_share_the_classes_of_train(tmp_path):
     train = write(tmp_path / "train.jsonl", rows_of(0, 1))
     test = write(tmp_path / "test.jsonl", rows_of(1, 1))

@@ -119,8 +119,8 @@ def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: Study
         origin["git_revision"],
         origin["versions"],
     ]
-    texts = [(part.classes, part.labels.tolist(), list(part.texts)) for part in sets]
-    return hashlib.sha256(json.dumps([about, texts]).encode()).hexdigest()
+    about += [part.digest for part in sets]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
 
 def _measured_before(partial: Path, digest: str) -> dict[str, Any]:
