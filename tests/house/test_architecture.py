@@ -21,7 +21,7 @@ ALLOWED = {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
         *(f"model.files.{name}" for name in ("locks", "storage")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
-        *(f"model.reading.{name}" for name in ("inputs", "records", "texts")),
+        *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "texts")),
     },
     "training": {"model", "data_utils"},
     "transfer": {
