@@ -32,7 +32,8 @@ def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Describe a dataclass as tyro would, with two differences.
 
     The lines of an option's help are joined: tyro keeps their breaks, whatever the width. If the
-    default is None, the help says in words what that means, and "(default: None)" is left out.
+    default is None, the help says in words what that means, and "(default: None)" is left out. A
+    config may have another default; then those words are about configs without the key.
     """
     if not is_dataclass(info.type) or info.type.__module__.startswith("tyro"):
         return None  # tyro wraps a union of subcommands in a dataclass of its own
@@ -42,9 +43,12 @@ def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
     for item in fields(info.type):
         default = _default_of(item, info.default)
         hint: Any = hints[item.name]
+        text = help_of.get(item.name)
         if default in (None, ()):
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
-        options.append(StructFieldSpec(item.name, hint, default, help_of.get(item.name)))
+        elif text is not None:
+            text = text.replace("Default: ", "If the config leaves it out: ")
+        options.append(StructFieldSpec(item.name, hint, default, text))
     return StructConstructorSpec(instantiate=info.type, fields=tuple(options))
 
 

@@ -137,8 +137,12 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Shows the default of every option that has one, and keeps the lines of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        shown = action.option_strings and action.default not in (None, False, argparse.SUPPRESS, [])
-        return f"{action.help} (default: %(default)s)" if shown else action.help
+        nothing = (None, False, argparse.SUPPRESS, [], "")
+        if not action.option_strings or action.default in nothing:
+            return action.help
+        several = isinstance(action.default, list)
+        default = " ".join(action.default) if several else "%(default)s"
+        return f"{action.help} (default: {default})"
 
 
 def _with_dashes(word: str) -> str:

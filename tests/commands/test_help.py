@@ -2,6 +2,7 @@
 
 import ast
 import gzip
+import re
 import shlex
 import shutil
 
@@ -93,6 +94,9 @@ def test_help_describes_defaults_and_ends_with_examples(script):
     assert process.returncode == 0, process.stderr
     assert "(default: None)" not in process.stdout
     assert "\t" not in process.stdout
+    words = re.sub(r"[\s│]+", " ", process.stdout)
+    assert not re.search(r"Default: (?:(?! --).)*\(default: ", words)  # two defaults
+    assert not re.search(r"--\S+ \S+ \(default: ", words)  # nothing but a default
     examples = process.stdout.partition("\nexamples:\n")[2].replace("\\\n", " ").splitlines()
     shown = [" ".join(line.split("  #")[0].split()) for line in examples]
     expected = [" ".join(line.split()) for line in examples_of(script)]

@@ -91,8 +91,9 @@ class OptimConfig:
     clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
     beta1: Fraction = 0.9
+    """Decay rate of the mean of the gradients in Adam and LAMB; sgd takes it as its momentum."""
     beta2: Fraction = 0.999
-    """Adam's and LAMB's decay rates; sgd takes beta1 as its momentum."""
+    """Decay rate of the mean of their squares in Adam and LAMB."""
     momentum: Fraction = 0.95
     """Momentum of Muon, on the matrices."""
     rest_factor: PositiveFloat = 1.0
@@ -101,6 +102,8 @@ class OptimConfig:
     """The decoder's rate under muon, as a multiple of the rate of everything else that AdamW
     updates."""
     weight_decay: NonNegativeFloat = 0.0
+    """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
+    sgd."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "optim.")

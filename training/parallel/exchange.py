@@ -48,6 +48,7 @@ class ParallelConfig:
     """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
     groups must be a power of two."""
     powersgd_rank: PositiveInt = 4
+    """Rank of the two factors that PowerSGD sends instead of a gradient matrix."""
     powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch asks for 2 or more
     """Exchanges before PowerSGD compresses, at least 2."""
 
