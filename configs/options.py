@@ -14,8 +14,7 @@ from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 
 from .command import parse
-from .schema import RunConfig
-from .toml_file import load_config
+from .toml_file import RunConfig, load_config
 
 EXCLUSIVE = (("train", "steps", "epochs"), ("data", "lanes", "lanes_per_rank"))
 TOUR = Path(__file__).parent / "tour.toml"

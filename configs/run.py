@@ -1,9 +1,9 @@
 """From options to a run that is ready to start: resolved and checked."""
 
 import logging
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,11 +14,9 @@ from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
-from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
-from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
 from training.parallel.shares import with_shares
 from training.runs.named_checkpoints import (
@@ -26,8 +24,6 @@ from training.runs.named_checkpoints import (
     find_checkpoint,
     go_back,
     keep_newest,
-    last_until,
-    saved_step,
 )
 from training.runs.run_directory import (
     PretrainingDirectory,
@@ -38,42 +34,11 @@ from training.runs.run_directory import (
 )
 from training.trainer import Trainer
 
-from .options import RunOptions, changed_keys, flatten, with_lanes
-from .schema import RunConfig
-from .toml_file import load_config, save_config
+from .options import RunOptions, flatten, with_lanes
+from .resuming import COOLDOWN, LEARNING, Resumption, resume
+from .toml_file import RunConfig, load_config, save_config
 
 log = logging.getLogger(__name__)
-
-MAY_CHANGE_ON_RESUME = {
-    "data.corpus",  # its path; digests check that it is the same corpus
-    "data.shuffle",
-    "train.steps",
-    "train.epochs",
-    "train.precision",
-    "train.ema_decay",
-    "train.timeout_seconds",
-    "train.device",
-    "optim.decay",
-    "optim.decay_steps",
-    "optim.hold",
-    "evaluate.every_steps",
-    "evaluate.probe_train",
-    "evaluate.probe_val",
-    "evaluate.probe_texts",
-    "checkpoint.every_steps",
-    "checkpoint.keep",
-    "log.every_steps",
-    "log.tracker",
-    # How ranks work together, since their number may change.
-    *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
-    - {"parallel.windows_per_step", "parallel.combine"},
-}
-
-COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
-LENGTH = {"train.steps", "train.epochs"}
-SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
-# The steps after the newest checkpoint would not come to the same model with another value.
-LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
 
 
 @dataclass(frozen=True)
@@ -85,11 +50,14 @@ class ResolvedRun:
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
-    resumed: bool
-    may_be_restarted: bool = False  # by a launcher, with any rank as the main one
-    from_checkpoint: str | None = None  # the newest
-    before: RunConfig | None = None  # the settings that a resumed run had until now
-    changed: Set[str] = frozenset()  # the keys in which they differ
+    resumption: Resumption | None  # absent in a new run
+    may_be_restarted: bool  # by a launcher, with any rank as the main one
+    from_checkpoint: str | None  # absent, the newest
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the run was begun before."""
+        return self.resumption is not None
 
     def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
         """Settle what depends on the corpus; check that all ranks have the same settings and text.
@@ -112,9 +80,10 @@ class ResolvedRun:
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
-        if self.changed & SCHEDULE:
+        if (resumption := self.resumption) is not None:
             last = config.optim.schedule(steps, self.lanes).last_step
-            through_main(self.world, lambda: self._check_schedule(last, steps_per_epoch))
+            check, folder = resumption.check_schedule, self.directory.checkpoints
+            through_main(self.world, lambda: check(last, steps_per_epoch, folder))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -126,24 +95,6 @@ class ResolvedRun:
             seed=config.seed,
             parallel=config.parallel,
         )
-
-    def _check_schedule(self, steps: int, steps_per_epoch: float) -> None:
-        """steps: the last one by the new schedule."""
-        done = saved_step(find_checkpoint(self.directory.checkpoints, self.from_checkpoint))
-        if self.before is not None:
-            planned = self.before.train.total_steps(steps_per_epoch)
-            begin = self.before.optim.cooldown_begin(planned)
-            if begin is not None and done > begin:
-                raise InputError(
-                    f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
-                    f"after its cooldown has begun, at step {begin:,}; "
-                    f"{_advice_before(self.directory.checkpoints, begin)}"
-                )
-        if self.changed & LENGTH and steps < done:
-            raise InputError(
-                f"train.steps or train.epochs asks for {steps:,} steps, and the run has {done:,} "
-                "already; ask for more, or go back to an earlier checkpoint (--from)"
-            )
 
     def tracker(self) -> Tracker | None:
         """Begin a run of the tracker that the config names, on the main rank.
@@ -194,12 +145,13 @@ class ResolvedRun:
 
     def _write_config(self) -> None:
         back_to = self.from_checkpoint
+        changed = self.resumption.changed if self.resumption is not None else set[str]()
         newest = find_checkpoint(self.directory.checkpoints, None)
-        if back_to is None and newest is not None and self.changed & LEARNING:
+        if back_to is None and newest is not None and changed & LEARNING:
             back_to = newest.name  # a kill may have left the model of a later step
         if back_to is not None:
             go_back(self.directory, back_to)
-        if self.changed & COOLDOWN:
+        if changed & COOLDOWN:
             keep_newest(self.directory, BEFORE_COOLDOWN)
         save_config(self.directory.config, self.config)
 
@@ -219,104 +171,49 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
 
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
-    config, before, changed = options.run, None, set[str]()
-    resumed = bool(world.from_main(directory.config.is_file()))
-    if resumed:
+    config, resumption = options.run, None
+    if world.from_main(directory.config.is_file()):
         await_visible(directory.config)
-        saved = load_config(directory.config)
-        if options.from_checkpoint is None:
-            _check_checkpoints(saved, directory, world)
-        config = config if options.resume is not None else settled(config, saved)
-        config = _starting_as(_shuffling_as(config, saved), saved)
-        before = saved
-        if options.from_checkpoint is not None:
-            before = replace(saved, optim=saved.optim.without_cooldown())
-        changed = changed_keys(before, config)
-        _check_resume(changed, COOLDOWN if before.optim.cooldown_steps is None else set())
-        if changed & COOLDOWN:
-            config = _cooling_down(config, directory, options.from_checkpoint, world)
+        config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
         _check_cooldown(config)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
     precision = agreed_precision(world, config.train.precision)
-    config = with_lanes(config, lanes)
-    start_from = _absolute(config.train.start_from)
-    train = replace(config.train, precision=precision, start_from=start_from)
-    config = replace(config, train=train)
-    if config.data.corpus is not None:  # so that a resume finds it from any folder
-        config = replace(config, data=replace(config.data, corpus=config.data.corpus.resolve()))
-    if config.evaluate.probe_train is not None and config.evaluate.probe_val is not None:
-        probe = (config.evaluate.probe_train.resolve(), config.evaluate.probe_val.resolve())
-        evaluate = replace(config.evaluate, probe_train=probe[0], probe_val=probe[1])
-        config = replace(config, evaluate=evaluate)
+    config = replace(config, train=replace(config.train, precision=precision))
     return ResolvedRun(
-        config,
-        world,
-        directory,
-        lanes,
-        DTYPES[precision],
-        resumed,
-        options.may_be_under_way,
-        options.from_checkpoint,
-        before,
-        changed,
+        config=_with_absolute_paths(with_lanes(config, lanes)),
+        world=world,
+        directory=directory,
+        lanes=lanes,
+        compute_dtype=DTYPES[precision],
+        resumption=resumption,
+        may_be_restarted=options.may_be_under_way,
+        from_checkpoint=options.from_checkpoint,
     )
 
 
-def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the shuffling that a run began with; a run that names none predates shuffled reviews."""
-    if config.data.shuffle != "auto":
-        return config
-    shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
-    return replace(config, data=replace(config.data, shuffle=shuffle))
-
-
-def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the saved path of the model that a run starts from, where a relative one means it."""
-    given = config.train.start_from
-    if given is None or saved.train.start_from != str(Path(given).resolve()):
-        return config
-    return replace(config, train=replace(config.train, start_from=saved.train.start_from))
+def _with_absolute_paths(config: RunConfig) -> RunConfig:
+    """Make the paths absolute that training reads, so that a resume finds them from any folder."""
+    data, train, evaluate = config.data, config.train, config.evaluate
+    if data.corpus is not None:
+        data = replace(data, corpus=data.corpus.resolve())
+    train = replace(train, start_from=_absolute(train.start_from))
+    if evaluate.probe_train is not None and evaluate.probe_val is not None:
+        probe = (evaluate.probe_train.resolve(), evaluate.probe_val.resolve())
+        evaluate = replace(evaluate, probe_train=probe[0], probe_val=probe[1])
+    return replace(config, data=data, train=train, evaluate=evaluate)
 
 
 def _absolute(model: str | None) -> str | None:
-    """Return the path of a model's folder, so that a resume finds it from any folder.
+    """Return the absolute path of a model's folder.
 
     Other names stay: those of shipped models and of the hub.
     """
     if model is None or model_in(Path(model)) is None:
         return model
     return str(Path(model).resolve())
-
-
-def _cooling_down(
-    config: RunConfig, directory: PretrainingDirectory, name: str | None, world: World
-) -> RunConfig:
-    """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
-    step = int(
-        through_main(world, lambda: saved_step(find_checkpoint(directory.checkpoints, name)))
-    )
-    begin = config.optim.cooldown_from
-    if begin is not None and begin < step:
-        raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
-    optim = replace(config.optim, cooldown_from=step if begin is None else begin)
-    return replace(config, optim=optim)
-
-
-def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Fill what a config leaves open with the values of the run's first start."""
-    if config.data.lanes is None:
-        config = with_lanes(config, saved.data.total_lanes(1))
-    train, model, optim = config.train, config.model, config.optim
-    if optim.cooldown_from is None and optim.cooldown_steps is not None:
-        optim = replace(optim, cooldown_from=saved.optim.cooldown_from)
-    if train.precision == "auto":
-        train = replace(train, precision=saved.train.precision)
-    if model.vocabulary_size is None:
-        model = replace(model, vocabulary_size=saved.model.vocabulary_size)
-    return replace(config, train=train, model=model, optim=optim)
 
 
 def _lock_directory(
@@ -354,41 +251,3 @@ def _check_cooldown(config: RunConfig) -> None:
             f"the cooldown would end at step {begin + steps:,}, behind the {length:,} of "
             "train.steps; set these higher, or begin it earlier"
         )
-
-
-def _check_resume(changed: Set[str], allowed: Set[str]) -> None:
-    refused = changed - MAY_CHANGE_ON_RESUME - allowed
-    if refused:
-        raise InputError(
-            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
-            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
-        )
-
-
-def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
-    """Raise InputError, on every rank, where a run must have saved checkpoints and has none.
-
-    It would begin again at step 0, and overwrite its rows and its model.
-    """
-
-    def check() -> None:
-        folder = directory.checkpoints
-        if folder.is_symlink() and not folder.exists():
-            raise InputError(f"{folder}: is a link to nothing; is its disk mounted?")
-        if find_checkpoint(folder, None) is None:
-            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
-            if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
-                raise InputError(
-                    f"{folder}: holds no checkpoint, and the run has reached step {reached:,}; "
-                    "put its checkpoints back, or begin a new run"
-                )
-
-    through_main(world, check)
-
-
-def _advice_before(checkpoints: Path, step: int) -> str:
-    """Say from which checkpoint of this step, or of an earlier one, the run may go on."""
-    kept = last_until(checkpoints, step)
-    if kept is None:
-        return "no checkpoint from before it is kept, so begin a new run for that"
-    return f"go back to a checkpoint before it: --from {kept.name}"

@@ -1,4 +1,5 @@
-"""Configs as TOML files: read with every key and type checked, written resolved."""
+"""The description of a run, of the sections that the components own, and its TOML file: read with
+every key and type checked, written resolved."""
 
 import dataclasses
 import difflib
@@ -8,18 +9,44 @@ import tomllib
 import types
 import typing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tomli_w
 from typeguard import TypeCheckError, check_type
 
+from data_utils.lanes import DataConfig
+from model.bounds import Bound, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
-
-from .schema import RunConfig
+from model.language_model import ModelConfig
+from training.checkpoint import CheckpointConfig
+from training.evaluation import EvaluateConfig
+from training.metrics import LogConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.exchange import ParallelConfig
+from training.trainer import TrainConfig
 
 Section = TypeVar("Section")
 MOST_BYTES = 1 << 14  # ten times ours; tomllib's time grows with the square of a key's dots
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A pretraining run; a key that its TOML file leaves out has the default of its section."""
+
+    seed: Annotated[int, Bound(min=0, below=2**63)] = 0
+    """Seeds the initial weights and the order of later epochs."""
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    optim: OptimConfig = dataclasses.field(default_factory=OptimConfig)
+    train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
+    parallel: ParallelConfig = dataclasses.field(default_factory=ParallelConfig)
+    evaluate: EvaluateConfig = dataclasses.field(default_factory=EvaluateConfig)
+    checkpoint: CheckpointConfig = dataclasses.field(default_factory=CheckpointConfig)
+    log: LogConfig = dataclasses.field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
 
 def load_config(path: Path) -> RunConfig:

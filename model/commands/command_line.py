@@ -137,8 +137,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Shows the default of every option that has one, and keeps the lines of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        nothing = (None, False, argparse.SUPPRESS, [], "")
-        if not action.option_strings or action.default in nothing:
+        if not action.option_strings or action.default in (None, False, argparse.SUPPRESS, [], ""):
             return action.help
         several = isinstance(action.default, list)
         default = " ".join(action.default) if several else "%(default)s"

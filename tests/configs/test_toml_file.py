@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.options import RunOptions, changed_keys, flatten
-from configs.schema import RunConfig
-from configs.toml_file import load_config, save_config
+from configs.toml_file import RunConfig, load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig

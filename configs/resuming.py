@@ -1,0 +1,181 @@
+"""What a resumed run keeps of the one before, and what it may change."""
+
+from collections.abc import Set
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from model.errors import InputError
+from training.metrics import read_rows
+from training.parallel.agreement import through_main
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
+from training.runs.named_checkpoints import find_checkpoint, last_until, saved_step
+from training.runs.run_directory import PretrainingDirectory
+
+from .options import RunOptions, changed_keys, with_lanes
+from .toml_file import RunConfig
+
+MAY_CHANGE_ON_RESUME = {
+    "data.corpus",  # its path; digests check that it is the same corpus
+    "data.shuffle",
+    "train.steps",
+    "train.epochs",
+    "train.precision",
+    "train.ema_decay",
+    "train.timeout_seconds",
+    "train.device",
+    "optim.decay",
+    "optim.decay_steps",
+    "optim.hold",
+    "evaluate.every_steps",
+    "evaluate.probe_train",
+    "evaluate.probe_val",
+    "evaluate.probe_texts",
+    "checkpoint.every_steps",
+    "checkpoint.keep",
+    "log.every_steps",
+    "log.tracker",
+    # How ranks work together, since their number may change.
+    *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
+    - {"parallel.windows_per_step", "parallel.combine"},
+}
+
+COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
+LENGTH = {"train.steps", "train.epochs"}
+SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
+# The steps after the newest checkpoint would not come to the same model with another value.
+LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a run is resumed, and what is new about it."""
+
+    before: RunConfig  # its settings until now
+    changed: Set[str]  # the keys that have other values now
+    done: int  # steps
+
+    def check_schedule(self, steps: int, steps_per_epoch: float, checkpoints: Path) -> None:
+        """Raise InputError for a schedule that the run cannot follow from here.
+
+        steps: the last one by the new schedule. A length may be over already, and a cooldown that
+        has begun keeps its schedule.
+        """
+        if not self.changed & SCHEDULE:
+            return
+        planned = self.before.train.total_steps(steps_per_epoch)
+        begin = self.before.optim.cooldown_begin(planned)
+        if begin is not None and self.done > begin:
+            raise InputError(
+                f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
+                f"after its cooldown has begun, at step {begin:,}; "
+                f"{_advice_before(checkpoints, begin)}"
+            )
+        if self.changed & LENGTH and steps < self.done:
+            raise InputError(
+                f"train.steps or train.epochs asks for {steps:,} steps, and the run has "
+                f"{self.done:,} already; ask for more, or go back to an earlier checkpoint (--from)"
+            )
+
+
+def resume(
+    options: RunOptions, saved: RunConfig, directory: PretrainingDirectory, world: World
+) -> tuple[RunConfig, Resumption]:
+    """Return the settings with which a run is resumed, and what is new about them.
+
+    saved: those in its folder. Raises InputError, on every rank, for a change that a resumed run
+    cannot make, and where its checkpoints are gone.
+    """
+    back_to = options.from_checkpoint
+    if back_to is None:
+        _check_checkpoints(saved, directory, world)
+    config = options.run if options.resume is not None else settled(options.run, saved)
+    config = _starting_as(_shuffling_as(config, saved), saved)
+    before = saved
+    if back_to is not None:
+        before = replace(saved, optim=saved.optim.without_cooldown())
+    changed = changed_keys(before, config)
+    _check_changes(changed, COOLDOWN if before.optim.cooldown_steps is None else set())
+    checkpoints = directory.checkpoints
+    done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
+    resumption = Resumption(before, changed, int(done))
+    if changed & COOLDOWN:
+        config = _cooling_down(config, resumption.done)
+    return config, resumption
+
+
+def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Keep the shuffling that a run began with; a run that names none predates shuffled reviews."""
+    if config.data.shuffle != "auto":
+        return config
+    shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
+    return replace(config, data=replace(config.data, shuffle=shuffle))
+
+
+def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Keep the saved path of the model that a run starts from, where a relative one means it."""
+    given = config.train.start_from
+    if given is None or saved.train.start_from != str(Path(given).resolve()):
+        return config
+    return replace(config, train=replace(config.train, start_from=saved.train.start_from))
+
+
+def _cooling_down(config: RunConfig, step: int) -> RunConfig:
+    """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
+    begin = config.optim.cooldown_from
+    if begin is not None and begin < step:
+        raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
+    optim = replace(config.optim, cooldown_from=step if begin is None else begin)
+    return replace(config, optim=optim)
+
+
+def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Fill what a config leaves open with the values of the run's first start."""
+    if config.data.lanes is None:
+        config = with_lanes(config, saved.data.total_lanes(1))
+    train, model, optim = config.train, config.model, config.optim
+    if optim.cooldown_from is None and optim.cooldown_steps is not None:
+        optim = replace(optim, cooldown_from=saved.optim.cooldown_from)
+    if train.precision == "auto":
+        train = replace(train, precision=saved.train.precision)
+    if model.vocabulary_size is None:
+        model = replace(model, vocabulary_size=saved.model.vocabulary_size)
+    return replace(config, train=train, model=model, optim=optim)
+
+
+def _check_changes(changed: Set[str], allowed: Set[str]) -> None:
+    refused = changed - MAY_CHANGE_ON_RESUME - allowed
+    if refused:
+        raise InputError(
+            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
+            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+        )
+
+
+def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
+    """Raise InputError, on every rank, where a run must have saved checkpoints and has none.
+
+    It would begin again at step 0, and overwrite its rows and its model.
+    """
+
+    def check() -> None:
+        folder = directory.checkpoints
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"{folder}: is a link to nothing; is its disk mounted?")
+        if find_checkpoint(folder, None) is None:
+            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
+            if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
+                raise InputError(
+                    f"{folder}: holds no checkpoint, and the run has reached step {reached:,}; "
+                    "put its checkpoints back, or begin a new run"
+                )
+
+    through_main(world, check)
+
+
+def _advice_before(checkpoints: Path, step: int) -> str:
+    """Say from which checkpoint of this step, or of an earlier one, the run may go on."""
+    kept = last_until(checkpoints, step)
+    if kept is None:
+        return "no checkpoint from before it is kept, so begin a new run for that"
+    return f"go back to a checkpoint before it: --from {kept.name}"
