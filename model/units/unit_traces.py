@@ -70,7 +70,7 @@ class UnitTraces:
         return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
 
 
-def read_texts(
+def trace_texts(
     loaded: LoadedModel,
     texts: Iterable[str],
     units: Sequence[int],
@@ -96,7 +96,7 @@ def read_texts(
         raise InputError("no texts to read")
     if not is_whole(top) or top < 0:
         raise InputError(f"top is {top}; it must be 0 or above")
-    profile = loaded.profile
+    profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.tokens(text) for text in texts]
     wanted = list(dict.fromkeys(units))
@@ -107,29 +107,29 @@ def read_texts(
     wanted, lacking = wanted + ranked[:top], max(0, top - len(ranked))
     size = sum(map(len, sequences)) * (2 if lacking else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
+        where["advance"] = progress.advance
         if lacking:
-            count = len(wanted) + lacking
-            lively = liveliest_units(
-                loaded.model, sequences, count, **where, advance=progress.advance
-            )
+            lively = liveliest_units(loaded.model, sequences, len(wanted) + lacking, **where)
             wanted += [unit for unit in lively if unit not in wanted][:lacking]
-        values = trace(loaded.model, sequences, wanted, **where, advance=progress.advance)
-    if not all(np.isfinite(each).all() for each in values):
-        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    covered = [  # over the bytes of text that each token stands for
-        np.repeat(each, loaded.tokenizer.byte_lengths(tokens), axis=0)
-        for tokens, each in zip(sequences, values, strict=True)
-    ]
-    traces = [
-        _unit_trace(profile, text, as_shown, values)
-        for text, as_shown, values in zip(texts, shown, covered, strict=True)
-    ]
-    config = loaded.model.config
+        values = _values_per_byte(loaded, sequences, wanted, **where)
+    each = zip(texts, shown, values, strict=True)
+    traces = [_unit_trace(profile, text, as_shown, under) for text, as_shown, under in each]
     numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
     if LAYERS[config.cell].feature == "hidden state":  # the cell has no other
         state = "hidden"
     origin = _origin(loaded)
     return UnitTraces(traces, numbers, state, layer % config.layers, origin, poles, polarity)
+
+
+def _values_per_byte(
+    loaded: LoadedModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
+) -> list[np.ndarray]:
+    """Return float32 [bytes, U] for each sequence: a byte has the values after its token."""
+    values = trace(loaded.model, sequences, units, **options)
+    if not all(np.isfinite(each).all() for each in values):
+        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    lengths = map(loaded.tokenizer.byte_lengths, sequences)
+    return [np.repeat(each, count, axis=0) for each, count in zip(values, lengths, strict=True)]
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
