@@ -1,1 +1,1 @@
-"""From reviews to bytes on disk to contiguous streams; independent of models and training."""
+"""From reviews to tokens on disk to lanes. Of `model`, only how texts are read and stored."""

@@ -203,7 +203,8 @@ function addTo({ kind, values }, cell, before) {
     if (kind === "mean") values[k] += cell[k];
     else if (kind === "last" || before === 0) values[k] = cell[k];
     else if (kind === "max") values[k] = Math.max(values[k], cell[k]);
-    else values[k] = Math.min(values[k], cell[k]);
+    else if (kind === "min") values[k] = Math.min(values[k], cell[k]);
+    else throw new Error(`unknown pooling: ${kind}`);
   }
 }
 

@@ -1,0 +1,1 @@
+"""The folder of a run: locked, written, saved, resumed and packed."""
