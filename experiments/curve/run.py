@@ -26,7 +26,7 @@ from model.errors import InputError
 from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model, model_digest
 from model.language_model import untrained_like
-from model.units.unit_traces import trace_texts
+from model.units.unit_traces import read_texts
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
 from transfer.neuron.ranking import areas_under_curve, fit_cuts
@@ -232,7 +232,7 @@ def word_jumps(
     """
     rows = {word: rows_with(train, word) for word in words}
     wanted = sorted({row for of_word in rows.values() for row in of_word})
-    traces = trace_texts(loaded, [train.texts[row] for row in wanted], [unit]).traces
+    traces = read_texts(loaded, [train.texts[row] for row in wanted], [unit]).traces
     changes: dict[str, list[float]] = {word: [] for word in words}
     for trace in traces:
         for jump in jumps_of(trace):

@@ -102,13 +102,13 @@ def run(options: Namespace) -> None:
 
     from ..classifiers.influence import ranked_units
     from ..files.weights import load_model
-    from ..units.unit_traces import poles_of, trace_texts
+    from ..units.unit_traces import poles_of, read_texts
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     own = classifier_of(loaded, options)
     units = options.neuron or ([] if own is None else [own.neuron])
     first = own if own is not None and units[0] == own.neuron else None
-    traces = trace_texts(
+    traces = read_texts(
         loaded,
         texts,
         units,

@@ -70,7 +70,7 @@ class UnitTraces:
         return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
 
 
-def trace_texts(
+def read_texts(
     loaded: LoadedModel,
     texts: Iterable[str],
     units: Sequence[int],

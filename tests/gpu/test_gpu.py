@@ -14,7 +14,7 @@ from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
-from model.units.unit_traces import trace_texts
+from model.units.unit_traces import read_texts
 from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
 from tests.model.layers.test_recurrence import (
     hold_cell_state_in_fp32,
@@ -233,7 +233,7 @@ def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
         loaded = load_model(tmp_path / "model", compute_dtype=torch.float32, device=device)
         assert loaded.model.embedding.weight.device.type == device
         features = SentimentFeaturizer(tmp_path / "model", device=device).transform(texts)
-        values = trace_texts(loaded, texts[:2], [3, 5]).traces[1].values
+        values = read_texts(loaded, texts[:2], [3, 5]).traces[1].values
         config = SamplingConfig(length=50, temperature=0)
         written = generate(loaded.model, b"I", config, clamp=Clamp(unit=3, cell=1.0))
         assert "".join(characters for _, characters in written)

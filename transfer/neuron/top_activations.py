@@ -13,7 +13,7 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet
 from model.files.weights import LoadedModel
-from model.units.unit_traces import UnitTrace, trace_texts
+from model.units.unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
@@ -56,7 +56,7 @@ def find_top_activations(
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
     searched = _sample(test.texts, rows, seed, most_characters)
     wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
-    found = trace_texts(loaded, [test.texts[row] for row in wanted], [unit])
+    found = read_texts(loaded, [test.texts[row] for row in wanted], [unit])
     traces = dict(zip(wanted, found.traces, strict=True))
     jumps = [jump for row in searched for jump in jumps_of(traces[row], row)]
     return {

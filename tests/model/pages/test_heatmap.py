@@ -23,7 +23,7 @@ from model.pages.page import MIDDLE, PALETTES, background
 from model.pages.picture import COLUMNS, _lines, _painted
 from model.text.profiles import text_profile
 from model.units.trace import trace
-from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, trace_texts
+from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 
 NASTY = [
     "</script><script>alert(1)</script> \"quoted\" & 'so' <!-- {{data}} {{nothing}} &lt;",
@@ -75,7 +75,7 @@ class Spans(HTMLParser):
 def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, profile):
     loaded = load_with(small_model, tmp_path, profile)
     texts = ["Très — 👩‍👧 bien", *NASTY]
-    result = trace_texts(loaded, texts, [4, 1])
+    result = read_texts(loaded, texts, [4, 1])
     sequences = [loaded.tokens(text) for text in texts]
     for text, sequence, unit_trace in zip(texts, sequences, result.traces, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
@@ -102,26 +102,26 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
 )
 def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, profile, text, shown):
     loaded = load_with(small_model, tmp_path, profile)
-    assert trace_texts(loaded, [text], [0]).traces[0].text == shown
+    assert read_texts(loaded, [text], [0]).traces[0].text == shown
 
 
 def test_the_liveliest_units_follow_those_named(loaded):
-    result = trace_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
+    result = read_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
     assert result.units[:2] == [3, 1]
     assert len(set(result.units)) == len(result.units) == 6
 
 
 def test_ranked_units_come_before_the_liveliest(loaded):
-    plain = trace_texts(loaded, ["one text"], [3], top=4).units
-    assert trace_texts(loaded, ["one text"], [3], top=2, ranking=[5, 3, 5, 1, 0]).units == [3, 5, 1]
-    mixed = trace_texts(loaded, ["one text"], [3], top=4, ranking=[5, 3]).units
+    plain = read_texts(loaded, ["one text"], [3], top=4).units
+    assert read_texts(loaded, ["one text"], [3], top=2, ranking=[5, 3, 5, 1, 0]).units == [3, 5, 1]
+    mixed = read_texts(loaded, ["one text"], [3], top=4, ranking=[5, 3]).units
     assert mixed == [3, 5, *(unit for unit in plain[1:] if unit != 5)][:5]
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
-    plain = Spans(as_html(trace_texts(loaded, ["plain"], [2, 5])))
-    result = trace_texts(loaded, [text, "second"], [2, 5])
+    plain = Spans(as_html(read_texts(loaded, ["plain"], [2, 5])))
+    result = read_texts(loaded, [text, "second"], [2, 5])
     page = as_html(result)
     spans = Spans(page)
     for unit_trace, parsed in zip(result.traces, spans.texts, strict=True):
@@ -140,13 +140,13 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
 
 
 def test_the_data_of_a_page_cannot_end_its_element(loaded):
-    page = as_html(trace_texts(loaded, ["text"], [0]))
+    page = as_html(read_texts(loaded, ["text"], [0]))
     (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
     assert json.loads(data)["model"]["provenance"] == {"corpus": "</script>"}
 
 
 def test_json_has_offsets_values_and_the_model(loaded, tmp_path):
-    result = trace_texts(loaded, ["é x", NASTY[5]], [2, 5])
+    result = read_texts(loaded, ["é x", NASTY[5]], [2, 5])
     write(result, tmp_path / "new" / "h.json")
     content = json.loads((tmp_path / "new" / "h.json").read_text())
     assert content == as_json(result)
@@ -166,7 +166,7 @@ def test_json_has_offsets_values_and_the_model(loaded, tmp_path):
 
 @pytest.mark.parametrize("text", NASTY)
 def test_the_terminal_gets_colours_and_no_other_sequence(loaded, text):
-    result = trace_texts(loaded, [text], [2, 5])
+    result = read_texts(loaded, [text], [2, 5])
     output = as_ansi(result)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain)
@@ -246,13 +246,13 @@ def test_the_poles_follow_the_polarity():
 )
 def test_what_cannot_be_read_is_refused(loaded, texts, units, options, words):
     with pytest.raises(InputError, match=words):
-        trace_texts(loaded, texts, units, **options)
+        read_texts(loaded, texts, units, **options)
 
 
 @pytest.mark.parametrize(("cell", "named"), [("gru", "hidden"), ("lstm", "cell")])
 def test_a_cell_without_a_memory_of_its_own_shows_its_hidden_state(tmp_path, cell, named):
     model = build_model(ModelConfig(hidden_size=8, cell=cell), seed=0)
-    traces = trace_texts(load_with(model, tmp_path, "openai"), ["good"], [0])
+    traces = read_texts(load_with(model, tmp_path, "openai"), ["good"], [0])
     assert traces.state == as_json(traces)["state"] == named
     assert traces.legend(0)[0].startswith(f"unit 0, {named}: ")
 
@@ -260,17 +260,17 @@ def test_a_cell_without_a_memory_of_its_own_shows_its_hidden_state(tmp_path, cel
 def test_damaged_weights_are_named(loaded):
     loaded.model.embedding.weight.data[:] = torch.nan
     with pytest.raises(InputError, match="damaged"):
-        trace_texts(loaded, ["text"], [0])
+        read_texts(loaded, ["text"], [0])
 
 
 def test_only_known_suffixes_are_written(loaded, tmp_path):
     with pytest.raises(InputError, match=r"\.html, \.json, \.svg or \.png"):
-        write(trace_texts(loaded, ["text"], [0]), tmp_path / "h.gif")
+        write(read_texts(loaded, ["text"], [0]), tmp_path / "h.gif")
 
 
 def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     poles = ("label good", "label bad")  # of polarity -1
-    result = trace_texts(loaded, ["good"], [3, 1], poles=poles, polarity=-1)
+    result = read_texts(loaded, ["good"], [3, 1], poles=poles, polarity=-1)
     shown = result.oriented()
     assert shown.poles == poles[::-1]
     for own, turned in zip(result.traces, shown.traces, strict=True):
@@ -284,20 +284,20 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     assert "unit 3 with its sign turned" in as_html(result)
     head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
-    same = trace_texts(loaded, ["good"], [3], poles=poles, polarity=1)
+    same = read_texts(loaded, ["good"], [3], poles=poles, polarity=1)
     assert same.oriented() is same
 
 
 @pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
 def test_a_picture_is_drawn(loaded, tmp_path, suffix, head):
-    result = trace_texts(loaded, ["good", "two\nlines \U0001f600 " + "漢" * 50], [3, 1])
+    result = read_texts(loaded, ["good", "two\nlines \U0001f600 " + "漢" * 50], [3, 1])
     write(result, tmp_path / f"h{suffix}")
     assert (tmp_path / f"h{suffix}").read_bytes().startswith(head)
 
 
 def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
     letters = COLUMNS - 1
-    result = trace_texts(loaded, ["x" * letters + "漢y\nz"], [3])
+    result = read_texts(loaded, ["x" * letters + "漢y\nz"], [3])
     values = result.traces[0].values[:, 0].tolist()
     first, second, third = _lines(_painted(result.traces[0], values, 2.0, "green-red"))
     assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
@@ -316,7 +316,7 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
     save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
     text = "I loved it \U0001f600 caf\u00e9"
-    (unit_trace,) = trace_texts(loaded, [text], [5]).traces
+    (unit_trace,) = read_texts(loaded, [text], [5]).traces
     tokens = loaded.tokens(text)
     (values,) = trace(subword_model, [tokens], [5])
     # Token by token: which characters of the framed text end inside it.

@@ -14,7 +14,7 @@ from model.files.weights import load_model
 from model.pages.glyphs import visible
 from model.pages.heatmap import as_html
 from model.text.profiles import text_profile
-from model.units.unit_traces import trace_texts
+from model.units.unit_traces import read_texts
 from tests.model.pages.test_heatmap import NASTY
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
@@ -108,7 +108,7 @@ def messages(process):
 def result(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "model", compute_dtype=torch.float32)
-    return trace_texts(loaded, TEXTS, UNITS)
+    return read_texts(loaded, TEXTS, UNITS)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from model import save_model
 from model.files.weights import load_model
 from model.text.profiles import text_profile
 from model.units.trace import trace
-from model.units.unit_traces import UnitTrace, trace_texts
+from model.units.unit_traces import UnitTrace, read_texts
 from transfer.neuron import top_activations as extremes
 from transfer.neuron.top_activations import (
     average_words,
@@ -63,7 +63,7 @@ def test_jumps_add_up_to_what_happened_since_the_frame():
 def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
     save_model(tmp_path / "m", small_model, text_profile(profile), {})
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
-    (unit_trace,) = trace_texts(loaded, ["so so"], [4]).traces
+    (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
     frame = len(loaded.profile.prefix)
     if frame:
         (values,) = trace(small_model, [loaded.tokens("anything else")], [4])
@@ -104,13 +104,13 @@ def test_what_is_found_is_what_the_unit_holds(loaded):
     found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0, 60)
     assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
     shown = found["texts"]["highest"][0]
-    (unit_trace,) = trace_texts(loaded, texts[:1], [4]).traces
+    (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
     assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-600:], "yes", True)
     np.testing.assert_allclose(shown["values"], unit_trace.values[-600:, 0], rtol=1e-3)
     assert found["searched"]["texts"] < 4
     for kind, sign in (("rises", 1), ("falls", -1)):
         for moment in found["moments"][kind]:
-            (own,) = trace_texts(loaded, [texts[moment["row"] - 1]], [4]).traces
+            (own,) = read_texts(loaded, [texts[moment["row"] - 1]], [4]).traces
             largest = max(sign * jump.change for jump in jumps_of(own))
             assert 0 < moment["change"] * sign == pytest.approx(largest, rel=1e-3)  # of its text
             start, stop = moment["mark"]
