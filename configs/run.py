@@ -14,6 +14,7 @@ from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
+from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
@@ -144,6 +145,8 @@ class ResolvedRun:
             save_config(self.directory.config, self.config)
 
     def _write_config(self) -> None:
+        if self.resumed:
+            read_rows(self.directory.metrics)  # refused before anything is moved
         back_to = self.from_checkpoint
         changed = self.resumption.changed if self.resumption is not None else set[str]()
         newest = find_checkpoint(self.directory.checkpoints, None)

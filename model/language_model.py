@@ -35,6 +35,7 @@ LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
 }
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
+MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
 # Numbers that exist at once where texts are scored, 32 MB of them: of bytes, the logits after 128
 # tokens in 256 rows.
 MOST_LOGITS = 1 << 23
@@ -104,7 +105,10 @@ class ModelConfig:
             raise InputError(f"model.backend is {self.backend!r}; known: {known}")
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
-        checked_number("model.forget_gate_bias", self.forget_gate_bias)
+        bias = checked_number("model.forget_gate_bias", self.forget_gate_bias)
+        if abs(bias) > MOST_BIAS:
+            allowed = f"between {-MOST_BIAS} and {MOST_BIAS}"
+            raise InputError(f"model.forget_gate_bias is {bias:g}; it must be {allowed}")
 
     def _check_settings_of_other_cells(self) -> None:
         own = LAYERS[self.cell].settings

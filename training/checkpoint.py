@@ -23,7 +23,7 @@ from torch import Tensor
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.shapes import check_tensors
+from model.files.shapes import check_not_negative, check_tensors
 from model.files.storage import step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
@@ -153,14 +153,17 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
         restore_weights(trainer.averaging.module, averaged, CONFIG)
         trainer.averaging.n_averaged.fill_(1)  # not 0: there is something to average with
     path = folder / optimizer_file(trainer.exchange.states.groups.index)
-    load_optimizers(trainer.optimizers, load_tensors(path), path)
+    expected = flatten_optimizers(trainer.optimizers)
+    load_optimizers(trainer.optimizers, load_tensors(path, like=expected), path)
     _restore_carried(trainer, folder / LANES_FILE)
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:
     # Overflows are counted since version 1 of the format, some time after it began.
-    carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
+    found = load_tensors(path, like=_expected_carried(trainer, {}))
+    carried = {"row_overflows": trainer.overflows, **found}
     check_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
+    check_not_negative(path, carried, {"row_overflows", "row_nats"})
     names = trainer.state.tensors()
     trainer.load_lanes(State(**{name: carried[name] for name in names}))
     trainer.restore_nats(carried["row_nats"].flatten())

@@ -23,6 +23,8 @@ from .parallel.agreement import through_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
 
+MOST_ROW_BYTES = 1 << 20
+
 log = logging.getLogger(__name__)
 
 
@@ -132,14 +134,28 @@ def keep_rows(path: Path, last_step: int) -> None:
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    for number, line in enumerate(lines, start=1):
+    damaged = 0  # number of the line before; a kill tears the last one, which is not told
+    for number, line in enumerate(_lines_of(path), start=1):
+        if damaged:
+            log.warning(f"{path}: line {damaged} is damaged; left out")
+        damaged = 0
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):  # neither UTF-8 nor JSON, or too large or deep
-            if number < len(lines):  # a kill tears the last one
-                log.warning(f"{path}: line {number} is damaged; left out")
+            damaged = number
             continue
         if not isinstance(row, dict) or type(row.get("step")) is not int:
             raise InputError(f"{path}: line {number} is not a row of metrics; remove it")
-        yield line, row
+        yield line.rstrip(b"\r\n"), row
+
+
+def _lines_of(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends; of one that is too long for a row, a part."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        while line := file.readline(MOST_ROW_BYTES):
+            end = line
+            while not end.endswith(b"\n") and len(end) == MOST_ROW_BYTES:
+                end = file.readline(MOST_ROW_BYTES)
+            yield line if end is line else line[:-1] + end[-1:]

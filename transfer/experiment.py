@@ -1,6 +1,7 @@
 """A transfer from end to end: features, regression, neuron, baselines, results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from data_utils.provenance import describe_origin
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
+from model.files.locks import one_at_a_time
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, model_digest
 from model.language_model import LanguageModel, untrained_like
@@ -68,6 +70,32 @@ def run_transfer(
     check_classes(sets[1].labels, "validation", ": give --val texts of another class too")
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
+    with only_writer_of(output):
+        return _transferred(loaded, sets, output, pooling, seed, untrained)
+
+
+@contextmanager
+def only_writer_of(output: Path) -> Iterator[None]:
+    """Make a folder of results; InputError while another command writes into it."""
+
+    def refuse() -> None:
+        raise InputError(
+            f"{output}: another command is writing its results here; wait, or name another folder"
+        )
+
+    output.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(output / ".lock", refuse):
+        yield
+
+
+def _transferred(
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    output: Path,
+    pooling: tuple[Pooling, ...],
+    seed: int,
+    untrained: int,
+) -> dict[str, Any]:
     cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
     transfer = fit_transfer(loaded, sets, cache, seed)
     classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)

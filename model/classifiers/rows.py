@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
 
 BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
+FIRST_ROWS = 64  # of the first batch; the next ones double, so that answers are there soon
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, where they are long
 OF_A_CELL = 64  # characters that a value takes beside its own
 RENAMED = "input_"
@@ -32,21 +33,21 @@ def in_batches(
     waiting: Callable[[], bool] | None = None,
     most_characters: int = BATCH_CHARACTERS,
 ) -> Iterator[list[Record]]:
-    """Group records into batches of at most BATCH_ROWS, fewer where rows are long.
+    """Group records into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
 
     waiting: whether more records have come already; a batch then waits for no other. What came
     before a record that is refused is a batch, too: a stream does not bring it again.
     """
     batch: list[Record] = []
-    characters = 0
+    characters, rows = 0, FIRST_ROWS
     try:
         for record in records:
             batch.append(record)
             characters += _extent(record)
-            is_full = len(batch) >= BATCH_ROWS or characters >= most_characters
+            is_full = len(batch) >= rows or characters >= most_characters
             if is_full or (waiting is not None and not waiting()):
                 yield batch
-                batch, characters = [], 0
+                batch, characters, rows = [], 0, min(2 * rows, BATCH_ROWS)
     except InputError:
         if batch and waiting is not None:
             yield batch

@@ -1,6 +1,6 @@
 """Tensors in files, checked against what they should be: shapes, dtypes, values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import torch
@@ -21,9 +21,9 @@ def check_shapes(
     """
     for name in [*expected, *sorted(set(found) - set(expected))]:
         if found.get(name) != expected.get(name):
+            wanted = _text(expected[name]) if name in expected else "none of that name"
             raise InputError(
-                f"{source}: tensor {name} is {_text(found.get(name))} where {authority} "
-                f"{_text(expected.get(name))}"
+                f"{source}: tensor {name} is {_text(found.get(name))} where {authority} {wanted}"
             )
 
 
@@ -61,6 +61,13 @@ def check_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
             raise InputError(
                 f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
             )
+
+
+def check_not_negative(source: Path, tensors: Mapping[str, Tensor], names: Set[str]) -> None:
+    """Raise InputError for the first of these tensors with a value below zero."""
+    for name in sorted(names & tensors.keys()):
+        if bool((tensors[name] < 0).any()):
+            raise InputError(f"{source}: {name} holds a negative number; it is damaged")
 
 
 def _text(shape: Shape | None) -> str:

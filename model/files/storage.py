@@ -15,6 +15,8 @@ from typing import Any
 
 from ..errors import InputError
 
+MOST_JSON_BYTES = 1 << 26  # ours have a few megabytes at most; Python needs many times as many
+
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
 REMOVED = "removed"  # behind the name of what is being removed
 PARTIAL = "partial"  # behind the name of what is not whole yet
@@ -165,9 +167,12 @@ def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) ->
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
-    Raises InputError if the file is missing, unreadable, or holds something else.
+    Raises InputError if the file is missing, unreadable, too large, or holds something else.
     """
     try:
+        size = path.stat().st_size
+        if size > MOST_JSON_BYTES:
+            raise InputError(f"{path}: {size:,} bytes; no file of ours has so many, get it again")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error

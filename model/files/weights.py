@@ -4,6 +4,7 @@ Nothing is ever unpickled.
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from .storage import check_format_version, read_json, write_atomically, write_js
 FORMAT_VERSION = 3
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGER = "I8"  # for what is kept as 8-bit integers
+MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 
 @dataclass(frozen=True)
@@ -230,9 +232,20 @@ def _told_if_unreadable(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; InputError if it is missing, damaged or holds NaN."""
+def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
+
+    like: tensors of about the file's sizes. A file of more than twice as many bytes, which need not
+    fit into memory, is refused unread.
+    """
     with _told_if_unreadable(path):
+        size, most = path.stat().st_size, math.inf
+        if like is not None:
+            most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
+        if size > most:
+            raise InputError(
+                f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
+            )
         tensors = load_file(path)
     check_finite(path, tensors)
     return tensors

@@ -10,10 +10,10 @@ Palette = Literal["green-red", "blue-orange"]
 
 MIDDLE = (38, 38, 38)
 # The colours of low and of high values: backgrounds on which white letters have contrast 5 : 1.
-# The second are told apart by eyes that do not tell green from red.
+# The second are told apart by eyes that do not tell green from red; blue is high, as in the demo.
 PALETTES: dict[Palette, tuple[Color, Color]] = {
     "green-red": ((176, 32, 44), (14, 112, 56)),
-    "blue-orange": ((31, 95, 168), (178, 84, 0)),
+    "blue-orange": ((178, 84, 0), (31, 95, 168)),
 }
 
 

@@ -19,6 +19,7 @@ KNOWN = re.compile(
 PICKLES = 5  # one after the other in torch's container before 1.6; after them come the numbers
 ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, tells its containers apart
 TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
+MOST_TENSORS = 1000  # the published models have a few dozen, with their optimiser's
 MOST_PARTS = 1000  # of a tuple, those of tuples in it included: hashing it as a key visits them all
 REMEDY = "nothing of it was run. Ask for a state dict, or for the weights as .npy files"
 
@@ -64,9 +65,13 @@ def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
     The opcodes are followed without carrying them out; nothing is imported.
     """
     stream.seek(0)
+    tensors = 0
     for _ in range(pickles):
         sizes = _TupleSizes()
         for code, arg, _ in pickletools.genops(stream):
+            tensors += code.name == "BINPERSID"  # the memory of a tensor
+            if tensors > MOST_TENSORS:
+                raise InputError(f"{path}: refused, it holds more than {MOST_TENSORS:,} tensors")
             if code.name == "GLOBAL" and not KNOWN.fullmatch(str(arg)):
                 name = str(arg).replace(" ", ".")
                 raise InputError(f"{path}: refused, it holds {name}, not tensors alone; {REMEDY}")

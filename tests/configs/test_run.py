@@ -246,6 +246,18 @@ def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change,
     assert model.exists() is not moved
 
 
+def test_rows_that_are_refused_leave_everything_in_its_place(folder):
+    add_checkpoint(folder, 30)
+    model = folder / "model/config.json"
+    model.parent.mkdir()
+    write_json(model, {"provenance": {"step": 35, "best_valid_bits_per_character": 1.5}})
+    (folder / "metrics.jsonl").write_text("12\n")
+    run = resolved(folder, *AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    with pytest.raises(InputError, match="line 1 is not a row of metrics"):
+        run.begin()
+    assert model.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "is_path"),
     [("mine", True), ("mine/of_a_run", True), ("stars_1024", False), ("hf://owner/name", False)],

@@ -171,6 +171,11 @@ def test_sizes_must_be_positive_whole_numbers(wrong):
         ModelConfig(**wrong)
 
 
+def test_a_bias_that_no_gate_needs_is_refused():
+    with pytest.raises(InputError, match=r"model.forget_gate_bias is 1e.39; it must be between"):
+        ModelConfig(forget_gate_bias=1e39)
+
+
 @pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
 @pytest.mark.parametrize("key", [{"segments": 2}, {"orthogonal": True}])
 def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):

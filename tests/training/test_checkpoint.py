@@ -547,6 +547,31 @@ def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
         go_on(saved, checkpoints, f"{name}.safetensors", save({}))
 
 
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+def test_a_file_far_too_large_is_refused_unread(saved, checkpoints, name):
+    """A sparse file of 2^40 bytes: read, it would not fit into memory."""
+    begin = {"h": {"dtype": "F32", "shape": [1 << 38], "data_offsets": [0, 1 << 40]}}
+    header = json.dumps(begin).encode()
+    folder = shutil.copytree(saved[1], checkpoints.folder / saved[1].name)
+    with (folder / f"{name}.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 40))
+    with pytest.raises(InputError, match=f"{name}.safetensors: 1,099,511,627,.* are expected at m"):
+        checkpoints.restore(make_trainer("fp16", name="muon", loss_scale=2.0**10))
+
+
+@pytest.mark.parametrize(
+    ("file", "tensor"),
+    [("optimizer", "exp_avg_sq"), ("optimizer", "step"), ("lanes", "row_overflows")],
+)
+def test_what_is_never_negative_is_refused_below_zero(saved, checkpoints, file, tensor):
+    tensors = load((saved[1] / f"{file}.safetensors").read_bytes())
+    name = next(name for name in tensors if name.endswith(tensor))
+    tensors[name] = tensors[name] * 0 - 1
+    with pytest.raises(InputError, match=f"{file}.safetensors: {name} holds a negative number"):
+        go_on(saved, checkpoints, f"{file}.safetensors", save(tensors))
+
+
 def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split):
     others = [checkpoints.folder / name for name in ("step-backup", "step-7", "step-00000009.old")]
     for other in others:

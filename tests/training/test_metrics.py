@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,6 +39,22 @@ def test_a_torn_line_costs_no_other(tmp_path, caplog, torn, place):
     assert (f"line {place + 1} is damaged" in caplog.text) == (place < 3)
     keep_rows(path, 20)
     assert path.read_bytes().splitlines() == LINES[:2]
+
+
+def test_a_line_too_long_for_a_row_takes_no_memory(tmp_path, caplog):
+    """A sparse file, as a crash of the system may leave one: 256 MiB of NUL before the last row."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in LINES[:2]))
+    with path.open("r+b") as file:
+        file.seek(1 << 28)
+        file.write(b"\n" + LINES[2])
+    tracemalloc.start()
+    try:
+        assert read_rows(path) == ROWS
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert "line 3 is damaged" in caplog.text
 
 
 @pytest.mark.parametrize(

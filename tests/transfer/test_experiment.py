@@ -32,6 +32,16 @@ def sets():
     return [make_set(150, 1), make_set(60, 2), make_set(80, 3)]
 
 
+def test_one_command_at_a_time_writes_into_a_folder(tmp_path, small_model, sets):
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    with (
+        experiment.only_writer_of(tmp_path / "out"),
+        pytest.raises(InputError, match="out: another command is writing its results here"),
+    ):
+        run_transfer(loaded, sets, tmp_path / "out")
+    assert not any((tmp_path / "out").iterdir())
+
+
 def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")

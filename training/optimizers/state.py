@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.files.shapes import check_tensors
+from model.files.shapes import check_not_negative, check_tensors
 
 GROUP_STEP = "group_step"
+NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps for people to look at.
 OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
 
@@ -44,6 +45,8 @@ def load_optimizers(
     """
     kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in OF_ONE_STEP}
     check_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
+    counts = {name for name in kept if name.split(".")[-1] in NEVER_NEGATIVE}
+    check_not_negative(source, kept, counts)
     for name, tensor in _remembered(optimizers):
         tensor.copy_(kept[name])
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):

@@ -55,6 +55,7 @@ class CheckpointStore:
 
 def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
     """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
-    tensors = load_tensors(path)
-    check_tensors(path, tensors, module.state_dict(), authority)
+    expected = module.state_dict()
+    tensors = load_tensors(path, like=expected)
+    check_tensors(path, tensors, expected, authority)
     module.load_state_dict(tensors)

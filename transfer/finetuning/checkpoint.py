@@ -53,7 +53,8 @@ class FinetuningCheckpoints(CheckpointStore):
         # The optimiser has no state of a parameter that had not begun to learn by the last step.
         let_learn(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
         moments = folder / OPTIMIZER_FILE
-        load_optimizers([tuner.optimizer], load_tensors(moments), moments)
+        expected = flatten_optimizers([tuner.optimizer])
+        load_optimizers([tuner.optimizer], load_tensors(moments, like=expected), moments)
 
 
 def learning_modules(tuner: Finetuner) -> nn.ModuleDict:

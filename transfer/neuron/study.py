@@ -26,6 +26,7 @@ from ..experiment import (
     describe_regression,
     fit_transfer,
     measure_baselines,
+    only_writer_of,
 )
 from ..features import FeatureCache
 from ..intervals import check_seeds
@@ -64,6 +65,17 @@ def run_study(
     are kept in `output`/features, as a transfer's.
     """
     counts = check_study(loaded, sets, options)
+    with only_writer_of(output):
+        return _study(loaded, sets, output, options, counts)
+
+
+def _study(
+    loaded: LoadedModel,
+    sets: Sequence[LabelledSet],
+    output: Path,
+    options: StudyOptions,
+    counts: list[int],
+) -> dict[str, Any]:
     cache = FeatureCache(output / "features")
     transfer = fit_transfer(loaded, sets, cache, options.seed)
     train, val, test = transfer.examples

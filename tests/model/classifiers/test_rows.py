@@ -107,7 +107,8 @@ def test_batches_are_bounded_and_lazy():
     sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=250), 5)]
     assert sizes == [3, 3, 3, 1, 1]
     endless = (Record(text="x") for _ in itertools.count())
-    assert len(next(in_batches(endless))) == BATCH_ROWS
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 6)]
+    assert sizes == [64, 128, 256, 512, BATCH_ROWS, BATCH_ROWS]
 
 
 def test_no_batch_waits_for_what_has_not_come():

@@ -106,6 +106,13 @@ def test_what_is_no_json_is_refused(tmp_path, content):
         read_json(tmp_path / "a.json")
 
 
+def test_json_far_too_large_is_refused_unread(tmp_path):
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(InputError, match=r"a\.json: 1,099,511,627,776 bytes; no file of ours"):
+        read_json(tmp_path / "a.json")
+
+
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     final = tmp_path / "step"
     with whole_folder(final) as partial:

@@ -316,6 +316,14 @@ def test_a_key_that_would_take_forever_to_hash_is_refused(save, language, zipped
 
 
 @pytest.mark.parametrize("zipped", [True, False])
+def test_more_tensors_than_any_model_has_are_refused(save, language, zipped):
+    many = [torch.zeros(1) for _ in range(1001)]
+    content = nvidia_language_model(language) | {"payload": many}
+    with pytest.raises(InputError, match="refused, it holds more than 1,000 tensors"):
+        import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
 def test_tuples_of_any_plain_size_are_let_pass(save, language, zipped):
     content = nvidia_language_model(language) | {"payload": [tuple(range(999)), doubled(8)] * 3}
     path = save(content, _use_new_zipfile_serialization=zipped)
