@@ -292,7 +292,8 @@ function uncompare() {
 
 function difference() {
   const line = find("difference"), [one, other] = [panels.get(0), panels.get(1)];
-  line.hidden = !(one?.verdict && other?.verdict);
+  // Of an empty text there is nothing to say.
+  line.hidden = ![one, other].every((panel) => panel?.verdict && panel.text.value.trim());
   if (line.hidden) return;
   const higher = (gap) => (gap < 0 ? "second" : "first");
   const gap = polarity() * (one.verdict.value - other.verdict.value);

@@ -268,6 +268,13 @@ def test_equal_texts_are_said_to_be_equal(page):
     until(page, "document.getElementById('difference').innerText.includes('text is higher by')")
 
 
+def test_a_text_is_not_compared_with_an_empty_one(page):
+    set_text(page, "Good")
+    page.run("compare('')")
+    until(page, "panels.get(1).verdict !== null")
+    assert page.run("return document.getElementById('difference').hidden")
+
+
 FULL = "only the first 10,000 characters are read"
 
 
