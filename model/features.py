@@ -132,7 +132,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 def preset(name: str, **given: Any) -> dict[str, Any]:
     """Return the fields of a `FeatureKind` by a preset's name; what is given and not None wins.
 
-    Raises InputError for a name that there is not.
+    Raises InputError for an unknown name.
     """
     if name not in PRESETS:
         raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
@@ -140,7 +140,7 @@ def preset(name: str, **given: Any) -> dict[str, Any]:
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
-    """Raise InputError unless these are poolings that there are, each once, at least one."""
+    """Raise InputError unless these are known poolings, each once, and at least one."""
     known = get_args(Pooling)
     for pooling in poolings:
         if pooling not in known:

@@ -119,7 +119,7 @@ class ModelConfig:
 
     @property
     def symbols(self) -> int:
-        """V, settled: bytes where nothing is said."""
+        """V: `vocabulary_size`, or that of bytes if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:
@@ -294,7 +294,7 @@ class LanguageModel(nn.Module):
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
         """Yield (which of the T steps, logits [t, B, V]) for h [T, B, H], in order.
 
-        As many steps at once as have `MOST_LOGITS`, one at least.
+        A piece has as many steps as fit into `MOST_LOGITS` numbers, but at least one.
         """
         T, B, _ = h.shape
         steps = max(MOST_LOGITS // (B * len(weights.w_out)), 1)

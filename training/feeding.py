@@ -44,7 +44,7 @@ def as_batch(window: WindowBatch, device: torch.device) -> Batch:
 
 
 def copied(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy to a device; to a GPU from pinned memory, so that nobody waits until it comes to it."""
+    """Copy to a device; to a GPU from pinned memory, so that the caller need not wait for it."""
     pinned = device.type == "cuda"
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
@@ -58,10 +58,10 @@ def _idle(window: WindowBatch) -> WindowBatch:
 
 
 class Prefetcher:
-    """The batches from a window on, one of them made ahead by a thread.
+    """The batches from a window on; a thread prepares the next one in advance.
 
-    end: the window before which they end, None for never. The window after a run's last one may
-    begin an epoch, and to shuffle that takes time and memory of every rank.
+    end: stop before this window; None: never. The window after a run's last one may begin an epoch,
+    and shuffling it would cost every rank time and memory.
     """
 
     def __init__(

@@ -150,7 +150,7 @@ def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
 
 
 def _place(given: Input) -> object:
-    """Return what tells an input from any other, by whatever name it goes."""
+    """Return a key that is equal for two names of one input."""
     if given.is_remote:
         return given.location
     stat = Path(given.location).stat()

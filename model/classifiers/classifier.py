@@ -83,9 +83,9 @@ class Classifier:
 
     @property
     def influence(self) -> np.ndarray:
-        """Each unit's weight for each class, of two the second: [P, H]; its poolings add up.
+        """Weight of each unit, summed over poolings, for each class (of two, the second): [P, H].
 
-        The usual spread of the units, by which heads weigh them, is not known here.
+        A classifier with heads also weighs units by their standard deviation, unknown here.
         """
         rows = np.atleast_2d(self.coefficients)
         return rows.reshape(len(rows), len(self.pooling), -1).sum(1)
@@ -98,7 +98,7 @@ class Classifier:
 
     @property
     def unsure(self) -> tuple[float, float]:
-        """The usual range of doubt around its threshold: nobody has measured its own."""
+        """The default range around the threshold in which a text counts as unsure."""
         return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Classifier":

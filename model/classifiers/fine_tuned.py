@@ -70,7 +70,7 @@ class FineTuned(SeveralUnits):
 
     @property
     def unsure(self) -> tuple[float, float]:
-        """The usual range of doubt around the threshold: nobody has measured its own."""
+        """The default range around the threshold in which a text counts as unsure."""
         return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "FineTuned":

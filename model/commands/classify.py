@@ -1,4 +1,4 @@
-"""Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+"""Classify the sentiment of texts: rows in, the same rows out, with label and probability.
 
 mlstm-sentiment classify --text "I like it."
 mlstm-sentiment classify --text "I like it." --text "It broke at once."
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
 
 ADDED = """
-To each row are added `label`; `probability`, of the positive one of two classes, of the label
-where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1 to 5,
-where the classifier expects some; `neuron`, the value of the unit that the classifier leans on
-most; `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too
-short or unlike what the model has read (null if the classifier cannot tell). Where a text may have
-several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a
-name becomes `input_NAME`. A row without text keeps its place, with nothing found; an empty text is
-a text.
+Each row gains `label`; `probability`, of the positive class if there are two classes, else of the
+label (then also `probability_CLASS` for each class); with two classes `unsure`; `stars`, 1 to 5, if
+the classifier predicts them; `neuron`, the value of the unit that the classifier relies on most;
+`bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
+unlike what the model has read (null if the classifier cannot tell). If a text may have several
+labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one of these
+names becomes `input_NAME`. A row without text stays in its place, with empty results; an empty text
+counts as a text.
 
-An error or an interruption leaves the rows so far in OUTPUT.partial. The same command goes on after
-them, as far as the input still begins with them; else they get another name."""
+An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
+after them. If the input has changed, the old rows are kept under another name."""
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
@@ -149,7 +149,7 @@ def keys_of(options: Namespace, first: list[Record]) -> list[str]:
 def opened(
     options: Namespace, row_format: RowFormat, columns: list[str], classifier: "SentimentClassifier"
 ) -> Iterator[tuple[RowWriter, IsKnown | None]]:
-    """Yield where the answers go, and what tells of a row whether its answers are there already.
+    """Open the output. Yield the writer and a function: was this row already answered?
 
     columns: of CSV; []: those of the first row.
     """

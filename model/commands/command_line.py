@@ -129,8 +129,8 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was given."""
-        raise InputError(f"{message}; {self.prog} --help says what there is")
+        """Raise an InputError that points to the help."""
+        raise InputError(f"{message}; see {self.prog} --help")
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

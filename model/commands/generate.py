@@ -1,4 +1,4 @@
-"""Let a model write on from a prompt; a unit may be clamped to a value, to shift the sentiment.
+"""Let a model continue a prompt; a unit may be clamped to a value, to shift the sentiment.
 
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment 2
@@ -34,18 +34,18 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--sentiment",
         type=float,
-        help="what to clamp the cell state of the sentiment unit to, above 0 positive and below "
+        help="value to clamp the cell state of the sentiment unit to, above 0 positive and below "
         "negative, whatever its sign in the model",
     )
     parser.add_argument(
         "--value",
         type=float,
-        help="what to clamp the unit's cell state to, before every token read or written",
+        help="value to clamp the unit's cell state to, before every token read or written",
     )
     parser.add_argument(
         "--hidden-value",
         type=float,
-        help="what to clamp the unit's hidden state to, alone or together with --value",
+        help="value to clamp the unit's hidden state to, alone or together with --value",
     )
     parser.add_argument(
         "--layer", type=int, default=LAST, help="the layer of the unit, from 0; -1 is the last"
@@ -154,15 +154,15 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
             given is not None for given in (options.neuron, options.value, options.hidden_value)
         ):
             raise InputError(
-                "--sentiment holds the sentiment unit; give it or --neuron and --value"
+                "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )
         own = own_classifier(loaded, options.layer)
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     if options.value is None and options.hidden_value is None:
         if options.neuron is not None:
-            raise InputError("--neuron needs --value or --hidden-value: what to clamp the unit to")
+            raise InputError("--neuron needs --value or --hidden-value, to which to clamp it")
         if options.layer != LAST:
-            raise InputError("--layer is that of a unit that is held; add --sentiment or --value")
+            raise InputError("--layer is the layer of a clamped unit; add --sentiment or --value")
         return None
     unit = options.neuron
     if unit is None:

@@ -48,8 +48,8 @@ def bound_cores(openmp: Any = None) -> set[int]:
 
     openmp: its library; by default torch's, which shows its functions to the whole process.
 
-    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them,
-    after which the system says of that thread, and of those that it starts, no more than this one.
+    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
+    From then on the system reports only that core for this thread and for those that it starts.
     """
     cores: set[int] = set()
     if openmp is None:
@@ -63,9 +63,10 @@ def bound_cores(openmp: Any = None) -> set[int]:
 
 
 def quota(root: Path = ROOT) -> float:
-    """Return for how many cores' time this process's cgroups allow; without a limit, infinity.
+    """Return how many cores' time this process's cgroups allow; without a limit, infinity.
 
-    The least from its own cgroup up to the root holds. root: the folder that has proc and sys.
+    The smallest limit from its own cgroup up to the root applies. root: the folder that has proc
+    and sys.
     """
     with suppress(OSError):
         return min(map(_quota_of, cgroups("cpu", root)), default=inf)
@@ -75,9 +76,9 @@ def quota(root: Path = ROOT) -> float:
 def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
-    From its own cgroup up to the root, of both versions; a folder may not be there. In a container
-    the path in proc may be the host's, of which only the root is there to be seen. root: the folder
-    that has proc and sys. Raises OSError where the system has no cgroups.
+    From its own cgroup up to the root, of both versions; a folder may be absent. In a container the
+    path in proc may be the host's, of which only the root is visible. root: the folder that has
+    proc and sys. Raises OSError if the system has no cgroups.
     """
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers

@@ -97,8 +97,8 @@ def join(parts: Iterable[Tensor], like: Tensor, products: list[Product]) -> Tens
     """Join parts [n, H] of a weight by rows into one as large as `like`, in the dtype of the parts.
 
     products: the list of a `PostponedProducts` that belongs to this weight. Each part's gradient is
-    computed from them in a node of its own, after those of the parts behind it and before anything
-    that the part was made of: which is why `parts` should make them one by one.
+    computed in an autograd node of its own. The last part's node runs first, and each runs before
+    the nodes that produced its part. `parts` should therefore be a generator.
     """
     first = 0
     whole: Tensor | None = None

@@ -86,21 +86,21 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
         return "ifuo", "257 tokens are the code of 2019"
     if not weights.has_decoder:
         raise InputError(
-            f"{path}: files with 256 tokens have either gate order, and without a decoder it "
-            "cannot be told which; give --gate-order ifou or ifuo"
+            f"{path}: files with 256 tokens have either gate order, and a file without a decoder "
+            "does not show which; give --gate-order ifou or ifuo"
         )
     bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
     return order_by_bits(path, bits)
 
 
 def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
-    """Return the better order and a remark; InputError, with the file's name, if bits tell none."""
+    """Return the better order and a remark; InputError, naming the file, if neither is better."""
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that a NaN does not pass.
     if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
         raise InputError(
-            f"{path}: the gate order cannot be told, bits per character on plain English are "
+            f"{path}: cannot determine the gate order: bits per character on plain English are "
             f"{found}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
             f"{DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
         )

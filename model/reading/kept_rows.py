@@ -82,7 +82,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 
 
 def _set_aside(partial: Path, why: str) -> None:
-    """Copy the rows to a name that is free, so that nothing is lost that took hours."""
+    """Copy the rows to a free name: they may have taken hours."""
     names = (partial.with_name(f"{partial.name}.{number}") for number in count(1))
     free = next(name for name in names if not os.path.lexists(name))
     shutil.copyfile(partial, free)
@@ -90,9 +90,9 @@ def _set_aside(partial: Path, why: str) -> None:
 
 
 class KeptRows:
-    """The rows that a RowWriter left in a file, held against those that are to be written now.
+    """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
-    added: the names of what stands in each row behind its own values.
+    added: the names of the values that were appended to each row.
     columns: of CSV.
     """
 

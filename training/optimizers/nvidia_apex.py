@@ -1,4 +1,4 @@
-"""FusedAdam and FusedLAMB of NVIDIA's apex, for who has it installed and asks for it.
+"""FusedAdam and FusedLAMB of NVIDIA's apex, for users who have it installed and ask for it.
 
 `apex` on PyPI is another project, a web authentication toolkit of 2013, and fails to import in many
 ways. It is recognised by the modules of NVIDIA's apex that it lacks.

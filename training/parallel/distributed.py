@@ -36,14 +36,14 @@ SHARED_STORE = (
 
 
 class Deal:
-    """Which of some items are a rank's: here an even part; parallel.shares names other ways."""
+    """How items, such as lanes, are divided among ranks: here evenly; see also parallel.shares."""
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
         """Return a rank's contiguous slice of the items."""
         return slice(rank * items // ranks, (rank + 1) * items // ranks)
 
     def better(self, speeds: Sequence[float], lanes: int) -> "Deal | None":
-        """Return how to deal the lanes from now on, by each rank's speed; None: as they are."""
+        """Return how to divide the lanes from now on, by each rank's speed; None: as before."""
         return None
 
 

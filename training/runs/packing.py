@@ -70,7 +70,7 @@ def pack_run(
 
 
 def _copy(checkpoint: Path, target: Path) -> None:
-    """Copy a checkpoint; InputError where its run has removed it meanwhile."""
+    """Copy a checkpoint; InputError if its run has removed it meanwhile."""
     try:
         shutil.copytree(checkpoint, target)
     except OSError as error:  # as shutil's own is
@@ -82,9 +82,9 @@ def _copy(checkpoint: Path, target: Path) -> None:
 
 
 def unpack_run(packed: Path, folder: Path) -> None:
-    """Make a run's folder, to be gone on with, from what `pack_run` wrote.
+    """Unpack a run so that it can be resumed.
 
-    Raises InputError where the file is something else or damaged, or the folder is taken.
+    Raises InputError if the file is damaged or is not a packed run, or if the folder is taken.
     """
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")

@@ -127,18 +127,18 @@ def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
 def await_visible(path: Path) -> None:
     """Wait until this machine sees what the main rank has written.
 
-    Raises InputError where it does not appear.
+    Raises InputError if it does not appear.
     """
     deadline = time.monotonic() + VISIBLE_SECONDS
     while not _is_listed(path):
         if time.monotonic() > deadline:
             raise InputError(
-                f"{path}: the main rank has it, this one does not see it; put the run directory "
-                "on a file system that all nodes share"
+                f"{path}: the main rank wrote it, but this rank cannot see it; put the run "
+                "directory on a file system that all nodes share"
             )
         time.sleep(0.2)
 
 
 def _is_listed(path: Path) -> bool:
-    """Look into the folder: unlike a question for the file, that is not answered from memory."""
+    """List the folder: unlike a query for the file, that is not answered from a cache."""
     return path.parent.is_dir() and path.name in os.listdir(path.parent)

@@ -151,7 +151,7 @@ def describe(
     sets: Sequence[LabelledSet],
     device: torch.device,
 ) -> dict[str, Any]:
-    """Score what lies in model/ on all sets but train; return all but what it began from."""
+    """Score the model in model/ on val and test; return the results without the source model."""
     best = load_model(directory.model, compute_dtype=torch.float32)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     assert isinstance(fitted, FineTuned)

@@ -215,7 +215,7 @@ class _Lease:
 
 
 class _LeasedFactors(Factors):
-    """Factors in captured memory, which is theirs until the last product of them is made."""
+    """Factors in captured memory, which stays reserved until their last product is computed."""
 
     lease: _Lease
 
