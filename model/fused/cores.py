@@ -16,8 +16,8 @@ ROOT = Path("/")
 class Allowance(NamedTuple):
     """What the system lets this process use."""
 
-    affine: int  # cores that the scheduler may put it on
-    quota: float  # cores' worth of time; infinity without a limit
+    affine: int  # cores that on which the scheduler may put it
+    quota: float  # quota of time, in cores; infinity without a limit
 
     @property
     def cores(self) -> int:
@@ -37,16 +37,17 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def affine_cores() -> int:
-    """Return how many cores the scheduler may put this process on."""
+    """Return on how many cores the scheduler may put this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0) | bound_cores())
     return os.cpu_count() or 1
 
 
 def bound_cores(openmp: Any = None) -> set[int]:
-    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was told to.
+    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was set to
+    bind them.
 
-    openmp: its library; by default torch's, which shows its functions to the whole process.
+    openmp: its library; by default torch's, whose functions are visible in the whole process.
 
     With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
     From then on the system reports only that core for this thread and for those that it starts.
@@ -91,7 +92,7 @@ def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def _mount(controller: str, root: Path) -> tuple[Path, str]:
-    """Return where a controller's cgroups of version 1 are mounted, and from which of them down.
+    """Return where a controller's cgroups of version 1 are mounted, and which is the mount's root.
 
     Often several controllers are mounted together, as cpu,cpuacct. controller: empty for version 2.
     """
@@ -107,7 +108,7 @@ def _mount(controller: str, root: Path) -> tuple[Path, str]:
 
 
 def _quota_of(folder: Path) -> float:
-    """Return the cores' worth of time of one cgroup, of either version."""
+    """Return the quota of one cgroup, of either version, in cores."""
     with suppress(OSError):
         limit, period = (folder / "cpu.max").read_text().split()
         return inf if limit == "max" else int(limit) / int(period)
@@ -134,12 +135,12 @@ def has_instructions(name: str) -> bool:
 
 @cache
 def follow_quota(root: Path = ROOT) -> None:
-    """Let torch take no more threads than there are usable cores, unless somebody chose a number.
+    """Let torch use at most as many threads as usable cores, unless their number was chosen.
 
-    Chosen is what OMP_NUM_THREADS or MKL_NUM_THREADS says, and a number that torch does not take
-    by itself: more threads than cores. Only the first call does this: a program may set another
-    number later. Torch itself takes a thread for each physical core, whatever the quota is. root:
-    the folder that has proc and sys.
+    A number counts as chosen if OMP_NUM_THREADS or MKL_NUM_THREADS sets it, or if it is above the
+    number of cores, which torch never takes by itself. Only the first call does this: a program may
+    set another number later. Torch itself takes a thread for each physical core, whatever the quota
+    is. root: the folder that has proc and sys.
     """
     import torch
 
