@@ -45,7 +45,7 @@ from .toml_file import load_config, save_config
 log = logging.getLogger(__name__)
 
 MAY_CHANGE_ON_RESUME = {
-    "data.corpus",  # its path; digests check that it is the same corpus
+    "data.corpus",  # its path; digests check that the corpus is the same
     "data.shuffle",
     "train.steps",
     "train.epochs",
@@ -72,16 +72,16 @@ MAY_CHANGE_ON_RESUME = {
 COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
-# The steps after the newest checkpoint would not come to the same model with another value.
+# With another value, the steps after the newest checkpoint would give another model.
 LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
 
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A config with every value settled, and the folder that the run is written to."""
+    """A config with every value set, and the run's folder."""
 
     config: RunConfig
-    world: World  # with the lanes dealt as parallel.shares has it
+    world: World  # with the lanes divided as parallel.shares says
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
@@ -92,7 +92,7 @@ class ResolvedRun:
     changed: Set[str] = frozenset()  # the keys in which they differ
 
     def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
-        """Settle what depends on the corpus; check that all ranks have the same settings and text.
+        """Set what depends on the corpus; check that all ranks have the same settings and text.
 
         Raises InputError if the config has another V, and on every rank if one rank differs.
         """
@@ -107,8 +107,8 @@ class ResolvedRun:
     def make_trainer(self, steps_per_epoch: float) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
-        Raises InputError, on every rank, where a new length of the run is over already, or a change
-        would be one of a cooldown under way.
+        Raises InputError, on every rank, if the run has already passed its new length, or if the
+        change affects a cooldown that has begun.
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
@@ -128,7 +128,7 @@ class ResolvedRun:
         )
 
     def _check_schedule(self, steps: int, steps_per_epoch: float) -> None:
-        """steps: the last one by the new schedule."""
+        """steps: the last step of the new schedule."""
         done = saved_step(find_checkpoint(self.directory.checkpoints, self.from_checkpoint))
         if self.before is not None:
             planned = self.before.train.total_steps(steps_per_epoch)
@@ -141,15 +141,13 @@ class ResolvedRun:
                 )
         if self.changed & LENGTH and steps < done:
             raise InputError(
-                f"train.steps or train.epochs asks for {steps:,} steps, and the run has {done:,} "
+                f"train.steps or train.epochs asks for {steps:,} steps, but the run has {done:,} "
                 "already; ask for more, or go back to an earlier checkpoint (--from)"
             )
 
     def tracker(self) -> Tracker | None:
-        """Begin a run of the tracker that the config names, on the main rank.
-
-        Raises InputError, on every rank, where it cannot; a run that goes on after an interruption
-        does without it.
+        """Begin a run of the config's tracker on the main rank. Raises InputError, on every rank,
+        if that fails; after an interruption the run continues without it.
         """
         package, made = self.config.log.tracker, None
         if package is None:
@@ -162,32 +160,29 @@ class ResolvedRun:
             except InputError as error:
                 if not (self.resumed and self.may_be_restarted):
                     raise
-                log.warning(f"{error}; the training goes on without it")
+                log.warning(f"{error}; the training continues without it")
             return package
 
         through_main(self.world, begin)
         return made
 
     def begin(self) -> None:
-        """Save the config in the folder, once nothing can be refused any more.
-
-        Raises InputError on a rank that would not find it there after a restart, and on every rank
-        what the main one is refused.
+        """Save the config in the folder, when nothing can be refused any more. Raises InputError on
+        a rank that could not find it after a restart, and, on every rank, an error of the main one.
         """
         through_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config anew where somebody has moved or removed the folder meanwhile.
-
-        A checkpoint that is saved there could not be resumed without it.
+        """Save the config again if the folder was moved or removed meanwhile. Without it, a
+        checkpoint there could not be resumed.
         """
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
-                f"{folder}: was moved or removed while the run went on; it is made anew, to resume "
-                "from, without the rows and the checkpoints until now"
+                f"{folder}: was moved or removed during the run; it is created again, to resume "
+                "from, without the earlier rows and checkpoints"
             )
             folder.mkdir(parents=True, exist_ok=True)
             save_config(self.directory.config, self.config)
@@ -206,7 +201,7 @@ class ResolvedRun:
 
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
-    """Lock the run's folder and settle what its config leaves open; the config is not saved yet."""
+    """Lock the run's folder and complete its config, which is not saved yet."""
     world = with_shares(world, options.run.parallel.shares)
     with ExitStack() as locked:
 
@@ -266,7 +261,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
 
 
 def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the shuffling that a run began with; a run that names none predates shuffled reviews."""
+    """Keep the shuffling with which a run began; a run without one predates shuffled reviews."""
     if config.data.shuffle != "auto":
         return config
     shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
@@ -274,7 +269,7 @@ def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
 
 
 def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the saved path of the model that a run starts from, where a relative one means it."""
+    """Keep the saved path of the model that a run starts from, if a relative path means it."""
     given = config.train.start_from
     if given is None or saved.train.start_from != str(Path(given).resolve()):
         return config
@@ -294,7 +289,7 @@ def _absolute(model: str | None) -> str | None:
 def _cooling_down(
     config: RunConfig, directory: PretrainingDirectory, name: str | None, world: World
 ) -> RunConfig:
-    """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
+    """Begin the cooldown at the step from which the run resumes, or at a later one if given."""
     step = int(
         through_main(world, lambda: saved_step(find_checkpoint(directory.checkpoints, name)))
     )
@@ -306,7 +301,7 @@ def _cooling_down(
 
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Fill what a config leaves open with the values of the run's first start."""
+    """Complete a config with the values of the run's first start."""
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
     train, model, optim = config.train, config.model, config.optim
@@ -328,7 +323,7 @@ def _lock_directory(
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
-        raise InputError("--from goes with --resume, and without a launcher that would repeat it")
+        raise InputError("--from needs --resume, and a launcher that does not repeat the command")
     patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
@@ -346,12 +341,12 @@ def _lock_directory(
 
 
 def _check_cooldown(config: RunConfig) -> None:
-    """Refuse a new run that would end later than it says; a resumed one may be made longer."""
+    """Refuse a new run whose cooldown would end after its last step; a resume may lengthen it."""
     begin, steps = config.optim.cooldown_from, config.optim.cooldown_steps
     length = config.train.steps
     if begin is not None and steps is not None and length is not None and begin + steps > length:
         raise InputError(
-            f"the cooldown would end at step {begin + steps:,}, behind the {length:,} of "
+            f"the cooldown would end at step {begin + steps:,}, after the {length:,} of "
             "train.steps; set these higher, or begin it earlier"
         )
 
@@ -366,20 +361,19 @@ def _check_resume(changed: Set[str], allowed: Set[str]) -> None:
 
 
 def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
-    """Raise InputError, on every rank, where a run must have saved checkpoints and has none.
-
-    It would begin again at step 0, and overwrite its rows and its model.
+    """Raise InputError, on every rank, if a run must have saved checkpoints and has none. It would
+    begin again at step 0, and overwrite its rows and its model.
     """
 
     def check() -> None:
         folder = directory.checkpoints
         if folder.is_symlink() and not folder.exists():
-            raise InputError(f"{folder}: is a link to nothing; is its disk mounted?")
+            raise InputError(f"{folder}: is a broken link; is its disk mounted?")
         if find_checkpoint(folder, None) is None:
             reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
             if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
                 raise InputError(
-                    f"{folder}: holds no checkpoint, and the run has reached step {reached:,}; "
+                    f"{folder}: holds no checkpoint, but the run has reached step {reached:,}; "
                     "put its checkpoints back, or begin a new run"
                 )
 
@@ -387,8 +381,8 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
 
 
 def _advice_before(checkpoints: Path, step: int) -> str:
-    """Say from which checkpoint of this step, or of an earlier one, the run may go on."""
+    """Say from which checkpoint of this step, or of an earlier one, the run may continue."""
     kept = last_until(checkpoints, step)
     if kept is None:
-        return "no checkpoint from before it is kept, so begin a new run for that"
+        return "no earlier checkpoint is kept, so begin a new run for that"
     return f"go back to a checkpoint before it: --from {kept.name}"

@@ -19,7 +19,7 @@ from model.files.storage import write_atomically
 from .schema import RunConfig
 
 Section = TypeVar("Section")
-MOST_BYTES = 1 << 14  # ten times ours; tomllib's time grows with the square of a key's dots
+MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
 def load_config(path: Path) -> RunConfig:

@@ -338,7 +338,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     if left == "a link to nothing":
         (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    told = "is a link to nothing" if "link" in left else f"the run has reached step {STEPS}"
+    told = "is a broken link" if "link" in left else f"the run has reached step {STEPS}"
     for words in (
         ["main.py", "--resume", folder],
         [*small_run(folder, STEPS), "--if-exists", "resume"],

@@ -424,7 +424,7 @@ def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, sou
         file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
     prepare_corpus([source], tmp_path / "out")
     told = "records by the key of their text: 'text' 200, 'reviewText' 1"
-    assert [f"{source}: {told}; for one alone give --text-key"] == caplog.messages
+    assert [f"{source}: {told}; to read only one give --text-key"] == caplog.messages
     caplog.clear()
     prepare_corpus([source], tmp_path / "one", text_key="text")
     assert caplog.messages == []
@@ -487,5 +487,5 @@ def test_a_folder_that_is_no_corpus(tmp_path):
 
 def test_utf16_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("fine\nreally\n", encoding="utf-16")
-    with pytest.raises(InputError, match="begins as UTF-16 does"):
+    with pytest.raises(InputError, match="begins like UTF-16"):
         prepare_corpus([tmp_path / "a.txt"], tmp_path / "corpus")

@@ -44,7 +44,7 @@ def test_each_text_is_counted_as_what_it_is(text, counted, accepted):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("caf\u00e9 \ud800", "a lone surrogate, which UTF-8 cannot say"),
+        ("caf\u00e9 \ud800", "a lone surrogate, which UTF-8 cannot encode"),
         (UNREADABLE, "an HTML reference of more digits than can be read"),
     ],
 )
