@@ -211,7 +211,7 @@ class LanguageModel(nn.Module):
         self.compute_dtype = DTYPES["fp32" if self.multiplies_integers else precision]
 
     def reset_parameters(self) -> None:
-        """Draw every parameter anew from torch's global generator."""
+        """Draw every parameter from torch's global generator."""
         self.embedding.reset_parameters()
         for layer in self._stack:
             layer.reset_parameters(self.config.forget_gate_bias)

@@ -140,8 +140,8 @@ def review_start(profile: TextProfile) -> str:
     """Return what a profile puts before each review; InputError if nothing."""
     if not profile.prefix:
         raise InputError(
-            f"text profile {profile.name} puts nothing before a text, so --stop cannot tell where "
-            "a review begins"
+            f"text profile {profile.name} puts nothing before a text, so --stop cannot find the "
+            "beginning of a review"
         )
     return profile.prefix
 

@@ -153,8 +153,8 @@ class SentimentClassifier:
             if value is not None and not found.is_binary:
                 how = "each has its own" if found.is_multilabel else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} tells {len(found.classes)} classes, {how}; "
-                    "a threshold is for two"
+                    f"{name} {value}: {folder} has {len(found.classes)} classes, {how}; a "
+                    "threshold is for two"
                 )
         if self.threshold is None:
             return found

@@ -69,13 +69,13 @@ def add_options(parser: Parser) -> None:
         "--input-format",
         choices=("txt", "jsonl", "csv", "tsv"),
         help="format of standard input (default: jsonl if its first line begins with {, else txt; "
-        "what begins as a table does is refused)",
+        "input that begins like a table is refused)",
     )
     add_text_key(parser)
     parser.add_argument(
         "--output",
         type=Path,
-        help="the .jsonl or .csv file to write, whole or not at all (default: standard output)",
+        help="the .jsonl or .csv file to write, complete or not at all (default: standard output)",
     )
     parser.add_argument(
         "--format",
@@ -129,15 +129,14 @@ def format_of(output: Path | None) -> RowFormat:
     suffix = ".jsonl" if output is None else output.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(
-            f"--output {output}: the name must end in {', '.join(FORMATS)}; or say --format"
+            f"--output {output}: the name must end in {', '.join(FORMATS)}; or give --format"
         )
     return FORMATS[suffix]
 
 
 def keys_of(options: Namespace, first: list[Record]) -> list[str]:
-    """Return all keys of the rows; [] of standard input, where nobody knows them yet.
-
-    The records of a JSON file may have different ones.
+    """Return all keys of the rows; [] for standard input, where they are not known yet. The records
+    of a JSON file may have different ones.
     """
     path = Path(options.input or "-")
     if path.is_file() and as_input(path).kind in JSON_KINDS:
@@ -169,7 +168,7 @@ def opened(
 def request(
     options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier"
 ) -> dict[str, Any]:
-    """Return all that the answers follow from, but for the texts."""
+    """Return all that the answers depend on, except the texts."""
     from .. import __version__
     from ..classifiers.fitted import fitted_digest
 
@@ -196,10 +195,9 @@ def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: Pro
 def looked_at(
     batches: Iterator[list[Record]], options: Namespace
 ) -> tuple[Iterator[list[Record]], list[Record]]:
-    """Return the batches and, of anything but standard input, the first one.
-
-    A file is read so far before a model is loaded: what is wrong with it is told at once. Standard
-    input is not waited for.
+    """Return the batches and, except for standard input, the first one. This much of a file is read
+    before a model is loaded, so that its faults are reported at once. Standard input is not waited
+    for.
     """
     if options.input == "-":
         return batches, []
@@ -254,7 +252,7 @@ def counted(
     position: Position,
     progress: ProgressBar,
 ) -> Iterator[list[Record]]:
-    """Yield the batches; before each, tell how much there will be to read, by the file's size."""
+    """Yield the batches; before each, report how much there is to read, by the file's size."""
     tokens = 0
     for batch in batches:
         tokens += tokens_in(batch, text_key, classifier)

@@ -60,7 +60,7 @@ def add_text_options(parser: Parser) -> None:
         help="what the text begins with, cleaned as the model's texts were (default: the model "
         "begins the text itself)",
     )
-    parser.add_argument("--length", type=int, default=400, help="bytes to write, at most")
+    parser.add_argument("--length", type=int, default=400, help="largest number of bytes to write")
     parser.add_argument(
         "--samples",
         type=int,
@@ -76,27 +76,27 @@ def add_text_options(parser: Parser) -> None:
 
 
 def add_drawing(parser: Parser) -> None:
-    """Add the options by which the next token is drawn."""
+    """Add the options for drawing the next token."""
     parser.add_argument(
         "--temperature",
         type=float,
         default=1.0,
-        help="below 1 the model plays safe, above it dares more; 0 always takes the likeliest "
-        "token",
+        help="below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes "
+        "the likeliest",
     )
     parser.add_argument(
         "--top-k",
         type=int,
         default=0,
-        help="draw among so many of the likeliest tokens; 0: among all",
+        help="draw among this many of the likeliest tokens; 0: among all",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=1.0,
-        help="draw among the fewest likeliest tokens that have this probability together",
+        help="draw among the fewest likeliest tokens that together have this probability",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the same seed, the same text")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same text")
 
 
 def run(options: Namespace) -> None:
@@ -129,7 +129,7 @@ def run(options: Namespace) -> None:
 
 
 def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
-    """Print the samples, the first of them while it is written."""
+    """Print the samples, the first one while it is written."""
     from ..pages.glyphs import visible
 
     texts = [prompt] * samples
@@ -145,7 +145,7 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
 
 
 def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
-    """Return the clamp that the options ask for, or None."""
+    """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
     from ..sampling import Clamp
 

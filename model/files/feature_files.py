@@ -20,7 +20,7 @@ from .storage import flush_to_disk, read_json, write_json
 from .weights import model_digest
 
 SECONDS_BETWEEN_SAVES = 10.0
-REMEDY = "remove it, it is computed anew"  # of a damaged file
+REMEDY = "remove it; it is computed again"  # of a damaged file
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def compute(
     except BaseException:
         if done:
             _save(array, progress, done, digest)
-            log.info("%s: kept; the same command goes on with it", partial)
+            log.info("%s: kept; the same command continues it", partial)
         else:
             partial.unlink()
         raise

@@ -41,7 +41,7 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw every parameter anew from torch's global generator.
+        """Draw every parameter from torch's global generator.
 
         forget_gate_bias: added to the bias of the forget gate, or of the gate that replaces it.
         """
