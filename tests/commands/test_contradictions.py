@@ -101,7 +101,7 @@ SHORT = ("--data.lanes", 4, "--data.window", 16, "--model.hidden_size", 8)
                 *("--run-dir", "run", "--train.steps", 4, "--optim.decay", "constant", *SHORT),
                 *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
             ),
-            "the cooldown would end at step 12, behind the 4 of train.steps",
+            "the cooldown would end at step 12, after the 4 of train.steps",
         ),
         (
             (

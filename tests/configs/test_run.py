@@ -214,7 +214,7 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
     for steps in (29, 30):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
-            with pytest.raises(InputError, match=r"asks for 29 steps, and the run has 30 already"):
+            with pytest.raises(InputError, match=r"asks for 29 steps, but the run has 30 already"):
                 run.make_trainer(1.0)
         else:
             assert run.make_trainer(1.0).steps == 30
