@@ -52,7 +52,7 @@ def test_strictness_refuses_what_would_be_replaced_or_kept(tmp_path, text, messa
     with pytest.raises(ValueError, match=f"^{message}$"):
         accept(text, ReadingReport(), strict=True)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
-    with pytest.raises(InputError, match=rf"a\.jsonl, line 1: {message}; mend the text$"):
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 1: {message}; fix the text$"):
         list(read_texts([tmp_path / "a.jsonl"], None, ReadingReport(), strict=True))
     report = ReadingReport()
     assert len(list(read_texts([tmp_path / "a.jsonl"], None, report, strict=False))) == 1
