@@ -5,12 +5,11 @@
     features = featurizer.transform(["Five stars, no regrets."])  # float32 [1, H]
 
 A model is a model directory, a run directory, or the name of a shipped model, all on this machine;
-hf://owner/name is the one that is looked up on a network. The package is imported as
-`mlstm_sentiment`, as `pip install .` names it, since a script of one's own may well be called
-`model`.
+only hf://owner/name uses the network. The package is imported as `mlstm_sentiment`, the name that
+`pip install .` gives it, since the user may have a module called `model`.
 """
 
-# Modules alone: torch.hub.list takes every function and class in sight for an entry point.
+# Import only modules: torch.hub.list treats every visible function and class as an entry point.
 import importlib.util
 import pathlib
 import sys
@@ -24,7 +23,7 @@ PACKAGE = "mlstm_sentiment"
 def sentiment_featurizer(model: str = "default", **parameters: typing.Any) -> typing.Any:
     """Return a scikit-learn transformer, texts to float32 [N, F].
 
-    parameters: state, pooling, layers, tanh, batch_size, precision, as its class says.
+    parameters: state, pooling, layers, tanh, batch_size, precision, as for its class.
     """
     return _package().SentimentFeaturizer.from_pretrained(model, **parameters)
 
@@ -32,7 +31,7 @@ def sentiment_featurizer(model: str = "default", **parameters: typing.Any) -> ty
 def sentiment_classifier(model: str = "default", **parameters: typing.Any) -> typing.Any:
     """Return an object with predict, predict_proba, decision_function and neuron_values.
 
-    parameters: classifier (a folder; absent, the one inside the model), threshold, batch_size.
+    parameters: classifier (a folder; if absent, the one inside the model), threshold, batch_size.
     """
     return _package().SentimentClassifier.from_pretrained(model, **parameters)
 

@@ -90,7 +90,7 @@ def pretrain(run: ResolvedRun) -> int:
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and not last:
-                say(world, f"stopped and saved at step {step}; go on with --resume")
+                say(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
     best_model.conclude(trainer)
     return 0

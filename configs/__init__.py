@@ -1,6 +1,5 @@
-"""How a run is described: one schema that composes the sections owned by each component.
-
-Every command imports this package first, so that a package that is missing is named in one line.
+"""How a run is described: one schema composed of the components' sections. Every command imports
+this package first, so that a missing package is reported in one line.
 """
 
 import sys
@@ -15,9 +14,8 @@ from training.parallel.launcher import report_failure
 def name_missing_package(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """End a command that cannot import an installed package, as bad input does; a sys.excepthook.
-
-    Any other error gets Python's traceback.
+    """A sys.excepthook: report a package that is not installed as bad input is reported. Any other
+    error gets Python's traceback.
     """
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     package = name.partition(".")[0]

@@ -32,11 +32,11 @@ def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Describe a dataclass as tyro would, with two differences.
 
     The lines of an option's help are joined: tyro keeps their breaks, whatever the width. If the
-    default is None, the help says in words what that means, and "(default: None)" is left out. A
-    config may have another default; then those words are about configs without the key.
+    default is None, the help explains it in words, and "(default: None)" is left out. A config may
+    have another default; then those words are about configs without the key.
     """
     if not is_dataclass(info.type) or info.type.__module__.startswith("tyro"):
-        return None  # tyro wraps a union of subcommands in a dataclass of its own
+        return None  # tyro wraps a union of subcommands in its own dataclass
     hints = get_type_hints(info.type, include_extras=True)
     help_of = _help_of(info.type)
     options = []
@@ -104,5 +104,5 @@ def parse(
 
 
 def run(command: Callable[[], int | None]) -> None:
-    """Run a command as `program.run` does; a launcher is told why it failed."""
+    """Run a command as `program.run` does; the launcher learns why it failed."""
     program.run(command, failed=report_failure)

@@ -27,7 +27,7 @@ class RunOptions:
     config: Path | None = None
     """A TOML file from configs/. Default: the tour."""
     run_dir: Path | None = None
-    """Where the run is written. Default: runs/<name of the config>."""
+    """The folder of the run. Default: runs/<name of the config>."""
     resume: Path | None = None
     """The directory of a run to continue; docs/resume.md says what may change."""
     from_checkpoint: Annotated[str | None, tyro.conf.arg(name="from")] = None
@@ -53,7 +53,7 @@ class RunOptions:
         try:
             known, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
-            return parse(cls, doc, arguments=arguments)  # the full parser names the mistake
+            return parse(cls, doc, arguments=arguments)  # the full parser reports the mistake
         if known.config and known.resume:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
         file = known.config or TOUR
@@ -71,7 +71,7 @@ class RunOptions:
 
     @property
     def may_be_under_way(self) -> bool:
-        """Whether an earlier start of this same command may already have begun the run."""
+        """Whether an earlier start of the same command may already have begun the run."""
         if self.if_exists is None:
             return may_restart()
         return self.if_exists == "resume"

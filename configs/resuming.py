@@ -16,7 +16,7 @@ from .options import RunOptions, changed_keys, with_lanes
 from .toml_file import RunConfig
 
 MAY_CHANGE_ON_RESUME = {
-    "data.corpus",  # its path; digests check that it is the same corpus
+    "data.corpus",  # its path; digests check that the corpus is the same
     "data.shuffle",
     "train.steps",
     "train.epochs",
@@ -43,7 +43,7 @@ MAY_CHANGE_ON_RESUME = {
 COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
-# The steps after the newest checkpoint would not come to the same model with another value.
+# With another value, the steps after the newest checkpoint would give another model.
 LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
 
 
@@ -58,7 +58,7 @@ class Resumption:
     def check_schedule(self, steps: int, steps_per_epoch: float, checkpoints: Path) -> None:
         """Raise InputError for a schedule that the run cannot follow from here.
 
-        steps: the last one by the new schedule. A length may be over already, and a cooldown that
+        steps: the last step of the new schedule. A length may be over already, and a cooldown that
         has begun keeps its schedule.
         """
         if not self.changed & SCHEDULE:
@@ -73,7 +73,7 @@ class Resumption:
             )
         if self.changed & LENGTH and steps < self.done:
             raise InputError(
-                f"train.steps or train.epochs asks for {steps:,} steps, and the run has "
+                f"train.steps or train.epochs asks for {steps:,} steps, but the run has "
                 f"{self.done:,} already; ask for more, or go back to an earlier checkpoint (--from)"
             )
 
@@ -105,7 +105,7 @@ def resume(
 
 
 def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the shuffling that a run began with; a run that names none predates shuffled reviews."""
+    """Keep the shuffling with which a run began; a run without one predates shuffled reviews."""
     if config.data.shuffle != "auto":
         return config
     shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
@@ -113,7 +113,7 @@ def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
 
 
 def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the saved path of the model that a run starts from, where a relative one means it."""
+    """Keep the saved path of the model that a run starts from, if a relative path means it."""
     given = config.train.start_from
     if given is None or saved.train.start_from != str(Path(given).resolve()):
         return config
@@ -121,7 +121,7 @@ def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
 
 
 def _cooling_down(config: RunConfig, step: int) -> RunConfig:
-    """Begin the cooldown at the step that the run resumes from, or at a later one if given."""
+    """Begin the cooldown at the step from which the run resumes, or at a later one if given."""
     begin = config.optim.cooldown_from
     if begin is not None and begin < step:
         raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
@@ -130,7 +130,7 @@ def _cooling_down(config: RunConfig, step: int) -> RunConfig:
 
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Fill what a config leaves open with the values of the run's first start."""
+    """Complete a config with the values of the run's first start."""
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
     train, model, optim = config.train, config.model, config.optim
@@ -153,7 +153,7 @@ def _check_changes(changed: Set[str], allowed: Set[str]) -> None:
 
 
 def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
-    """Raise InputError, on every rank, where a run must have saved checkpoints and has none.
+    """Raise InputError, on every rank, if a run must have saved checkpoints and has none.
 
     It would begin again at step 0, and overwrite its rows and its model.
     """
@@ -161,12 +161,12 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
     def check() -> None:
         folder = directory.checkpoints
         if folder.is_symlink() and not folder.exists():
-            raise InputError(f"{folder}: is a link to nothing; is its disk mounted?")
+            raise InputError(f"{folder}: is a broken link; is its disk mounted?")
         if find_checkpoint(folder, None) is None:
             reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
             if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
                 raise InputError(
-                    f"{folder}: holds no checkpoint, and the run has reached step {reached:,}; "
+                    f"{folder}: holds no checkpoint, but the run has reached step {reached:,}; "
                     "put its checkpoints back, or begin a new run"
                 )
 
@@ -174,8 +174,8 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
 
 
 def _advice_before(checkpoints: Path, step: int) -> str:
-    """Say from which checkpoint of this step, or of an earlier one, the run may go on."""
+    """Say from which checkpoint of this step, or of an earlier one, the run may continue."""
     kept = last_until(checkpoints, step)
     if kept is None:
-        return "no checkpoint from before it is kept, so begin a new run for that"
+        return "no earlier checkpoint is kept, so begin a new run for that"
     return f"go back to a checkpoint before it: --from {kept.name}"

@@ -44,10 +44,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A config with every value settled, and the folder that the run is written to."""
+    """A config with every value set, and the run's folder."""
 
     config: RunConfig
-    world: World  # with the lanes dealt as parallel.shares has it
+    world: World  # with the lanes divided as parallel.shares says
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
@@ -61,7 +61,7 @@ class ResolvedRun:
         return self.resumption is not None
 
     def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
-        """Settle what depends on the corpus; check that all ranks have the same settings and text.
+        """Set what depends on the corpus; check that all ranks have the same settings and text.
 
         Raises InputError if the config has another V, and on every rank if one rank differs.
         """
@@ -76,8 +76,8 @@ class ResolvedRun:
     def make_trainer(self, steps_per_epoch: float) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
-        Raises InputError, on every rank, where a new length of the run is over already, or a change
-        would be one of a cooldown under way.
+        Raises InputError, on every rank, if the run has already passed its new length, or if the
+        change affects a cooldown that has begun.
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
@@ -98,10 +98,8 @@ class ResolvedRun:
         )
 
     def tracker(self) -> Tracker | None:
-        """Begin a run of the tracker that the config names, on the main rank.
-
-        Raises InputError, on every rank, where it cannot; a run that goes on after an interruption
-        does without it.
+        """Begin a run of the config's tracker on the main rank. Raises InputError, on every rank,
+        if that fails; after an interruption the run continues without it.
         """
         package, made = self.config.log.tracker, None
         if package is None:
@@ -114,32 +112,29 @@ class ResolvedRun:
             except InputError as error:
                 if not (self.resumed and self.may_be_restarted):
                     raise
-                log.warning(f"{error}; the training goes on without it")
+                log.warning(f"{error}; the training continues without it")
             return package
 
         through_main(self.world, begin)
         return made
 
     def begin(self) -> None:
-        """Save the config in the folder, once nothing can be refused any more.
-
-        Raises InputError on a rank that would not find it there after a restart, and on every rank
-        what the main one is refused.
+        """Save the config in the folder, when nothing can be refused any more. Raises InputError on
+        a rank that could not find it after a restart, and, on every rank, an error of the main one.
         """
         through_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config anew where somebody has moved or removed the folder meanwhile.
-
-        A checkpoint that is saved there could not be resumed without it.
+        """Save the config again if the folder was moved or removed meanwhile. Without it, a
+        checkpoint there could not be resumed.
         """
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
-                f"{folder}: was moved or removed while the run went on; it is made anew, to resume "
-                "from, without the rows and the checkpoints until now"
+                f"{folder}: was moved or removed during the run; it is created again, to resume "
+                "from, without the earlier rows and checkpoints"
             )
             folder.mkdir(parents=True, exist_ok=True)
             save_config(self.directory.config, self.config)
@@ -161,7 +156,7 @@ class ResolvedRun:
 
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
-    """Lock the run's folder and settle what its config leaves open; the config is not saved yet."""
+    """Lock the run's folder and complete its config, which is not saved yet."""
     world = with_shares(world, options.run.parallel.shares)
     with ExitStack() as locked:
 
@@ -228,7 +223,7 @@ def _lock_directory(
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
-        raise InputError("--from goes with --resume, and without a launcher that would repeat it")
+        raise InputError("--from needs --resume, and a launcher that does not repeat the command")
     patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
@@ -246,11 +241,11 @@ def _lock_directory(
 
 
 def _check_cooldown(config: RunConfig) -> None:
-    """Refuse a new run that would end later than it says; a resumed one may be made longer."""
+    """Refuse a new run whose cooldown would end after its last step; a resume may lengthen it."""
     begin, steps = config.optim.cooldown_from, config.optim.cooldown_steps
     length = config.train.steps
     if begin is not None and steps is not None and length is not None and begin + steps > length:
         raise InputError(
-            f"the cooldown would end at step {begin + steps:,}, behind the {length:,} of "
+            f"the cooldown would end at step {begin + steps:,}, after the {length:,} of "
             "train.steps; set these higher, or begin it earlier"
         )

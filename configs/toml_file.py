@@ -27,7 +27,7 @@ from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
 Section = TypeVar("Section")
-MOST_BYTES = 1 << 14  # ten times ours; tomllib's time grows with the square of a key's dots
+MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

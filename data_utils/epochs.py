@@ -46,7 +46,7 @@ class Epochs:
         return Lanes.configured(split, self.config, self.total, self.seed, self.own)
 
     def _epoch_of(self, index: int) -> tuple[int, int]:
-        """Return the number of the epoch in which a window lies, and the epoch's first window."""
+        """Return the number of a window's epoch, and the epoch's first window."""
         number, first = (self.number, self.first) if index >= self.first else (0, 0)
         while index - first >= (windows := self._windows_of(number)):
             number, first = number + 1, first + windows

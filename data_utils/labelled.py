@@ -16,7 +16,7 @@ from model.errors import InputError
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-SIGNS = {"-": "negative", "+": "positive"}  # which the alphabet does not know
+SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
 MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 WHOLE = re.compile(r"[+-]?\d+")
 
@@ -86,7 +86,8 @@ def read_labelled_sets(
 
 
 def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
-    """Warn of texts that a set shares with an earlier one: they say nothing about new texts.
+    """Warn of texts that a set shares with an earlier one: results on them do not hold for new
+    texts.
 
     Blank ones, and white space around a text, do not count.
     """
@@ -96,8 +97,8 @@ def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None
         shared = sum(text in known for text in stripped[later])
         if shared:
             log.warning(
-                "%s: %s of its %s texts are in %s, too; how well a model does on them says "
-                "nothing about new texts",
+                "%s: %s of its %s texts are in %s, too; results on these say nothing about new "
+                "texts",
                 names[later], f"{shared:,}", f"{len(stripped[later]):,}", names[earlier],
             )  # fmt: skip
 
@@ -125,13 +126,13 @@ def _label(record: Record, key: KeyChooser) -> str:
 
 
 def _written(number: float) -> str:
-    """Write equal numbers alike, so that 1, 1.0 and 1e0 are one class."""
+    """Write equal numbers the same way, so that 1, 1.0 and 1e0 are one class."""
     is_whole = isinstance(number, int) or number.is_integer()
     return str(int(number)) if is_whole else repr(number)
 
 
 def _number(label: str) -> float | None:
-    """Return what a label says as a number, or None for a word.
+    """Return a label as a number, or None for a word.
 
     Digits alone are a whole number, every digit of which counts: float() would round identifiers
     beyond 2^53. More digits than Python reads as one number (4,300) are a word.
@@ -186,7 +187,7 @@ def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
 
 
 def in_alphabet(word: str) -> tuple[str, str]:
-    """Return what a word is sorted by: "negative" before "Positive", which ASCII turns around."""
+    """Return a word's sort key: "negative" comes before "Positive", unlike in ASCII."""
     return word.casefold(), word
 
 

@@ -4,9 +4,9 @@ The split is cut into shards of nearly equal length; each begins where a review 
 whole shards, one after the other. In a turn every lane reads one shard. All lanes start the next
 turn together, so lanes with shorter shards read padding until the longest shard ends.
 
-What a lane reads in a window follows from the corpus, the number of lanes, the window's length, the
-seed and the index of the window. It does not depend on the number of ranks. So one integer is all
-that a checkpoint needs to continue in the data.
+What a lane reads in a window depends only on the corpus, the number of lanes, the window's length,
+the seed and the index of the window. It does not depend on the number of ranks. So one integer is
+all that a checkpoint needs to continue in the data.
 """
 
 from bisect import bisect_right
@@ -27,7 +27,7 @@ Persist = Literal["shard", "review", "never"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which corpus is read, and in how many lanes."""
+    """The corpus to read, and the lanes that read it."""
 
     corpus: Path | None = None
     """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
@@ -55,7 +55,7 @@ class DataConfig:
             raise InputError("data.lanes and data.lanes_per_rank exclude each other; give one")
 
     def total_lanes(self, ranks: int) -> int:
-        """Return the global batch for a first start on so many ranks."""
+        """Return the global batch for a first start on this many ranks."""
         if self.lanes_per_rank is not None:
             return self.lanes_per_rank * ranks
         return self.lanes or 64
@@ -68,7 +68,7 @@ class WindowBatch(NamedTuple):
     lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
     reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
     transitions: int  # predictions that count, over the lanes of all ranks
-    characters: int  # bytes of text that these predictions are about
+    characters: int  # bytes of text that these predictions cover
     active_fraction: float = 1.0  # of all lanes, those that still have text in this epoch
 
 
@@ -120,7 +120,7 @@ class Lanes:
     def configured(
         cls, split: Split, config: DataConfig, lanes: int, seed: int, own: slice
     ) -> "Lanes":
-        """Return the lanes of a run whose global batch is settled."""
+        """Return the lanes of a run whose global batch is set."""
         return cls(
             split,
             lanes=lanes,
@@ -161,7 +161,7 @@ class Lanes:
         """Count the bytes of text that all ranks predict, in spans [lanes, 2].
 
         Every rank counts the bytes of all lanes itself. So all ranks have the same number without
-        communication, and it does not depend on how many they are.
+        communication, and it does not depend on their number.
         """
         return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
 

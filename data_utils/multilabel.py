@@ -31,8 +31,8 @@ def read_label_columns(
         raise InputError(f"label keys {', '.join(classes)}: name each once")
     if len(classes) < 2:
         raise InputError(
-            f"label keys {', '.join(classes)}: a single column of 0 and 1 tells two classes that "
-            "exclude each other; give it as --label-key"
+            f"label keys {', '.join(classes)}: a single column of 0 and 1 means two exclusive "
+            "classes; give it as --label-key"
         )
 
     def row_of(record: Record) -> list[int]:
@@ -56,7 +56,7 @@ def read_label_lists(
     not occur in train.
     """
     if not delimiter:
-        raise InputError("the label delimiter is empty; name what separates two labels")
+        raise InputError("the label delimiter is empty; name the separator of labels")
     key = KeyChooser(label_key, LABEL_KEYS, "--label-key")
 
     def row_of(record: Record) -> list[str]:
@@ -67,7 +67,7 @@ def read_label_lists(
     if not 2 <= len(classes) <= MOST_CLASSES:
         raise InputError(
             f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "
-            f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} what separates two labels?"
+            f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} the separator of labels?"
         )
     sets = [
         LabelledSet(texts, _indicators(rows, classes, path), classes)
@@ -109,8 +109,8 @@ def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:
         text = text_of(value, record.place)
         if text is None:
             raise InputError(
-                f"{record.place}: no labels under {key.name_in(record)!r}; an empty list or text "
-                "says that there are none"
+                f"{record.place}: no labels under {key.name_in(record)!r}; use an empty list or "
+                "text for none"
             )
         names = [name.strip() for name in text.split(delimiter)]
     return [name for name in names if name]

@@ -11,7 +11,7 @@ Model = Annotated[
 ]
 Device = Annotated[
     str,
-    arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU if there is one."),
+    arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any."),
 ]
 TextKey = Annotated[
     str | None,

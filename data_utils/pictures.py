@@ -1,4 +1,4 @@
-"""Figures of results: any label can be drawn, and a figure that fails ends no command."""
+"""Figures of results: any label can be drawn, and a failed figure does not end the command."""
 
 import logging
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ def drawing(path: Path) -> Iterator[None]:
     """Turn an error in drawing a file into a warning, since the results are already written."""
     try:
         yield
-    except Exception as error:  # matplotlib raises many kinds, with no base class of its own
+    except Exception as error:  # matplotlib raises many kinds, without a common base class
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        log.warning("warning: %s could not be drawn (%s); the results are whole", path, reason)
+        log.warning("warning: %s could not be drawn (%s); the results are complete", path, reason)
 
 
 def literal(text: str) -> str:

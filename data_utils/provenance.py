@@ -19,7 +19,7 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
 def describe_origin() -> dict[str, Any]:
-    """Return what another person needs to know to judge or to repeat a result."""
+    """Return what another person needs to judge or repeat a result."""
     return {
         "git_revision": git_revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -90,7 +90,7 @@ def describe_hardware() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Return the processor's name, as Linux has it; elsewhere what Python knows."""
+    """Return the processor's name, from Linux; elsewhere from Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """The byte-level multiplicative LSTM: bytes to states to logits, and texts to features.
 
-Every name is imported when it is asked for: reading text needs no torch, and only
-`SentimentFeaturizer` needs scikit-learn.
+Every name is imported on first use: reading text needs no torch, and only `SentimentFeaturizer`
+needs scikit-learn.
 """
 
 from importlib import import_module
@@ -57,7 +57,7 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    """Return the version that is installed; a checkout that is used in its place has none."""
+    """Return the installed version; a checkout without an installation has none."""
     try:
         return version("mlstm-sentiment")
     except PackageNotFoundError:

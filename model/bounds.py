@@ -8,12 +8,12 @@ from typing import Annotated, Any, get_args, get_origin
 
 from .errors import InputError, is_whole
 
-MOST_BITS = 63  # of a whole number, as in TOML; a larger one may have no float
+MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The range that a number lies in, as in `lanes: Annotated[int, Bound(min=1)]`."""
+    """The range of a number, as in `lanes: Annotated[int, Bound(min=1)]`."""
 
     min: float | None = None
     above: float | None = None
@@ -21,7 +21,7 @@ class Bound:
     below: float | None = None
 
     def admits(self, number: Any) -> bool:
-        """Return whether a number lies in the range; NaN lies in none."""
+        """Return whether a number is in the range; NaN is in none."""
         return (
             (self.min is None or number >= self.min)
             and (self.above is None or number > self.above)
@@ -44,8 +44,8 @@ Fraction = Annotated[float, Bound(min=0, below=1)]
 def check_bounds(config: Any, section: str = "") -> None:
     """Raise InputError for the first number in a dataclass that is out of bounds or not finite.
 
-    section: what stands before a field's name in the message: "optim." for a section of a config,
-    "--" for the options of a command.
+    section: prefix of a field's name in the message: "optim." for a section of a config, "--" for
+    the options of a command.
     """
     for item in fields(config):
         value, parts = getattr(config, item.name), list(_parts_of(item.type))

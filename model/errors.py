@@ -7,15 +7,15 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-LONGEST_MESSAGE = 80  # characters of a library's that ours repeats
+LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 
 
 class InputError(Exception):
-    """Something given by the user cannot be used: says what, where, and how to mend it."""
+    """Something that the user gave cannot be used: says what, where, and how to fix it."""
 
 
 def brief(error: BaseException) -> str:
-    """Return what an error says on one line, cut where it is long."""
+    """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "..."
 
@@ -34,7 +34,7 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
 
 
 def checked_number(name: str, value: Any) -> float:
-    """Return a finite number as Python's float; InputError where it is none."""
+    """Return a finite number as Python's float; InputError if it is not one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         number = float(value) if is_number else math.nan
@@ -46,6 +46,6 @@ def checked_number(name: str, value: Any) -> float:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """Return, as the end of an error, which of the known words was likely meant; or nothing."""
+    """Return the end of an error: which of the known words was likely meant, or nothing."""
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

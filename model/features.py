@@ -17,7 +17,7 @@ from .state import State, StateName, summation_dtype
 from .text.ragged import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
-NO_TARGET = -100  # torch's own mark of a prediction that does not count
+NO_TARGET = -100  # torch's own mark of a prediction to ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,7 @@ class FeatureKind:
     """Which numbers of the state are the feature of a text, F of them."""
 
     state: StateName = "cell"
-    """Which part of the state; the papers take the cell. A GRU's and a transformer's is hidden,
-    which either word means there."""
+    """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
     pooling: Pooling | Sequence[Pooling] = "last"
     """last: the state after the last byte; mean, max, min: over the states after all bytes,
     including the bytes that the text profile adds around the text; several stand side by side."""
@@ -36,19 +35,19 @@ class FeatureKind:
     """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
     """
     units: Sequence[int] | None = None
-    """Which units of each layer, numbered from 0, in this order; absent, all."""
+    """Which units of each layer, numbered from 0, in this order; if absent, all."""
 
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
             raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
         poolings = self.poolings
         check_poolings(poolings)
-        # One spelling of each kind: kinds are compared, and name files of features.
+        # Each kind has one spelling: kinds are compared, and appear in file names.
         object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
-        """How states become features, in the order in which the features stand."""
+        """How states become features, in the order of the features."""
         return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
 
     def layers_of(self, config: ModelConfig) -> list[int]:
@@ -75,7 +74,7 @@ class FeatureKind:
         for unit in chosen:
             config.check_unit(unit, -1)
         if not chosen:
-            raise InputError("units is empty; name at least one, or leave it out for all")
+            raise InputError("units is empty; name at least one, or leave it out to take all")
         _check_once("units", chosen)
         return [int(unit) for unit in chosen]
 
@@ -98,7 +97,7 @@ class FeatureKind:
         return names
 
     def read(self, state: State, layers: list[int], units: list[int]) -> Tensor:
-        """Return the feature of a state by itself: [B, F], fp32 or wider.
+        """Return the features of a single state: [B, F], fp32 or wider.
 
         layers, units: what `layers_of` and `units_of` returned.
         """
@@ -118,11 +117,11 @@ class FeatureKind:
         return values.tanh() if self.tanh else values
 
     def is_of_window(self, config: ModelConfig, state: State) -> bool:
-        """Whether the h that a window returns holds every number of the features of a state."""
+        """Whether the h that a window returns has every number of a state's features."""
         return state.is_output(self.state) and self.layers_of(config) == [config.layers - 1]
 
 
-# Choices with a name; experiments/features says what each is worth.
+# Named choices; experiments/features compares them.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "papers": {"state": "cell", "pooling": ("last",)},
     "pooled": {"state": "cell", "pooling": ("last", "mean", "max", "min")},
@@ -132,7 +131,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 def preset(name: str, **given: Any) -> dict[str, Any]:
     """Return the fields of a `FeatureKind` by a preset's name; what is given and not None wins.
 
-    Raises InputError for a name that there is not.
+    Raises InputError for an unknown name.
     """
     if name not in PRESETS:
         raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
@@ -140,7 +139,7 @@ def preset(name: str, **given: Any) -> dict[str, Any]:
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
-    """Raise InputError unless these are poolings that there are, each once, at least one."""
+    """Raise InputError unless these are known poolings, each once, and at least one."""
     known = get_args(Pooling)
     for pooling in poolings:
         if pooling not in known:
@@ -155,14 +154,14 @@ def _check_once(name: str, chosen: Sequence[Any]) -> None:
 
 
 def _as_list(name: str, given: Any) -> list[Any]:
-    """Return what should be a row of numbers, NumPy's too."""
+    """Return a list of numbers, from a NumPy array too."""
     if isinstance(given, str) or getattr(given, "ndim", 1) != 1 or not isinstance(given, Iterable):
         raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
     return list(given)
 
 
 class Pool:
-    """The features of a batch of rows while they are read, whatever the length of the texts.
+    """Pools the features of a batch of rows while they are read, at any text length.
 
     A row without bytes keeps the zero state's feature, zero.
     """
@@ -199,7 +198,7 @@ class Pool:
 
 
 class Costs:
-    """What predicting the tokens of a batch of rows has cost so far."""
+    """The cost, so far, of predicting the tokens of a batch of rows."""
 
     def __init__(self, sequences: Sequence[np.ndarray], b_out: Tensor):
         self._sequences = sequences  # the longest first
@@ -208,7 +207,7 @@ class Costs:
         self._nats = torch.tensor(first, dtype=summation_dtype(b_out.device), device=b_out.device)
 
     def add(self, logits: Tensor, start: int) -> None:
-        """Take the logits [T, active, V] after token `start` of each row and T - 1 more."""
+        """Add the logits [T, active, V] after token `start` of each row and the next T - 1."""
         T, active, _ = logits.shape
         targets = np.full((T, active), NO_TARGET, dtype=np.int64)
         for row, sequence in enumerate(self._sequences[:active]):
@@ -228,7 +227,7 @@ class Costs:
 
 
 class ModelOutput(NamedTuple):
-    """What reading N texts gives."""
+    """The result of reading N texts."""
 
     features: np.ndarray  # float32 [N, F]
     bits: np.ndarray  # float64 [N], what predicting all tokens of each text costs
@@ -239,7 +238,7 @@ FINAL_CELL = FeatureKind()
 
 @torch.inference_mode()
 def folded(model: LanguageModel) -> Weights:
-    """Return the weights as inference reads them, packed, to be kept between calls."""
+    """Return the weights as inference reads them, packed, to keep between calls."""
     return model.fold()
 
 
@@ -258,14 +257,14 @@ def final_states(
 
     sequences: tokens [n] each, which the indices point to. features: float32 [rows, F]; unless
     `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
-    tanh of Radford et al.'s text, as both released codes have it. Independent of `batch_size` and
-    of the order of the sequences; memory does not grow with their lengths.
-    The first `skip` batches are left out: the caller already has them. weights: what `model.fold`
-    returned, where it is kept between calls. `advance` is told, for a progress bar, how many bytes
-    have been read since it was called last.
+    tanh of Radford et al.'s text, as in both released codes. Independent of `batch_size` and of the
+    order of the sequences; memory does not grow with their lengths. The first `skip` batches are
+    left out: the caller already has them. weights: what `model.fold` returned, where it is kept
+    between calls. `advance`, for a progress bar, is called with the number of bytes read since its
+    last call.
     """
     lengths = [len(sequence) for sequence in sequences]
-    read = torch.inference_mode()(_walk)  # not around the yield: the caller has modes of its own
+    read = torch.inference_mode()(_walk)  # not around the yield: the caller sets its own modes
     weights = weights or folded(model)
     for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)
@@ -301,7 +300,7 @@ def read_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> ModelOutput:
-    """Return what `features_in_order` does, and what predicting each sequence costs, at once."""
+    """Return the features as `features_in_order` does, and the cost of predicting each sequence."""
     lengths = [len(sequence) for sequence in sequences]
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     bits = np.zeros(len(sequences))
@@ -323,7 +322,7 @@ def _walk(
     advance: Callable[[int], object] | None,
     costs: Costs | None = None,
 ) -> np.ndarray:
-    """Return float32 [rows, F]; tell `costs`, where given, of every prediction."""
+    """Return float32 [rows, F]; add every prediction to `costs`, if given."""
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
     state = model.initial_state(len(batch.indices))
@@ -333,7 +332,7 @@ def _walk(
     for start, stop, active in batch.spans:
         indices = batch.indices[:active]
         tokens = np.stack([sequences[index][start:stop] for index in indices]).astype(np.int64)
-        # The recurrence returns no cell state but the last: those are pooled byte by byte.
+        # The recurrence returns only the last cell state, so cell states are pooled byte by byte.
         piece = stop - start if of_window or kind.poolings == ("last",) else 1
         state = state.select(slice(active))
         for place, part in enumerate(torch.from_numpy(tokens).to(device).split(piece, dim=1)):

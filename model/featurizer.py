@@ -41,12 +41,12 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Number format of the matrix products, whatever the model was trained in. docs/speed.md says
         which is faster where, and how little the features change.
     device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any.
     show_progress : bool
-        Tell on stderr how far reading is.
+        Show the progress on stderr.
 
     Memory grows with the bytes of the texts, not with bytes times units.
-    Pickled, it holds the weights. Raises InputError for what it cannot use.
+    Pickled, it holds the weights. Raises InputError for unusable input.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         """Load a model and return a featurizer that is ready to transform.
 
         preset: "papers", the cell state after the last byte, or "pooled", that beside its mean,
-        largest and smallest value over the text, which serves a model of 1,024 units better.
+        largest and smallest value over the text, which is better for a model of 1,024 units.
         parameters: those of the class; they win over the preset.
         """
         return cls(name_or_dir, **named_choice(preset, **parameters)).fit()
@@ -114,12 +114,12 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             )
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
-        """Return unit0 ... unit{H-1}; layer0_unit0 of several layers, mean_unit0 of poolings."""
+        """Return unit0 ... unit{H-1}; layer0_unit0 for several layers, mean_unit0 for poolings."""
         self._follow_parameters()
         return np.array(self._kind().names(self.loaded_.model.config), dtype=object)
 
     def _follow_parameters(self) -> None:
-        """Load the model on first use, and anew where `set_params` asked for another one."""
+        """Load the model on first use, and again if `set_params` named another one."""
         if getattr(self, "_loaded_as", None) != (self.model, self.precision, self.device):
             self.fit()
 

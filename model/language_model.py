@@ -36,11 +36,11 @@ LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
 MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
-# Numbers that exist at once where texts are scored, 32 MB of them: of bytes, the logits after 128
+# Numbers that exist at once while texts are scored, 32 MB of them: of bytes, the logits after 128
 # tokens in 256 rows.
 MOST_LOGITS = 1 << 23
-# No model comes near. Up to these, shapes fit torch's integers and even a description that was made
-# to do harm is checked against its file at once.
+# Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
+# description is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
     **dict.fromkeys(("heads", "context", "ngram_buckets"), 1 << 20),
@@ -62,9 +62,9 @@ class ModelConfig:
     embedding_size: int = 64
     """E, width of the embedding."""
     vocabulary_size: int | None = None
-    """V, tokens of the tokenizer; absent, the corpus's."""
+    """V, tokens of the tokenizer; if absent, the corpus's."""
     layers: int = 1
-    """L, layers; the published models have one."""
+    """L, layers; the published models have 1."""
     heads: int = 4
     """A transformer's attention heads, each of H / heads units."""
     context: int = 256
@@ -75,9 +75,9 @@ class ModelConfig:
     ngram_buckets: int = 16384
     """Vectors of E numbers that the n-grams of each length share."""
     weight_norm: bool = True
-    """Weight norm on the mLSTM's four matrices; other cells have it or not by their name."""
+    """Weight norm on the mLSTM's four matrices; of the other cells, those named so have it."""
     forget_gate_bias: float = 0.0
-    """Added to the forget gate's bias at the start, in a GRU to the update gate's; the published
+    """Added to the initial bias of the forget gate, in a GRU of the update gate; the published
     models add none, a transformer has no such gate."""
     orthogonal: bool = False
     """Start an mLSTM from orthogonal recurrent matrices; the published models drew them
@@ -88,14 +88,14 @@ class ModelConfig:
     CPU that has them (AMX). reference is the definition under autograd: many times slower, for
     checks."""
     segments: int = 1
-    """Above 1, an mLSTM's window is cut into so many pieces and each is computed again in backward:
-    a third more products, and memory for the activations of one piece instead of all."""
+    """Above 1, an mLSTM's window is cut into this many pieces, each computed again in backward: a
+    third more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
             if (value := getattr(self, name)) is not None or name != "vocabulary_size":
                 value = checked_whole(f"model.{name}", value, 1, most)
-                object.__setattr__(self, name, value)  # the one way into a frozen dataclass
+                object.__setattr__(self, name, value)  # the dataclass is frozen
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
         self._check_settings_of_other_cells()
@@ -123,7 +123,7 @@ class ModelConfig:
 
     @property
     def symbols(self) -> int:
-        """V, settled: bytes where nothing is said."""
+        """V: `vocabulary_size`, or that of bytes if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:
@@ -131,7 +131,7 @@ class ModelConfig:
         return self.hidden_size if index else self.embedding_size
 
     def for_vocabulary(self, size: int) -> "ModelConfig":
-        """Return the config with a tokenizer's V; InputError where another one was asked for."""
+        """Return the config with a tokenizer's V; InputError if the config names another V."""
         if self.vocabulary_size not in (None, size):
             raise InputError(
                 f"model.vocabulary_size is {self.vocabulary_size}, the corpus's tokenizer has "
@@ -140,7 +140,7 @@ class ModelConfig:
         return replace(self, vocabulary_size=size)
 
     def architecture(self) -> dict[str, Any]:
-        """Return what the weights depend on: all but how they are computed with.
+        """Return the fields that the weights depend on: all but those of the computation.
 
         A model of bytes leaves V out: the first model files did not have it.
         """
@@ -149,14 +149,14 @@ class ModelConfig:
         return {name: value for name, value in asdict(self).items() if name in described}
 
     def check_unit(self, unit: int, layer: int) -> None:
-        """Raise InputError where there is no such unit or layer; layer -1 is the last."""
+        """Raise InputError if there is no such unit or layer; layer -1 is the last."""
         if not is_whole(unit) or not 0 <= unit < self.hidden_size:
             raise InputError(f"unit {unit!r}: the model has units 0 to {self.hidden_size - 1}")
         if not is_whole(layer) or not -self.layers <= layer < self.layers:
             raise InputError(f"layer {layer!r}: the model has layers 0 to {self.layers - 1}")
 
     def check_clamp(self, unit: int, layer: int) -> None:
-        """Raise InputError where clamping a unit would change nothing the model predicts."""
+        """Raise InputError if clamping a unit could not change any prediction."""
         self.check_unit(unit, layer)
         LAYERS[self.cell].check_clamp(self, layer)
 
@@ -200,8 +200,8 @@ class LanguageModel(nn.Module):
         """Set the number format of the matrix products, whatever the model was trained in.
 
         precision: one of `Precision`. int8 is for inference: the recurrence's products are of 8-bit
-        integers, all others in fp32. Raises InputError for what is unknown, or what the model's
-        cell cannot do.
+        integers, all others in fp32. Raises InputError for an unknown precision, or one that the
+        model's cell lacks.
         """
         known = get_args(Precision)
         if precision not in known:
@@ -215,7 +215,7 @@ class LanguageModel(nn.Module):
         self.compute_dtype = DTYPES["fp32" if self.multiplies_integers else precision]
 
     def reset_parameters(self) -> None:
-        """Draw every parameter anew from torch's global generator."""
+        """Draw every parameter from torch's global generator."""
         self.embedding.reset_parameters()
         for layer in self._stack:
             layer.reset_parameters(self.config.forget_gate_bias)
@@ -227,7 +227,7 @@ class LanguageModel(nn.Module):
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
     def gate_leaves(self) -> GateLeaves:
-        """Return what can take the gradients in place of the parameters: see `GateLeaves`."""
+        """Return tensors that take the gradients in place of the parameters: see `GateLeaves`."""
         split = [matrix for layer in self._stack for matrix in layer.splittable()]
         return GateLeaves(self.parameters(), split)
 
@@ -238,7 +238,7 @@ class LanguageModel(nn.Module):
 
     @property
     def implementation(self) -> str:
-        """What computes the recurrence here."""
+        """The implementation of the recurrence on this machine."""
         return self._stack[0].implementation(self.dtype, integers=self.multiplies_integers)
 
     def initial_state(
@@ -257,7 +257,7 @@ class LanguageModel(nn.Module):
     def fold(self, leaves: GateLeaves | None = None) -> Weights:
         """Prepare the weights once for many calls: inference, generation.
 
-        leaves: what takes the gradients, if not the parameters.
+        leaves: tensors that take the gradients, if not the parameters.
         """
         dtype = self.dtype
         integers = self.multiplies_integers
@@ -298,7 +298,7 @@ class LanguageModel(nn.Module):
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
         """Yield (which of the T steps, logits [t, B, V]) for h [T, B, H], in order.
 
-        As many steps at once as have `MOST_LOGITS`, one at least.
+        A piece has as many steps as fit into `MOST_LOGITS` numbers, but at least one.
         """
         T, B, _ = h.shape
         steps = max(MOST_LOGITS // (B * len(weights.w_out)), 1)
@@ -319,7 +319,7 @@ def build_model(
 ) -> LanguageModel:
     """Build a freshly initialised model: the same seed, the same parameters.
 
-    torch's threads follow the quota on cores from then on, unless somebody chose their number.
+    From then on torch's threads follow the quota on cores, unless their number was set explicitly.
     """
     follow_quota()
     with torch.random.fork_rng(devices=[]):

@@ -3,8 +3,8 @@
 Tokens (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
 probability zero and the others are renormalised. The alternative, to sample freely and drop what
 does not decode, would show text that differs from what the model has read; this way it reads
-exactly what is shown, and a trained model, which gives such tokens next to nothing, is changed by
-next to nothing.
+exactly what is shown. A trained model gives such tokens almost no probability, so this changes
+almost nothing.
 """
 
 import codecs
@@ -52,7 +52,7 @@ class Clamp:
 
     unit: int
     layer: int = -1
-    """Of the stack; -1 is the last one, which the features come from."""
+    """In the stack; -1 is the last one, from which features come."""
     cell: float | None = None
     hidden: float | None = None
 
@@ -74,10 +74,10 @@ class Clamp:
 
 
 class Reader:
-    """The model as it reads one token after the other, a clamped unit at its value at every step.
+    """Reads one token after the other, with a clamped unit at its value at every step.
 
-    The clamp comes before the first one and after each: what a step starts from and what the next
-    one is predicted from both have the value.
+    The unit is clamped before the first token and after each one, so both the start of a step and
+    the prediction after it see the value.
     """
 
     @torch.inference_mode()
@@ -90,7 +90,7 @@ class Reader:
 
     @torch.inference_mode()
     def spread(self, count: int) -> None:
-        """Go on with `count` copies of the one state there is."""
+        """Continue with `count` copies of the single state."""
         self.state = self.state.each(lambda tensor: tensor.repeat(1, count, 1))  # [L, count, n]
 
     @torch.inference_mode()
@@ -115,15 +115,15 @@ class Reader:
 
 
 def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
-    """Return what the next token is drawn from: float64 [B, V], rows sum to 1.
+    """Return the probabilities of the next token, float64 [B, V]; rows sum to 1.
 
-    logits: float64 [B, V]. allowed: bool [B, V], at least one per row. In this order: what is not
-    allowed goes, temperature, the top k, and of those the top p. Among equals, the lower one wins.
+    logits: float64 [B, V]. allowed: bool [B, V], at least one per row. Order: mask what is not
+    allowed, temperature, top k, then top p of these. Among equals, the lower token wins.
     """
     scores = np.where(allowed, logits, -np.inf)
     order = np.argsort(-scores, axis=-1, kind="stable")  # likeliest first
     scores = np.take_along_axis(scores, order, axis=-1)
-    with np.errstate(over="ignore"):  # a tiny temperature sends all but the likeliest to -inf
+    with np.errstate(over="ignore"):  # with a tiny temperature all but the likeliest become -inf
         weights = np.exp((scores - scores[:, :1]) / (config.temperature or 1.0))
     weights[:, 1 if config.temperature == 0 else config.top_k or len(weights[0]) :] = 0
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -137,11 +137,11 @@ def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfi
 
 
 def review_start(profile: TextProfile) -> str:
-    """Return what begins the next review in a profile's texts; InputError where nothing does."""
+    """Return what a profile puts before each review; InputError if nothing."""
     if not profile.prefix:
         raise InputError(
-            f"text profile {profile.name} puts nothing before a text, so --stop cannot tell where "
-            "a review begins"
+            f"text profile {profile.name} puts nothing before a text, so --stop cannot find the "
+            "beginning of a review"
         )
     return profile.prefix
 
@@ -190,7 +190,7 @@ def _generate(
 
 
 class _Vocabulary:
-    """What may be written with a tokenizer's tokens, the first of which begins with `owed`."""
+    """The tokens that may be written next; the first one must begin with `owed`."""
 
     def __init__(self, tokenizer: Tokenizer, owed: bytes):
         self.spellings, self.owed = tokenizer.spellings, owed
@@ -199,10 +199,10 @@ class _Vocabulary:
 
 
 class _Sample:
-    """One sample in the making: its random numbers, and the characters that are not yet told."""
+    """A sample being drawn: its random numbers, and the characters not yet yielded."""
 
     def __init__(self, config: SamplingConfig, number: int, stop: str, vocabulary: _Vocabulary):
-        # A generator of its own: a sample does not depend on how many others are drawn with it.
+        # Its own generator: a sample does not depend on how many others are drawn with it.
         self.random = np.random.default_rng([config.seed, number])
         self.room = config.length  # bytes that may still come
         self.stop = stop
@@ -229,7 +229,7 @@ class _Sample:
         """Append a token; return the characters that have become certain."""
         self.utf8 = self.vocabulary.continuations.next_state(self.utf8, token)
         written = self.vocabulary.spellings[token].removeprefix(self.owed)
-        self.owed = b""  # it was the opening's, and is not told again
+        self.owed = b""  # it belongs to the opening, and is not yielded again
         self.room -= len(written)
         self.untold += self.decoder.decode(written)
         if self.stop and self.stop in self.untold:

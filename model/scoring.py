@@ -15,16 +15,16 @@ from .text.ragged import RaggedBatch, ragged_batches
 from .text.split import Split, shard_bounds
 
 Reset = Literal["strip", "review"]
-STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: nothing in a strip of this length
+STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
 # Tokens that a shorter strip is preceded by, read and not scored: with them a score differs from
-# that in one lane by less than 1e-5 bits.
+# that of one lane by less than 1e-5 bits.
 WARM_UP = 500
 SHORTEST_STRIP = 500  # tokens
 MAX_STRIPS = 64
 
 
 class Evaluation(NamedTuple):
-    """A score, with what it takes to judge it."""
+    """A score and its uncertainty."""
 
     bits_per_character: float
     characters: int
@@ -43,10 +43,10 @@ def token_costs(
     """Yield (indices, costs) batch by batch: bits for every token of every sequence.
 
     sequences: tokens [n] each, read from the zero state. costs: one float32 [n] per row. The first
-    one is predicted too, by the zero state, that is by the decoder's bias alone. advance: told how
-    many tokens have been scored since it was called last, for a progress bar.
+    one is predicted too, from the zero state, that is by the decoder's bias alone. advance: called
+    with the number of tokens scored since its last call, for a progress bar.
     """
-    # The last token is predicted and never read.
+    # The last token is predicted but never read.
     lengths = [max(len(sequence) - 1, 0) for sequence in sequences]
     with torch.inference_mode():
         weights = model.fold()
@@ -108,7 +108,7 @@ def score_split(
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
-    # First tokens are not predicted from others, and what comes before a strip is no part of it.
+    # First tokens are not scored, nor is the text that is read before a strip.
     read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
     scale = len(split.tokens) / max(read, 1)
     told = token_costs(
@@ -143,7 +143,8 @@ def _pieces(
 def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """Return the sum of values [n] from each of the bounds [N + 1] to the next, [N].
 
-    `reduceat` alone would give an empty review, as a text profile may leave, its neighbour's first.
+    `reduceat` alone would give an empty review (which a text profile may leave) the first value of
+    its neighbour.
     """
     sums = np.zeros(len(bounds) - 1, dtype=values.dtype)
     full = np.diff(bounds) > 0

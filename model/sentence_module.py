@@ -3,7 +3,7 @@
     from sentence_transformers import SentenceTransformer
     SentenceTransformer(folder, trust_remote_code=True).encode(["Five stars."])  # float32 [1, H]
 
-That library asks for certain methods and not for a base class, so that nothing of it is imported.
+That library needs certain methods but no base class, so we import nothing of it.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class FinalState(nn.Module):
         return cls(load_model(folder, compute_dtype=torch.float32))
 
     def save(self, output_path: str, *parts: Any, **other: Any) -> None:
-        """Write the model; modules.json is the library's to write."""
+        """Write the model; the library writes modules.json."""
         read, folder = self.loaded, Path(output_path)
         save_model(folder, self.model, read.profile, read.provenance, tokenizer=read.tokenizer)
 

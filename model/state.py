@@ -12,14 +12,14 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class State:
-    """Named tensors of n numbers for every lane: [L, B, n] each, in one layer's hands [B, n].
+    """Named tensors of n numbers for every lane: [L, B, n] each; a layer sees [B, n].
 
     Every cell has `h`, its output after the last byte, which the next token is predicted from. An
-    LSTM has its cell state `c` besides. What else a cell keeps, it names and reads by itself: only
-    the file of a cell knows the parts of its state. All zeros is the state before the first byte.
+    LSTM also has its cell state `c`. A cell may keep more, under its own names: only the file of a
+    cell knows the parts of its state. All zeros is the state before the first byte.
 
-    Parts that products read have exactly the dtype of those products, so that handing a state on
-    between windows rounds nothing. An mLSTM's `c` is fp32 (fp64 in an fp64 model).
+    Parts that products read have exactly the dtype of those products, so that carrying a state from
+    window to window rounds nothing. An mLSTM's `c` is fp32 (fp64 in an fp64 model).
     """
 
     def __init__(self, h: Tensor, c: Tensor | None = None, **others: Tensor):
@@ -50,9 +50,8 @@ class State:
 
     @staticmethod
     def dtype_of_products(tensors: Mapping[str, Tensor]) -> torch.dtype | None:
-        """Return what products were in where a state was saved, by its parts; None: they say none.
-
-        Every cell hands h to them.
+        """Return the dtype of products with which a state was saved, judged by its parts; None if
+        unclear. In every cell, products read h.
         """
         h = tensors.get("h")
         return h.dtype if h is not None and h.dtype in DTYPES.values() else None
@@ -60,19 +59,19 @@ class State:
     def features(self, name: StateName) -> Tensor:
         """Return what features are read from, [L, B, H].
 
-        "hidden" is h; "cell" is c, and h in a cell that has no memory apart from its output.
+        "hidden" is h; "cell" is c, or h in a cell that has no memory apart from its output.
         """
         return self._tensors[self._read_by(name)]
 
     def is_output(self, name: StateName) -> bool:
-        """Return whether features are read from h, of which a window returns that of every byte."""
+        """Return whether features are read from h, which a window returns for every byte."""
         return self._read_by(name) == "h"
 
     def _read_by(self, name: StateName) -> str:
         return "c" if name == "cell" and "c" in self._tensors else "h"
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "State":
-        """Return the state with every part changed alike."""
+        """Return the state with the same change made to every part."""
         return State(**{name: change(tensor) for name, tensor in self._tensors.items()})
 
     def detach(self) -> "State":
@@ -86,9 +85,9 @@ class State:
         return self.each(lambda tensor: tensor.where(keep, 0))
 
     def select(self, lanes: slice | Tensor) -> "State":
-        """Return some lanes: those of a slice, without a copy, or those of an index, in its order.
+        """Return some lanes: those of a slice (a view), or those of an index, in its order.
 
-        lanes: whole numbers [b], each from 0 to B - 1, where it is an index.
+        lanes: a slice, or whole numbers [b], each from 0 to B - 1.
         """
         if isinstance(lanes, slice):
             return self.each(lambda tensor: tensor[..., lanes, :])
@@ -96,12 +95,12 @@ class State:
 
     @staticmethod
     def join(states: "Sequence[State]") -> "State":
-        """Put states of some lanes each together again."""
+        """Join states of some lanes each."""
         return states[0] if len(states) == 1 else _together(states, lambda p: torch.cat(p, dim=-2))
 
     @staticmethod
     def stack(layers: "Sequence[State]") -> "State":
-        """Put the states of the layers on top of each other: [B, n] of each becomes [L, B, n]."""
+        """Stack the states of the layers: [B, n] each becomes [L, B, n]."""
         return _together(layers, torch.stack)
 
     def layer(self, index: int) -> "State":
@@ -109,7 +108,7 @@ class State:
         return self.each(lambda tensor: tensor[index])
 
     def clamp(self, name: StateName, layer: int, unit: int, value: float) -> "State":
-        """Return the state [L, B, n] with this value for a unit of what `features` reads."""
+        """Return the state [L, B, n] with one unit, as `features` reads it, set to a value."""
         tensor = self.features(name).clone()
         tensor[layer, :, unit] = value
         return State(**{**self._tensors, self._read_by(name): tensor})

@@ -29,8 +29,8 @@ from training.trainer import TrainConfig, Trainer
 STEPS = 2  # only in the second step is the optimiser's state in memory
 FIRST = 8  # lanes
 GRANULE = 8  # the answer is a multiple of this
-TRIES = 4  # how often a smaller answer is tried if one does not fit
-SHRINK = 0.95  # of the lanes, from try to try
+TRIES = 4  # number of smaller tries if one does not fit
+SHRINK = 0.95  # of the lanes, from one try to the next
 STATUS = Path("/proc/self/status")
 
 

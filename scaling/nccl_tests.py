@@ -65,7 +65,7 @@ def _table(rows: Sequence[AllReduce], path: Path) -> BandwidthTable:
     largest = max(rows)
     if not largest.algorithm > 0:
         raise InputError(
-            f"{path}: {largest.size:,.0f} bytes, the most of it, are too few to tell a bandwidth "
+            f"{path}: {largest.size:,.0f} bytes, the most of it, are too few to find a bandwidth "
             "by; measure up to 1G"
         )
     factor = largest.bus / largest.algorithm

@@ -70,7 +70,7 @@ def main() -> int:
 
     device = choose_device(options.device)
     with FinetuningDirectory(options.output).locked(resume=options.resume):
-        sets = read_sets(options)  # the folder is refused before, the model read after
+        sets = read_sets(options)  # the folder is checked before this, the model is read after
     stop = StopRequest()
     results = run_finetuning(
         load_model(options.model, compute_dtype=torch.float32),

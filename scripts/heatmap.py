@@ -1,8 +1,8 @@
 """Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
 
 The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
-model's own values, and poles, which say what its low and its high ones mean. Below each text stands
-what the model's classifier says of it, which asks all units and, of some models, the words.
+model's own values, and poles, which say what low and high values mean. Below each text is the
+answer of the model's classifier, which uses all units and, in some models, the words.
 
 python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
 python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html

@@ -28,7 +28,7 @@ class Options:
     """Order of the gates in the source. auto: for openai, that of OpenAI's code; for nvidia,
     decided by the number of tokens and by how well the model reads English."""
     text_profile: str | None = None
-    """How the model's texts are cleaned and framed. Default: as the source's own code did it."""
+    """How the model's texts are cleaned and framed. Default: as in the source's own code."""
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from model.bounds import Fraction, PositiveInt
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Train a config's model on more and more lanes of noise, until memory runs out."""
+    """Train a config's model on more and more lanes of random bytes, until memory runs out."""
 
     config: Path
     """A TOML file from configs/."""

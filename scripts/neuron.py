@@ -1,4 +1,4 @@
-"""Study one unit: a page on what it predicts, what moves it, and what it is worth.
+"""Study one unit: a page on what it predicts, what moves it, and how useful it is.
 
 python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
     --output runs/tour/neuron --draws 3

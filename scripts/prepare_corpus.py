@@ -32,8 +32,8 @@ class Options:
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
     ] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
-    files, folders, patterns in quotes, http(s) addresses. Of a folder or pattern, files whose name
-    says test are left out, of a folder also hidden ones."""
+    files, folders, patterns in quotes, http(s) addresses. Files of a folder or pattern with test in
+    their name are left out, in a folder also hidden ones."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

@@ -50,15 +50,15 @@ class BestModelWriter:
                 cut_strips(self.valid, self.lanes)
         except InputError as error:
             raise InputError(
-                f"the corpus's valid split cannot be scored: {error}; prepare the corpus with a "
-                "larger part for it, or with none, by --split"
+                f"the corpus's valid split cannot be scored: {error}; use --split to give it a "
+                "larger part of the corpus, or none"
             ) from error
 
     def forget_lost_model(self, trainer: Trainer) -> None:
         """Forget the best score if its model is gone, as in a run that was just unpacked.
 
         A kill may also leave the model of an evaluation after the newest checkpoint. It stays until
-        the next evaluation, which then writes the model of the steps as they are taken again.
+        the next evaluation, which then writes the model of the repeated steps.
         """
         best = trainer.progress.best_bits_per_character
         if not self.world.from_main(has_score(self.directory.model, best)):
@@ -81,13 +81,13 @@ class BestModelWriter:
         if not math.isfinite(bits):
             raise diverged(trainer, "the loss on the valid split is")
         best = trainer.progress.best_bits_per_character
-        if best is None or not best <= bits:  # nor is NaN the best, as older checkpoints may say
+        if best is None or not best <= bits:  # an old checkpoint's best may be NaN
             trainer.progress.best_bits_per_character = bits
             self.publish(trainer, model)
         return bits
 
     def publish(self, trainer: Trainer, model: LanguageModel) -> None:
-        """Replace `model/`: by the weights as they are, or by their average."""
+        """Replace `model/` by the current weights, or by their average."""
         if self.world.is_main:
             averaged = {} if model is trainer.model else {"averaged": True}
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
@@ -109,21 +109,20 @@ class BestModelWriter:
 
     @contextmanager
     def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Add the newest checkpoint to the error of a training that diverges.
-
-        That checkpoint is from before: only finite values are ever saved.
+        """Add the newest checkpoint to the error of a training that diverges. It is older than the
+        divergence: only finite values are ever saved.
         """
         try:
             yield
         except Diverged as error:
             saved = checkpoints.complete()
-            advice = "no checkpoint was saved before"
+            advice = "no earlier checkpoint was saved"
             if saved:
-                advice = f"--train.start_from {saved[-1]} begins with the weights from before"
+                advice = f"--train.start_from {saved[-1]} begins with the earlier weights"
             raise InputError(f"{error}; {advice}") from error
 
     def conclude(self, trainer: Trainer) -> None:
-        """Write a model if none was the best yet; print where it is."""
+        """Write a model if there is no best one yet; print its place."""
         best = trainer.progress.best_bits_per_character
         if best is None:
             self.publish(trainer, trainer.model)

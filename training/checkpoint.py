@@ -2,10 +2,10 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and the training state:
 
-- `optimizer.safetensors`; where groups of ranks have optimiser states of their own, those after the
-  first are in `optimizer-1.safetensors` and on;
-- `ema/`, a model directory of the averaged weights, if there are any;
-- `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
+- `optimizer.safetensors`; if each group of ranks has its own optimiser state, those after the first
+are in `optimizer-1.safetensors` and so on; - `ema/`, a model directory of the averaged weights, if
+any; - `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows
+since
   the last row of metrics; the random state;
 - `training.json`: progress, loss scale, the corpus's fingerprint.
 
@@ -57,7 +57,8 @@ class CheckpointConfig:
     every_steps: PositiveInt = 400
     """Steps between checkpoints; the end of the run, SIGINT, SIGTERM and SIGHUP also save one."""
     keep: PositiveInt = 2
-    """Newest checkpoints to keep. The best model on the valid split is kept apart, in model/."""
+    """Newest checkpoints to keep. The best model on the valid split is kept separately, in
+    model/."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "checkpoint.")
@@ -114,8 +115,8 @@ class Checkpoints(CheckpointStore):
     def restore(self, trainer: Trainer, name: str | None = None) -> bool:
         """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
 
-        Returns False, and loads nothing, where the run ended before its first one: it starts anew.
-        Raises InputError, on every rank, where there is none of that name, and where a part of it
+        Returns False, and loads nothing, if the run ended before its first one: it then starts
+        again. Raises InputError, on every rank, if there is none of that name, or if a part of it
         does not fit the model or the config.
         """
 
@@ -149,9 +150,9 @@ class Checkpoints(CheckpointStore):
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:
     restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
     averaged = folder / AVERAGED_FOLDER / WEIGHTS_FILE
-    if trainer.averaging is not None and averaged.parent.exists():  # else it begins anew
+    if trainer.averaging is not None and averaged.parent.exists():  # else it begins again
         restore_weights(trainer.averaging.module, averaged, CONFIG)
-        trainer.averaging.n_averaged.fill_(1)  # not 0: there is something to average with
+        trainer.averaging.n_averaged.fill_(1)  # not 0: there are weights to average with
     path = folder / optimizer_file(trainer.exchange.states.groups.index)
     expected = flatten_optimizers(trainer.optimizers)
     load_optimizers(trainer.optimizers, load_tensors(path, like=expected), path)
@@ -159,7 +160,7 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:
-    # Overflows are counted since version 1 of the format, some time after it began.
+    # The first checkpoints of format version 1 did not count overflows.
     found = load_tensors(path, like=_expected_carried(trainer, {}))
     carried = {"row_overflows": trainer.overflows, **found}
     check_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
@@ -175,10 +176,8 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
 
 
 def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors without content, of the shapes and dtypes that those should have.
-
-    Free are the number of ranks that saved them, and the dtype of the products: losses may be
-    scaled, or not, from a resume on.
+    """Return tensors without content, with the expected shapes and dtypes. The number of ranks that
+    saved them and the dtype of the products may differ: a resume may begin or stop scaling losses.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype
@@ -193,5 +192,5 @@ def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[s
 
 
 def optimizer_file(group: int) -> str:
-    """Return the name of the file with a group's optimiser; the first's is that of the only one."""
+    """Return the name of the file with a group's optimiser; the first has no number."""
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"

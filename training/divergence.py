@@ -17,21 +17,20 @@ class Diverged(InputError):
 
 
 def diverged(trainer: "Trainer", what_is: str) -> Diverged:
-    """Return the error to raise, on every rank, where something is not finite."""
+    """Return the error to raise, on every rank, if something is not finite."""
     clip_norm = trainer.optim.clip_norm
     clipping = "with optim.clip_norm"
     if clip_norm is not None:
         clipping = f"an optim.clip_norm below {clip_norm:g}"
     return Diverged(
         f"{what_is} not finite at step {trainer.progress.step}: the training has diverged; start "
-        f"anew with an optim.lr below {trainer.schedule.peak:g} or {clipping}"
+        f"again with an optim.lr below {trainer.schedule.peak:g} or {clipping}"
     )
 
 
 def check_divergence(trainer: "Trainer") -> None:
-    """Raise Diverged, on every rank, where anything that a checkpoint would hold is not finite.
-
-    What the last step has done to the weights is not in any loss yet.
+    """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite. The
+    last step's effect on the weights is not in any loss yet.
     """
     trainer.row_nats()
     models = [trainer.model, *([trainer.averaged] if trainer.averaged is not None else [])]

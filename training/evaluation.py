@@ -23,7 +23,7 @@ class EvaluateConfig:
     every_steps: PositiveInt = 200
     """Steps between evaluations; the run also ends with one."""
     lanes: PositiveInt = 64
-    """Strips of the split that are read side by side, each from the zero state."""
+    """Streams into which the split is cut, read side by side, each from the zero state."""
     probe_train: Path | None = None
     """Labelled texts of two classes. Every evaluation fits a regression on the model's features of
     these texts, and finds the unit that predicts the classes best."""
@@ -35,16 +35,17 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")
         if (self.probe_train is None) != (self.probe_val is None):
-            raise InputError("evaluate.probe_train and evaluate.probe_val go together; name both")
+            raise InputError(
+                "evaluate.probe_train and evaluate.probe_val need each other; name both"
+            )
 
 
 def evaluate_split(
     model: LanguageModel, split: Split, *, lanes: int, world: World
 ) -> tuple[float, int]:
-    """Return (bits per character, characters) of a split, the ranks sharing its strips.
-
-    The strips are the same for any number of ranks. In file order, the state carried from review
-    to review within a strip.
+    """Return (bits per character, characters) of a split, divided among the ranks by strips. The
+    strips are the same for any number of ranks. Each is read in file order, with the state carried
+    from review to review.
     """
     strips = cut_strips(split, lanes)[world.rank :: world.size]
     bits = math.fsum(

@@ -1,4 +1,4 @@
-"""The next window made ready while the step on this one runs."""
+"""Prepares the next window while the step on this one runs."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 def as_batch(window: WindowBatch, device: torch.device) -> Batch:
     """Copy a window to the device.
 
-    A rank without lanes gets one of nothing but padding: its peers wait for its gradient.
+    A rank without lanes gets a window of padding only: its peers wait for its gradient.
     """
     if not len(window.tokens):
         window = _idle(window)
@@ -44,7 +44,7 @@ def as_batch(window: WindowBatch, device: torch.device) -> Batch:
 
 
 def copied(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy to a device; to a GPU from pinned memory, so that nobody waits until it comes to it."""
+    """Copy to a device; to a GPU from pinned memory, so that the caller need not wait for it."""
     pinned = device.type == "cuda"
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
@@ -58,17 +58,17 @@ def _idle(window: WindowBatch) -> WindowBatch:
 
 
 class Prefetcher:
-    """The batches from a window on, one of them made ahead by a thread.
+    """The batches from a window on; a thread prepares the next one in advance.
 
-    end: the window before which they end, None for never. The window after a run's last one may
-    begin an epoch, and to shuffle that takes time and memory of every rank.
+    end: stop before this window; None: never. The window after a run's last one may begin an epoch,
+    and shuffling it would cost every rank time and memory.
     """
 
     def __init__(
         self, lanes: Lanes | Epochs, device: torch.device, first_window: int, end: int | None = None
     ):
         self.lanes, self.device, self.window, self.end = lanes, device, first_window, end
-        self.waited = 0.0  # seconds in which a step had to wait for its batch
+        self.waited = 0.0  # seconds in which steps waited for their batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __enter__(self) -> "Prefetcher":
@@ -80,12 +80,12 @@ class Prefetcher:
         self.thread.shutdown(cancel_futures=True)
 
     def next(self) -> Batch:
-        """Return the batch of this window and have the next one made."""
+        """Return the batch of this window and start the next one."""
         assert self.coming is not None, "the last batch was returned already"
         started = perf_counter()
         batch = self.coming.result()
         self.waited += perf_counter() - started
-        if self.stream is not None:  # before the next batch is on it too
+        if self.stream is not None:  # before the next batch is there too
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self.stream)
             for tensor in batch[:3]:

@@ -44,8 +44,8 @@ class LogConfig:
 class RunLog:
     """Writes rows as they come; on ranks other than the main one it is silent.
 
-    After a resume at `first_step`, rows beyond it and a torn last line are dropped first. `board`,
-    TensorBoard's, is there on the main rank alone.
+    After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
+    `board`, for TensorBoard, exists only on the main rank.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RunLog:
         *,
         world: World,
     ):
-        """Open the files; InputError, on every rank, where the rows there are none."""
+        """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled, self._tracker = world.is_main, tracker
         through_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
@@ -77,7 +77,7 @@ class RunLog:
         if self.enabled:
             self._bar.close()
             self.board.close()
-            with suppress(OSError):  # what the disk did not take was told when it was written
+            with suppress(OSError):  # a failed write was reported when it happened
                 self._file.close()
 
     def advance(self) -> None:
@@ -118,7 +118,7 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a metrics file, without the lines that a kill or a full disk has torn.
+    """Read a metrics file, without lines cut short by a kill or a full disk.
 
     Raises InputError for a complete line that is not a row.
     """
@@ -126,7 +126,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def keep_rows(path: Path, last_step: int) -> None:
-    """Drop the rows beyond `last_step`, and torn lines; InputError as for `read_rows`."""
+    """Drop the rows beyond `last_step`, and incomplete lines; InputError as for `read_rows`."""
     if not path.exists() or os.path.getsize(path) == 0:
         return
     kept = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)

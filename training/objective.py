@@ -34,8 +34,8 @@ class Objective(nn.Module):
         """Return the nats of targets given tokens, summed over all, and the state after.
 
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
-        kept: [B, H], multiplies what the decoder reads: dropout, one mask for the whole window.
-        leaves: what takes the gradients, if not the parameters.
+        kept: [B, H], multiplies the decoder's input: dropout, one mask for the whole window.
+        leaves: tensors that receive the gradients, if not the parameters.
         """
         weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
@@ -53,8 +53,8 @@ def linear_cross_entropy(
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
     h: [N, H], w: [V, H] in the compute dtype; b: [V] in the wider one. Logits and their gradient
-    exist for `rows` of h at a time (None: `rows_at_once`), so the gradient is computed with them,
-    in the forward pass. torch has a similar function from 2.13 on.
+    exist only for `rows` of h at a time (None: `rows_at_once`), so the gradient is computed with
+    them, in the forward pass. torch has a similar function from 2.13 on.
     """
     rows = rows or rows_at_once(h.device.type, len(w))
     nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows)
@@ -83,14 +83,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
-        # In place: a second backward is refused by autograd, which sees that they have changed.
+        # In place: autograd sees the change and refuses a second backward.
         d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
-        # To the dtype of w only now: a sum over bytes overflows fp16.
+        # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
         return d_h, d_w.to(ctx.dtype), d_b, None, None
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:
-    """Return for how many rows the logits [rows, V] exist at a time.
+    """Return how many rows of logits [rows, V] exist at a time.
 
     Other devices use CUDA's value.
     """

@@ -17,7 +17,7 @@ from .parallel.exchange import ParallelConfig
 
 TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 FIRST_SCALE = 2.0**16
-HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, where fp32 ends
+HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, the limit of fp32
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
@@ -44,9 +44,9 @@ def sums_in_fp32() -> Iterator[None]:
     """Within this context, a GPU adds up the partial sums of 16-bit products in fp32.
 
     By default torch lets cuBLAS add them up in 16 bits. A weight gradient is a sum over T x B rows,
-    65,536 of them at the papers' sizes. fp16 would overflow (its largest number is 65,504), and
-    bf16 would keep only 8 bits. torch has this setting only for the whole process. The context
-    therefore restores it, so that a program that calls us keeps its own.
+    65,536 at the papers' sizes. fp16 would overflow (its largest number is 65,504), and bf16 would
+    keep only 8 bits. torch has this setting only for the whole process. The context therefore
+    restores it, so that a calling program keeps its own.
     """
     matmul = torch.backends.cuda.matmul
     names = [f"allow_{dtype}_reduced_precision_reduction" for dtype in ("fp16", "bf16")]
@@ -68,8 +68,8 @@ def make_loss_scaler(
 ) -> torch.amp.GradScaler:
     """Return a dynamic loss scaler; it does nothing unless something is in fp16.
 
-    Gradients that are sent in fp16 need it as well: their sum over ranks may overflow, and small
-    ones become zero. Raises InputError for settings that do not allow a scaled loss.
+    Gradients that are sent in fp16 need it, too: their sum over ranks may overflow, and small ones
+    become zero. Raises InputError for settings that do not allow a scaled loss.
     """
     parallel.check_precision(precision)
     sent_in_fp16 = world.size > 1 and parallel.compression == "fp16"

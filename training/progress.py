@@ -12,7 +12,7 @@ from model.errors import InputError
 
 @dataclass
 class Progress:
-    """How far a run is; each kind of run adds counters of its own."""
+    """How far a run is; each kind of run adds its own counters."""
 
     step: int = 0
 
@@ -55,4 +55,4 @@ class PretrainingProgress(Progress):
 def _is_in_range(value: int | float) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
-    return not isinstance(value, bool) and 0 <= value < 2**63  # true is a number to Python
+    return not isinstance(value, bool) and 0 <= value < 2**63  # to Python, True is a number

@@ -1,4 +1,4 @@
-"""Measures what takes the time of a step on every rank: computing, exchanging, waiting."""
+"""Measures how every rank spends a step: computing, exchanging, waiting."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -78,16 +78,15 @@ class ThroughputMeter:
         return [rank.speed for rank in self.ranks]
 
     def advance(self, characters: int, own_fraction: float) -> None:
-        """Count a step: its characters on all ranks, and what fraction of them this rank read."""
+        """Count a step: its characters on all ranks, and the fraction that this rank read."""
         self.steps += 1
         self.characters += characters
         self.own_characters += characters * own_fraction
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause for what is not training. All ranks call it together, and leave it together.
-
-        So no rank counts the main one's evaluation or saving as work of its own, or as a wait.
+        """Pause for what is not training. All ranks enter and leave it together. So no rank counts
+        the main one's evaluation or saving as its own work, or as waiting.
         """
         with self.stopwatch:
             yield
@@ -124,11 +123,11 @@ class ThroughputMeter:
 
 
 def bottleneck(ranks: Sequence[Times]) -> str:
-    """Name what takes most of a step beside computing, if it takes much, as CM-DARE does.
+    """Name what takes most of a step besides computing, if it takes much, as CM-DARE does.
 
     CM-DARE is Li et al. 2020 (arXiv:2004.03072). The slowest rank waits for no other rank, so its
-    own wait is communication. The other ranks also wait for it: what they wait longer than it does
-    is due to a straggler.
+    own wait is communication. The other ranks also wait for it: any longer wait is due to a
+    straggler.
     """
     total = sum(rank.total for rank in ranks)
     communication = min(rank.exposed for rank in ranks) * len(ranks)

@@ -40,11 +40,9 @@ from .progress import PretrainingProgress
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
-    """Return which units of some lanes are kept in a window, bool [B, H].
-
-    dropout: the fraction that is not kept. A lane's numbers have the same place in the window's
-    random stream whichever lanes are asked for: the stream is advanced to the first of them. A
-    double takes one step of PCG64.
+    """Return which units of some lanes are kept in a window, bool [B, H]. dropout: the fraction
+    that is not kept. A lane's numbers have the same place in the window's random stream, whichever
+    lanes are drawn: the stream is advanced to the first of them. A double takes one step of PCG64.
     """
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
     random = np.random.Generator(stream).random((lanes.stop - lanes.start, units))
@@ -58,19 +56,19 @@ class TrainConfig:
     steps: PositiveInt | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
     epochs: PositiveFloat | None = None
-    """Passes over the train split, instead of steps."""
+    """Epochs over the train split, instead of steps."""
     precision: TrainingPrecision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
     loss_scale: Annotated[float, Bound(above=0, max=HIGHEST_SCALE)] = FIRST_SCALE
     """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
     clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""
     device: TrainingDevice = "auto"
-    """auto takes a GPU if there is one."""
+    """auto takes a GPU, if any."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
-    """Longest time that a rank waits for its peers before it takes them for lost. It must be longer
+    """Longest time that a rank waits for its peers before it treats them as lost. It must be longer
     than the main rank needs to save a checkpoint."""
     start_from: str | None = None
-    """A model (directory, run or shipped name) whose weights the run begins from."""
+    """A model (directory, run or shipped name) from whose weights the run begins."""
     ema_decay: Fraction = 0.0
     """Decay of an exponential moving average of the weights, kept beside them in fp32; 0: none.
     The average does not change the training; evaluations score it as well."""
@@ -125,23 +123,23 @@ class Trainer:
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
-        # the very same row.
+        # the same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
 
     @property
     def averaged(self) -> LanguageModel | None:
-        """The model of the averaged weights, where they are asked for."""
+        """The model of the averaged weights, if configured."""
         return None if self.averaging is None else cast(LanguageModel, self.averaging.module)
 
     @property
     def own(self) -> slice:
-        """The lanes that are this rank's."""
+        """The lanes of this rank."""
         return self.world.own_slice(self.lanes)
 
     @property
     def own_lanes(self) -> int:
-        """How many lanes are this rank's."""
+        """The number of this rank's lanes."""
         return self.own.stop - self.own.start
 
     @property
@@ -151,7 +149,7 @@ class Trainer:
 
     @property
     def schedule(self) -> Schedule:
-        """The learning rate of each step, by the lanes whose mean a gradient is."""
+        """The learning rate of each step, by the number of lanes that a gradient averages."""
         return self.optim.schedule(self.planned_steps, self.exchange.lanes_averaged(self.lanes))
 
     @sums_in_fp32()
@@ -180,8 +178,8 @@ class Trainer:
     ) -> None:
         """Add the gradient of a window's nats, times `scale`, micro-batch by micro-batch.
 
-        factors: of dropout. last: whether this is the step's last window. The ranks' gradients
-        become one while its last micro-batch goes backward.
+        factors: of dropout. last: whether this is the step's last window. The ranks' gradients are
+        combined during the backward pass of its last micro-batch.
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
@@ -202,16 +200,14 @@ class Trainer:
         self.state = State.join(after)
 
     def _micro_batches(self, lanes: int) -> list[slice]:
-        """Return the lanes of each micro-batch, of which there are `parallel.lane_groups`."""
+        """Return the lanes of each of the `parallel.lane_groups` micro-batches."""
         count = min(self.parallel.lane_groups, lanes)
         ends = [lanes * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
     def _dropout_factors(self, number: int = 0) -> Tensor | None:
-        """Return what dropout multiplies own lanes by, [B, H]: 0, or 1 / (the fraction kept).
-
-        Drawn from the seed and the window, the step's `number`-th, so that ranks and resumes change
-        nothing.
+        """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept). Drawn from
+        the seed and the window, the step's `number`-th, so that ranks and resumes change nothing.
         """
         if not (self.dropout and self.own_lanes):
             return None
@@ -249,7 +245,7 @@ class Trainer:
     def row_nats(self) -> float:
         """Return the loss since the last row of metrics, summed over ranks.
 
-        Raises Diverged, on every rank, where it is not finite.
+        Raises Diverged, on every rank, if it is not finite.
         """
         nats = float(self.world.sum(self.nats))
         if not math.isfinite(nats):
@@ -259,9 +255,9 @@ class Trainer:
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
 
-        Its learning rate is the schedule's, that of a step in which all lanes read. Where losses
-        are scaled, the row has the scale, and how many of its steps overflowed, which left the
-        weights as they were.
+        Its learning rate is the schedule's, that of a step in which all lanes read. If losses are
+        scaled, the row has the scale, and the number of its steps that overflowed and so did not
+        change the weights.
         """
         progress = self.progress
         row = {
@@ -279,7 +275,7 @@ class Trainer:
         return row
 
     def load_lanes(self, state: State) -> None:
-        """Go on from this rank's part of the state of all lanes, [L, lanes, n]."""
+        """Continue from this rank's part of the state of all lanes, [L, lanes, n]."""
         zero = self.model.initial_state(1)
         self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
@@ -288,8 +284,7 @@ class Trainer:
         return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
 
     def balance(self, speeds: Sequence[float]) -> bool:
-        """Deal the lanes anew where the world's deal knows a better one; return whether it did.
-
+        """Divide the lanes again if the world's deal has a better division; return whether it did.
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
         deal = self.world.deal.better(speeds, self.lanes) if speeds else None
@@ -298,16 +293,15 @@ class Trainer:
         return deal is not None
 
     def deal_lanes(self, deal: Deal) -> None:
-        """Deal the lanes anew; their states travel with them. All ranks call it together."""
+        """Divide the lanes again; their states move with them. All ranks call it together."""
         state = self.all_lanes()
         self.world = replace(self.world, deal=deal)
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
-        """Go on with the loss of the row of metrics that was not written yet.
-
-        by_rank: [ranks]. Each rank takes its own where there are as many ranks as then; else the
-        main rank takes the sum.
+        """Continue with the loss of the row of metrics that was not written yet. by_rank: [ranks].
+        Each rank takes its own if there are as many ranks as then; else the main rank takes the
+        sum.
         """
         if len(by_rank) == self.world.size:
             self.nats.copy_(by_rank[self.world.rank])

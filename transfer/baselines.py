@@ -25,8 +25,8 @@ def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> f
 def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np.ndarray:
     """Return the classes, int64 [N], that a regression on words and word pairs predicts for test.
 
-    C is chosen on val, as it is for the model's features. If no text of train holds a word, it is
-    the most frequent class of train.
+    C is chosen on val, as it is for the model's features. If no text of train has a word, it is the
+    most frequent class of train.
     """
     if not any(text.strip() for text in train.texts):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())

@@ -46,7 +46,7 @@ SPLITS = ("train", "val", "test")
 class Transfer:
     """A model's features on labelled sets, and what was fitted on the first two."""
 
-    examples: list[Examples]  # train, val, test if there is one
+    examples: list[Examples]  # train, val, and test if given
     regression: Regression
     neuron: Neuron
 
@@ -63,8 +63,8 @@ def run_transfer(
     """Transfer a model to a labelled task and write everything to `output`.
 
     sets: train, val, test; pooling: how states become features, several side by side; untrained:
-    how many seeds that baseline has. Returns what `results.json` holds. Raises InputError where
-    train or val has a single class, and where every text of train is empty.
+    how many seeds that baseline has. Returns the content of `results.json`. Raises InputError if
+    train or val has a single class, or if every text of train is empty.
     """
     check_classes(sets[0].labels)
     check_classes(sets[1].labels, "validation", ": give --val texts of another class too")
@@ -128,7 +128,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
 def fit_transfer(
     loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
 ) -> Transfer:
-    """Featurize the sets, train and val and perhaps test, and fit on the first two."""
+    """Featurize train, val and perhaps test, and fit on the first two."""
     examples = featurize_sets(loaded.model, loaded, sets, cache)
     train, val = examples[:2]
     regression = fit_regression(train, val, seed)
@@ -141,9 +141,8 @@ def as_classifier(
     classes: tuple[str, ...],
     pooling: tuple[Pooling, ...] = ("last",),
 ) -> Classifier:
-    """Return what was fitted on all units, pooled so, with the top one's place.
-
-    Of two classes, val decides the threshold.
+    """Return the regression on all units, with this pooling and the top unit's place. With two
+    classes, val decides the threshold.
     """
     which, unit = divmod(transfer.neuron.index, loaded.model.config.hidden_size)
     classifier = Classifier(
@@ -164,7 +163,7 @@ def as_classifier(
 
 
 def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
-    """Return from which texts and by which command a classifier was fitted."""
+    """Return the texts and the command from which a classifier was fitted."""
     data = {
         name: {"examples": len(part.texts), "sha256": part.digest}
         for name, part in zip(SPLITS[:2], sets, strict=False)
@@ -239,8 +238,8 @@ def measure_baselines(
 ) -> dict[str, Any]:
     """Return the baselines of the accuracies on test, each with its interval.
 
-    sets: train, val, test. `untrained` models of the same architecture, each of its own seed, read
-    all texts; their accuracy is the mean over the seeds.
+    sets: train, val, test. `untrained` models of the same architecture, each with its own seed,
+    read all texts; their accuracy is the mean over the seeds.
     """
     train, val, test = sets
     tested = len(test.labels)

@@ -40,8 +40,9 @@ class FeatureCache:
     ) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.
 
-        sequences: the texts as the model reads them, tokens [n] each. While another process
-        computes them, waits for it. Raises InputError for a file of the cache that is damaged.
+        sequences: the texts as the model reads them, tokens [n] each. If another process is
+        computing them, this waits for it. Raises InputError for a file of the cache that is
+        damaged.
         """
         reading = Reading(model, sequences, self.kind, self.batch_size)
         digest = reading.digest()

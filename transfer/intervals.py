@@ -1,4 +1,4 @@
-"""How certain a number is: over several draws, or as a difference on the same examples."""
+"""The uncertainty of a number: over several draws, or as a difference on the same examples."""
 
 from collections.abc import Sequence
 from math import hypot
@@ -15,7 +15,7 @@ SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
 
 
 def check_seeds(seed: int, draws: int) -> None:
-    """Raise InputError if the seed, or one of the `draws` seeds from it on, is out of bounds."""
+    """Raise InputError if one of the `draws` seeds that begin with this one is out of bounds."""
     if not 0 <= seed < SEEDS:
         raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
     if seed + draws > SEEDS:
@@ -29,13 +29,11 @@ BAND = (10, 90)  # percentiles of the draws
 
 
 def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
-    """Return mean, band and intervals of the accuracies that several draws have on one test set.
-
-    tested: its examples. `draw_interval` predicts a further draw on other examples;
-    `mean_interval` the 95 % t interval of the mean over these examples, of one draw None;
-    `test_interval` Wilson's at the mean: for other examples, so that more draws do not make it
-    smaller. `band`, where the middle four fifths of the draws lie, is no interval: of one draw it
-    is a point.
+    """Return mean, band and intervals of several draws' accuracies on one test set. tested: its
+    examples. `draw_interval` predicts a further draw on other examples; `mean_interval` is the 95 %
+    t interval of the mean on these examples, None for one draw; `test_interval` is Wilson's at the
+    mean: for other examples, so that more draws do not make it smaller. `band`, the middle four
+    fifths of the draws, is not an interval: for one draw it is a point.
     """
     values = np.array(accuracies)
     mean = float(values.mean())
@@ -59,9 +57,9 @@ def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> lis
     """Return the wider of two 95 % intervals of the accuracy over all folds.
 
     accuracies: of each fold; interval: Wilson's of all examples together, which holds if folds
-    differ by chance alone. The other is the t interval of the folds' mean, within 0 and 1: wider
-    where what was fitted differs from fold to fold. Folds share training examples, so it, too, is a
-    little too narrow. Given a wider one already, as new results hold it, it returns that one.
+    differ by chance alone. The other is the t interval of the folds' mean, within 0 and 1: wider if
+    the fit differs from fold to fold. Folds share training examples, so it, too, is a little too
+    narrow. If the given one is already wider, as in new results, it is returned.
     """
     if len(accuracies) < 2:
         return list(interval)
@@ -74,9 +72,9 @@ def draw_interval(accuracies: Sequence[float], tested: int) -> list[float]:
     """Return a 95 % interval for the accuracy of one more draw on all examples of the tested kind.
 
     accuracies: of D draws on the same `tested` examples. Two uncertainties add in squares on either
-    side of the mean (Zou and Donner 2008): which examples were tested, by Wilson's interval, and
-    which draw it is, by the t interval of one more draw, s sqrt(1 + 1/D), as if draws were normally
-    distributed. Of one draw, whose spread is unknown, it is Wilson's for that draw.
+    side of the mean (Zou and Donner 2008): that of the tested examples, by Wilson's interval, and
+    that of the draw, by the t interval of one more draw, s sqrt(1 + 1/D), for normally distributed
+    draws. With one draw, whose spread is unknown, it is Wilson's for that draw.
     """
     values = np.array(accuracies)
     mean, count = float(values.mean()), len(values)
@@ -91,14 +89,15 @@ def draw_interval(accuracies: Sequence[float], tested: int) -> list[float]:
 def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     """Return the accuracy lost between two classifiers on the same examples, with its interval.
 
-    before, after: bool [N], which examples each has right. 95 %, Wald's for paired proportions.
-    Where no two examples differ in what they lost, Wald's would be a point: then that of Agresti
-    and Min (2005, Statistics in Medicine 24), Wald's with a half added to each of the four counts.
+    before, after: bool [N], which examples each has right. The 95 % interval is Wald's for paired
+    proportions. If all examples have the same loss, Wald's would be a point; then it is that of
+    Agresti and Min (2005, Statistics in Medicine 24), Wald's with a half added to each of the four
+    counts.
     """
     change = before.astype(np.float64) - after
     lost = float(change.mean())
     if change.min() == change.max():
-        # The halves are two examples more, of which one has lost or won.
+        # The halves are two more examples, of which one has lost or won.
         count = len(change) + 2
         middle = len(change) * lost / count
         spread = ((abs(lost) * len(change) + 1) / count - middle**2) ** 0.5
@@ -112,9 +111,9 @@ def separate_difference(
 ) -> dict[str, Any]:
     """Return the first accuracy less the second, with a 95 % interval.
 
-    Each is an accuracy with Wilson's interval. Newcombe's (1998, method 10), for different
-    examples. On the same examples, where what one classifier has right the other rather has right
-    too, it is wider than it need be: `paired_difference` then, if the answers are there.
+    Each is an accuracy with Wilson's interval. The interval is Newcombe's (1998, method 10), for
+    different examples. On the same examples, on which classifiers tend to agree, it is wider than
+    necessary: use `paired_difference` if the answers are known.
     """
     (mean, (low, high)), (other, (other_low, other_high)) = first, second
     difference = mean - other

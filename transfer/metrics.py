@@ -1,8 +1,8 @@
-"""How good a classifier's labels are: scikit-learn's metrics, with 95 % intervals.
+"""Metrics of a classifier's labels: scikit-learn's, with 95 % intervals.
 
 F1, precision, recall and Jaccard of a class that neither occurs nor is predicted are 0. A text
-without labels for which none is predicted is right: 1 in `jaccard_samples`, which is SemEval's
-"accuracy".
+without labels for which none is predicted counts as right: 1 in `jaccard_samples`, which is
+SemEval's "accuracy".
 """
 
 from typing import Any, Literal
@@ -35,7 +35,7 @@ def describe_choices(
 ) -> dict[str, Any]:
     """Return every metric of choices against labels: int64 [N], or [N, C] of 0 and 1.
 
-    Where a text may have several labels, `accuracy` and `mcc` are over all N x C decisions, and
+    If a text may have several labels, `accuracy` and `mcc` are over all N x C decisions, and
     `subset_accuracy` counts the texts that are right in every class. Intervals of counts over texts
     are Wilson's, the others a bootstrap over texts.
     """
@@ -46,7 +46,7 @@ def describe_choices(
     truth, told = (as_indicators(values, len(classes)) for values in (labels, choices))
     result |= bootstrap_intervals(truth, told, seed)
     if labels.ndim == 1:
-        del result["jaccard_samples_interval"]  # of one label each it is the accuracy
+        del result["jaccard_samples_interval"]  # with one label each it is the accuracy
         result["accuracy_interval"] = accuracy_interval(result["accuracy"], len(labels))
     else:
         pairs = zip(labels.T, choices.T, strict=True)
@@ -65,7 +65,7 @@ def describe_choices(
 
 
 def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[str, float]:
-    """Return the metrics that are one number for any kind of labels; macro is over all classes."""
+    """Return the metrics that are one number for all kinds of labels; macro is over all classes."""
     result = {
         "accuracy": float(np.mean(labels == choices)),
         "mcc": correlation(labels.ravel(), choices.ravel()),

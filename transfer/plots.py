@@ -7,7 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure  # without pyplot: no display, nothing to close
+from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from data_utils.pictures import literal
 from model.language_model import LAYERS
@@ -17,7 +17,7 @@ from .regression import Examples, Regression
 BINS = 25
 COLORS = {"negative": "#d6604d", "positive": "#4393c3"}  # on light ground and on dark
 SIZE = (7.0, 3.6)  # inches
-INK = "#16181b"  # axes and letters: matplotlib's own black is left to the data
+INK = "#16181b"  # axes and letters: matplotlib's black is only for the data
 STYLE: Any = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color"), INK),
@@ -45,12 +45,12 @@ def legend(classes: Sequence[str]) -> list[str]:
 
 
 def state_name(cell: str) -> str:
-    """Return what a feature of a model with this cell is called."""
+    """Return the name of a feature of a model with this cell."""
     return LAYERS[cell].feature
 
 
 def cell_name(cell: str) -> str:
-    """Return how a cell is written in tables."""
+    """Return a cell's name in tables."""
     return LAYERS[cell].title
 
 
@@ -58,7 +58,7 @@ def unit_histogram(
     unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
     """Count a unit's values by label, in bins that all labels share; names: one per label."""
-    # fp32 has no room for 25 bins between values that are nearly the same.
+    # fp32 cannot fit 25 bins between values that are nearly equal.
     values = examples.features[:, unit].astype(np.float64)
     edges = np.histogram_bin_edges(values, BINS)
     counts = {
@@ -101,13 +101,13 @@ def draw_histogram(
 ) -> Figure:
     """Draw the spread of a unit's value for every label.
 
-    pooling: how the value came from the states; cell: the model's, which says what they are called.
+    pooling: of the states; cell: the model's, which decides their name.
     """
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     edges = np.array(histogram["edges"])
     for name in (name for name in histogram if name != "edges"):
-        color = COLORS.get(name)  # absent, the next one of matplotlib's cycle
+        color = COLORS.get(name)  # if absent, the next one of matplotlib's cycle
         axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=literal(name))
     axes.set(
         xlabel=f"{state_name(cell)} of unit {unit} after the text"
@@ -127,7 +127,7 @@ def save_png(figure: Figure, path: Path) -> None:
 
 
 def as_svg(figure: Figure) -> str:
-    """Return a figure as SVG on no ground, its ink dark on light pages and light on dark ones."""
+    """Return a figure as SVG without background, in dark ink on light pages and the reverse."""
     file = io.BytesIO()
     with mpl.rc_context(STYLE):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

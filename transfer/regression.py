@@ -2,7 +2,7 @@
 
 The protocol of Radford et al. 2017 (train_with_reg_cv in their utils.py): C from 2^-8 to 2^0,
 chosen by accuracy on the validation set, fitted on the training set alone. For more than two
-classes, there is such a regression of each against the rest, all with the same C.
+classes, there is one regression of each against the rest, all with the same C.
 """
 
 import warnings
@@ -39,7 +39,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Regression:
-    """A fitted regression; of more than two classes one for each."""
+    """A fitted regression; for more than two classes one for each."""
 
     c: float
     coefficients: np.ndarray  # [F]; of more than two classes [C, F]
@@ -48,17 +48,17 @@ class Regression:
     converged: bool
 
     def decide(self, features: np.ndarray) -> np.ndarray:
-        """Return log-odds: [N] of the positive one of two classes, [N, C] of each of more."""
+        """Return log-odds: [N] of the positive one of two classes, [N, C] for more classes."""
         return features @ self.coefficients.T + self.intercept
 
     def right(self, examples: Examples) -> np.ndarray:
-        """Return which examples are classified rightly: bool [N]."""
+        """Return which examples are classified correctly: bool [N]."""
         scores = self.decide(examples.features)
         choices = scores > 0 if scores.ndim == 1 else scores.argmax(1)
         return choices == examples.labels
 
     def accuracy(self, examples: Examples) -> float:
-        """Return the fraction of examples classified rightly."""
+        """Return the fraction of examples classified correctly."""
         return float(self.right(examples).mean())
 
     def importance(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class Regression:
         return np.abs(np.atleast_2d(self.coefficients)).max(0)
 
     def last_class(self) -> np.ndarray:
-        """Return the weights [F] that speak for the last class, of two the positive one."""
+        """Return the weights [F] for the last class (of two, the positive one)."""
         return np.atleast_2d(self.coefficients)[-1]
 
 
@@ -75,7 +75,7 @@ class Neuron:
     """The unit with the largest weight, and a regression on it alone."""
 
     index: int
-    polarity: int  # 1 where a high value speaks for the last class, -1 where it speaks against
+    polarity: int  # 1 if a high value means the last class, -1 if a low value does
     regression: Regression
 
     def column(self, examples: Examples) -> Examples:
@@ -93,9 +93,8 @@ def fit_regression(
 
 
 def check_classes(labels: np.ndarray, name: str = "training", mend: str = "") -> None:
-    """Refuse labels of one class, from which nothing can be learned and by which nothing chosen.
-
-    name: of the set; mend: what to do about it.
+    """Refuse labels of a single class, from which nothing can be learned or chosen. name: of the
+    set; mend: the remedy.
     """
     if len(np.unique(labels)) < 2:
         raise InputError(f"the {name} labels hold a single class; two are needed{mend}")
@@ -126,9 +125,8 @@ def _fit(train: Examples, val: Examples, c: float, seed: int, max_iterations: in
 
 
 def find_neuron(regression: Regression, train: Examples, val: Examples, seed: int = 0) -> Neuron:
-    """Take the unit of largest weight and regress on it alone, with a C search of its own.
-
-    Where the penalty has zeroed every weight, the unit that correlates most with the last class.
+    """Take the unit of largest weight and regress on it alone, with its own search for C. If the
+    penalty zeroed every weight, it is the unit that correlates most with the last class.
     """
     importance = regression.importance()
     if not importance.any():
@@ -139,7 +137,7 @@ def find_neuron(regression: Regression, train: Examples, val: Examples, seed: in
 def regress_on_unit(
     index: int, regression: Regression, train: Examples, val: Examples, seed: int = 0
 ) -> Neuron:
-    """Regress on one unit alone, with a C search of its own; the polarity is its weight's sign."""
+    """Regress on one unit alone, with its own search for C; the polarity is its weight's sign."""
     alone = fit_regression(train.units([index]), val.units([index]), seed)
     sign = regression.last_class()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)

@@ -1,4 +1,4 @@
-"""A task with labels, as the commands ask for it: a model, three files of texts, their keys."""
+"""The options of a labelled task: a model, three files of texts, their keys."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,25 +13,26 @@ if TYPE_CHECKING:  # --help needs no torch
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTask:
-    """What to read, and which model reads it."""
+    """The texts to read, and the model that reads them."""
 
     model: Model = "default"
     train: Path
     """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
     val: Path
-    """Labelled texts to choose C on and, where there is one, the threshold."""
+    """Labelled texts to choose C on and, with two classes, the threshold."""
     test: Path
     """Labelled texts to report on."""
     text_key: TextKey = None
     label_key: LabelKey = None
     seed: int = 0
-    """Seeds everything that is drawn, the regressions and the untrained baseline."""
+    """Seeds all random draws, the regressions and the untrained baseline."""
     device: Device = "auto"
 
     def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
         """Return the model, in fp32, and the texts of train, val and test.
 
-        Raises InputError for what cannot be read, the texts first: a model takes longer to load.
+        Raises InputError if something cannot be read; texts are read first, since a model takes
+        longer.
         """
         import torch
 

@@ -1,7 +1,7 @@
 """A threshold for every class of a classifier, chosen on the validation set by a named metric.
 
-Each class has its own: the cut of its probability at which the metric of that class alone is
-highest, and so its mean over classes. Nothing is tuned across classes for a pooled metric.
+It is the cut of the class's probability at which the metric of that class alone is highest; so the
+metric's mean over classes is highest, too. Nothing is tuned across classes for a pooled metric.
 """
 
 from typing import Literal
@@ -14,15 +14,15 @@ STANDARD_ERRORS = 2.0
 def calibrate_threshold(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Return the threshold above which an example is positive.
 
-    probabilities: float64 [N], of the positive class; labels [N], 0 or 1. The cut of highest
-    accuracy, of equal ones that nearest one half; a half unless it is surely better, and where the
-    labels are all alike, which any cut beyond all probabilities gets right.
+    probabilities: float64 [N], of the positive class; labels [N], 0 or 1. The cut with the highest
+    accuracy; of equally good cuts, the one nearest 0.5. Returns 0.5 if the gain is within chance or
+    if all labels are equal.
     """
     if len(np.unique(labels)) < 2:
         return 0.5
     values = np.unique(probabilities)
     cuts = np.append((values[:-1] + values[1:]) / 2, 0.5)
-    # Right below a cut: the negatives not above it and the positives above it.
+    # A cut gets right the negatives not above it and the positives above it.
     negatives, positives = (np.sort(probabilities[labels == label]) for label in (0, 1))
     right = np.searchsorted(negatives, cuts, side="right") + (
         len(positives) - np.searchsorted(positives, cuts, side="right")
@@ -50,9 +50,9 @@ def choose_threshold(
 ) -> float:
     """Return the threshold above which an example has the class.
 
-    probabilities: float64 [N]; labels [N], 0 or 1. Of cuts that are equally good the one nearest
-    to one half, and a half where the labels are all alike. By accuracy, `calibrate_threshold`
-    decides: a half, unless another cut is surely better.
+    probabilities: float64 [N]; labels [N], 0 or 1. The best cut by the metric; of equally good
+    cuts, the one nearest 0.5. Returns 0.5 if all labels are equal. For accuracy,
+    `calibrate_threshold` decides: 0.5 unless another cut is better by more than chance.
     """
     if metric == "accuracy":
         return calibrate_threshold(probabilities, labels)

@@ -31,7 +31,7 @@ class AmazonRelease:
 
 
 # In each release a category is one file of JSON lines: reviewText and overall, text and rating
-# in that of 2023. No digests are published. The addresses are those of the pages (2026).
+# in that of 2023. No digests are published. The addresses are from the pages (2026).
 AMAZON = {
     "2014": AmazonRelease(
         "https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html",
@@ -78,8 +78,8 @@ def find_dataset(name: str, release: str = "2014", mirror: str | None = None) ->
     """Look up a published set or `amazon:<category>`; asks no server.
 
     `mirror` is the address of a folder with the same files, to use instead of the known one.
-    Raises InputError for an unknown name, with known ones, and for a set that a person has to
-    fetch by hand.
+    Raises InputError for an unknown name, with known ones, and for a set that must be fetched by
+    hand.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":

@@ -11,7 +11,7 @@ class RemoteFile:
 
     name: str  # on the disk
     url: str
-    sha256: str | None = None  # of the published file; None if nobody published one
+    sha256: str | None = None  # of the published file; None if none was published
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Dataset:
     """Files that belong together."""
 
     name: str  # a folder
-    files: tuple[RemoteFile, ...]  # none if a person has to fetch them
+    files: tuple[RemoteFile, ...]  # none if they must be fetched by hand
     page: str  # about the set, and where to look if an address no longer works
     terms: str  # of use, in a sentence or two
     # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.

@@ -33,7 +33,7 @@ class Patience:
     """How long to wait for a server, and how often to try again."""
 
     timeout_seconds: float = 30.0  # how long to wait for the next byte
-    attempts: int = 5  # give up after so many in a row without a new byte
+    attempts: int = 5  # give up after this many in a row without a new byte
     pause_seconds: float = 1.0  # after the first of these attempts; doubled after each
 
 
@@ -56,7 +56,7 @@ def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Pa
     def busy() -> None:
         raise InputError(f"{path}: another process is downloading it; wait for it")
 
-    if not path.exists():  # else its folder may be one that only others write to
+    if not path.exists():  # else only others may write to its folder
         with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
             if not path.exists():
                 part = PartialFile(path.with_name(f"{path.name}.part"))
@@ -104,7 +104,7 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
 
 
 def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: str) -> str:
-    kept = f"{part.size:,} bytes are kept, the same command goes on from there; " * bool(part.size)
+    kept = f"{part.size:,} bytes are kept, the same command continues there; " * bool(part.size)
     return (
         f"{file.url}: {reason}; {kept}if the address is dead, find the file from {page} and name "
         f"its folder with --mirror, or save it as {path} yourself"
@@ -119,7 +119,8 @@ def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
         part.drop()
         raise InputError(
             f"{file.url}: sent {size:,} bytes that are not the published file (sha256 {found}, "
-            f"expected {file.sha256}), dropped; run the command again, or get it elsewhere"
+            f"expected {file.sha256}); they were dropped; run the command again, or get it "
+            "elsewhere"
         )
     flush_to_disk(part.path)
     record = {

@@ -86,7 +86,9 @@ def _read_archive(path: Path) -> Iterator[_Review]:
                 if match is None or not member.isfile():
                     continue  # folders, word counts, lists of addresses
                 if member.size > MAX_REVIEW_BYTES:
-                    raise InputError(f"{path}: {member.name} has {member.size:,} bytes, no review")
+                    raise InputError(
+                        f"{path}: {member.name} has {member.size:,} bytes, too many for a review"
+                    )
                 split, kind, number, rating = match.groups()
                 text = archive.extractfile(member).read().decode("utf-8")  # type: ignore[union-attr]
                 yield _Review((split, kind), int(number), int(rating), text)

@@ -22,7 +22,7 @@ from model.reading.progress import ProgressBar
 from .dataset import RemoteFile
 
 BLOCK_BYTES = 1 << 16
-SIZE = r"\d{1,18}"  # digits that a file's size may have
+SIZE = r"\d{1,18}"  # digits of the largest file size
 CONTENT_RANGE = re.compile(rf"bytes (?:({SIZE})-{SIZE}|\*)/({SIZE})")
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int 
         known = part.version()
         if match is None or match[1] != str(part.size) or _version(headers, known) != known:
             part.drop()
-            raise ConnectionError("the server sends another part than the one asked for")
+            raise ConnectionError("the server sends another part than requested")
         return int(match[2])
     if part.size:
         log.warning("%s: changed on the server, or it cannot resume; from the start", part.path)
@@ -125,7 +125,7 @@ def _prepare_part(response: http.client.HTTPResponse, part: PartialFile) -> int 
 
 
 def _version(headers: Message, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what identifies the file's version; `known` fills in what the server does not say."""
+    """Return what identifies the file's version; `known` fills in what the server leaves out."""
     return {
         key: headers.get(name, known.get(key))
         for key, name in (("etag", "ETag"), ("last_modified", "Last-Modified"))
@@ -167,7 +167,7 @@ def _check_room(part: PartialFile, total: int | None) -> None:
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[None]:
-    """Separate errors of the disk, which no second attempt cures, from those of the network."""
+    """Separate errors of the disk, which a second attempt cannot fix, from those of the network."""
     try:
         yield
     except OSError as error:

@@ -33,7 +33,7 @@ from model.text.profiles import text_profile
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 READ_BYTES = 1 << 20
 MOST_ROWS = 1 << 20  # of a table encoded together; row_ids has 24 bits for them
-PLACE = "\x00place\x00"  # stands for a line's place until an error needs it
+PLACE = "\x00place\x00"  # stands for a line's place until an error needs the number
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Request:
     text_key: str | None
     profile: str
     strict: bool
-    documents: bool  # a text file is one review, not a review a line
+    documents: bool  # a text file is one review, not one per line
     digests: bool  # whether to compute digests, which find duplicates
     block_bytes: int = BLOCK_BYTES  # size of a block; a review's place depends on it
 
@@ -103,7 +103,7 @@ def _cut_stream(source: int, given: Input, file: IO[bytes], block_bytes: int) ->
         if end == 0:  # a line longer than a block
             rest += piece
             if len(rest) > LONGEST_RECORD:
-                break  # the block's reader says where
+                break  # the block's reader reports where
             continue
         lines, rest = rest + piece[:end], piece[end:]
         yield Block(source, index, given, lines=lines, first_line=line)
@@ -142,7 +142,7 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Switch the garbage collector off: it would search a block's records again and again."""
+    """Switch the garbage collector off: it would scan a block's records again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -236,12 +236,12 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
                 encoded.append(encode(text))
                 kept_rows.append(row)
         except ValueError as error:
-            raise InputError(f"{PLACE}{row} : {error}; mend the text") from error
+            raise InputError(f"{PLACE}{row} : {error}; fix the text") from error
     return reviews
 
 
 def _never(raw: Any) -> None:
-    """Fail always; used in place of a quick parser that is not installed."""
+    """Always fail; used if no quick parser is installed."""
 
 
 def _json_loads() -> Any:
@@ -262,9 +262,8 @@ def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
 
 
 def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
-    """Encode records until their strings are a block's size; of those without text, none is kept.
-
-    Where there are hardly any strings, MOST_ROWS ends a part.
+    """Encode records until their strings are a block's size; records without text are not kept. If
+    there are hardly any strings, MOST_ROWS ends a part.
     """
     place = ""
 

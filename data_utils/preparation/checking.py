@@ -14,11 +14,11 @@ from ..corpus import META_FILE, PIECE_SIZE, SPLITS, offsets_file, open_corpus, t
 
 
 def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
-    """Check every byte of the splits against meta.json; return what it says about them.
+    """Check every byte of the splits against meta.json; return its entries for them.
 
     piece_size: tokens, and offsets, that are in memory at a time.
     Raises InputError if a file is missing or cut short, if a checksum differs, if the offsets do
-    not rise from zero to the end, or if a review does not begin as its text profile demands.
+    not rise from zero to the end, or if a review does not begin as in its text profile.
     """
     corpus = open_corpus(folder)  # which checks the vocabulary against its digest
     prefix = text_profile(corpus.text_profile).prefix.encode()
@@ -54,7 +54,7 @@ def _check_offsets(split: Split, prefix: bytes, path: Path, piece_size: int) -> 
         begins = split.tokens[np.minimum(piece[:-1, None] + np.arange(len(prefix)), last)]
         different = np.unique(begins, axis=0) if len(prefix) else begins[:0]
         if not all(split.tokenizer.decode(row).startswith(prefix) for row in different):
-            raise InputError(f"{path}: a review does not begin where it says; prepare it again")
+            raise InputError(f"{path}: a review does not begin at its offset; prepare it again")
 
 
 def _check_tokens(split: Split, text_bytes: int, path: Path, piece_size: int) -> None:

@@ -51,10 +51,10 @@ def encode(
 
 
 def _drop_other_blocks(notes: Path, wanted: Mapping[str, Any], written: Sequence[Path]) -> None:
-    """Remove what was written of a source, if not as `wanted`; note what is wanted."""
-    # Earlier versions had one size of blocks, and did not write it down.
+    """Remove a source's blocks if they were not written as `wanted`; record `wanted`."""
+    # Earlier versions had one block size, and did not record it.
     known = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
-    # Text that passed strict reading is the same when it is read leniently.
+    # Text that passed strict reading is the same in lenient reading.
     if known not in (wanted, {**wanted, "strict": True}):
         for path in written:
             path.unlink()

@@ -22,13 +22,12 @@ log = logging.getLogger(__name__)
 def expand(arguments: Sequence[str | Path]) -> list[Input]:
     """Return the inputs that files, folders, patterns and addresses name, in a fixed order.
 
-    A folder stands for all files in it, at any depth, of a kind that is read, but not for folders
-    that are only linked there; a folder's and a pattern's files are taken in the order of their
-    names. Left out are files that this project made there: corpora, finished or not, and notes on
-    downloads; files that are there for a test, by their names; hidden ones in a folder, which other
-    programs keep there; and what was named before, under whatever name: its reviews would be twins
-    in train and valid. All of it is logged. Raises
-    InputError for what is named and cannot be read, such as a broken link or a pipe.
+    A folder stands for all files of known kinds in it, at any depth, without linked folders; the
+    files of a folder or pattern come in the order of their names. Left out, and logged, are files
+    that this project made (corpora, finished or not, and notes on downloads), files with "test" in
+    their names, hidden files in a folder, and files named before, under any name, whose reviews
+    would be in train and in valid. Raises InputError for a name that cannot be read, such as a
+    broken link or a pipe.
     """
     found = (each for argument in map(str, arguments) for each in _named(argument))
     return list(_without_repetition(found))
@@ -67,7 +66,7 @@ def _of_folder(folder: Path) -> list[Input]:
         if not path.is_dir():
             files.append(path)
         elif path.is_symlink():
-            log.warning("%s: a link to a folder, which is left out; name it to read it too", path)
+            log.warning("%s: a link to a folder, left out; name it to read it too", path)
     inputs, hidden = list[Input](), list[str]()
     for path in _not_ours(files, str(folder)):
         try:
@@ -86,7 +85,7 @@ def _of_folder(folder: Path) -> list[Input]:
 
 
 def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[Input]:
-    """Return the inputs whose names below a folder do not say test; log which they are.
+    """Return the inputs without "test" in their names below a folder; log which they are.
 
     Raises InputError if none is left.
     """
@@ -106,39 +105,39 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
 
 
 def _tell_left_out(kind: str, names: Sequence[str], argument: str) -> None:
-    """Warn of the files, if any, that a folder or a pattern would have had besides."""
+    """Warn of the files, if any, that were left out of a folder or a pattern."""
     if names:
         told = "%s: leaves out %s files: %s; name them to read them too"
         log.warning(told, argument, kind, _some_of(names))
 
 
 def _says_test(part: str) -> bool:
-    """Return whether a part of a path has the word: `test-00.parquet` does, `latest.csv` not."""
+    """Return whether a part of a path has the word, as `test-00.parquet` but not `latest.csv`."""
     return "test" in re.split("[^a-z]+", part.lower())
 
 
 def _some_of(names: Sequence[str]) -> str:
-    """Return the first names, and how many there are besides."""
+    """Return the first names, and how many more there are."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _readable(given: Input) -> Input:
-    """Return the input; InputError if it is no file."""
+    """Return the input; InputError if it is not a file."""
     if not Path(given.location).is_file():
         raise _no_file(Path(given.location))
     return given
 
 
 def _no_file(path: Path) -> InputError:
-    """Return the error for what has a name, and is neither a file nor a folder."""
+    """Return the error for a path that is neither a file nor a folder."""
     if path.exists():
-        return InputError(f"{path}: a pipe or a device, not a file; save what it gives as a file")
-    return InputError(f"{path}: a link to what is not there; get the file, or remove the link")
+        return InputError(f"{path}: a pipe or a device, not a file; save its output as a file")
+    return InputError(f"{path}: a broken link; get the file, or remove the link")
 
 
 def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
-    """Yield each input once; log what had been named before."""
+    """Yield each input once; log those that were named before."""
     seen: dict[object, str] = {}
     for given in inputs:
         place = _place(given)
@@ -150,7 +149,7 @@ def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
 
 
 def _place(given: Input) -> object:
-    """Return what tells an input from any other, by whatever name it goes."""
+    """Return a key that is equal for two names of one input."""
     if given.is_remote:
         return given.location
     stat = Path(given.location).stat()

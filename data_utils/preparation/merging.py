@@ -16,8 +16,8 @@ from model.reading.progress import ProgressBar
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .sorted_runs import DATA, SortedRun
 
-SORTED_BYTES = 24 << 20  # of a stretch, about; sorting it takes some times as much memory
-SAMPLES = 256  # keys of a stretch, drawn to tell where the next one begins
+SORTED_BYTES = 24 << 20  # of a stretch, about; sorting takes several times as much memory
+SAMPLES = 256  # keys sampled from a stretch to decide where the next one begins
 
 
 def merge(
@@ -83,7 +83,7 @@ def stretches(runs: Sequence[SortedRun], stretch_bytes: int) -> Iterator[list[me
 
 
 def _key(entries: np.ndarray, place: int) -> int:
-    """Return the key of a review; 0 behind the last one."""
+    """Return the key of a review; 0 after the last one."""
     return int(entries["key"][place]) if place < len(entries) else 0
 
 
@@ -103,7 +103,7 @@ def _edges(runs: Sequence[SortedRun], stretch_bytes: int) -> np.ndarray:
 
 
 def _sample(run: SortedRun, start: int, step: int) -> np.ndarray:
-    """Return the keys of the reviews that hold every `step`-th byte of a run, uint64.
+    """Return the keys of the reviews that contain every `step`-th byte of a run, uint64.
 
     start: the first of these bytes, drawn, so that short runs do not all give their smallest keys.
     """

@@ -125,7 +125,7 @@ def prepare_corpus(
         raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
-        if os.path.lexists(output):  # also a link to nothing
+        if os.path.lexists(output):  # also a broken link
             raise InputError(f"{output}: exists already; remove it or name another folder")
         return _prepare(found, output, preparation, workers)
 
@@ -147,7 +147,7 @@ def _prepare(
     meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
-        remove_folder(partial / name)  # at once: no rerun could go on with half of one
+        remove_folder(partial / name)  # at once: no rerun could continue half of one
     (partial / REQUEST_FILE).unlink()
     partial.rename(output)
     return meta
@@ -214,7 +214,7 @@ def _sort(
 def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
     """Return everything that the text of a corpus depends on; the vocabulary comes later.
 
-    Each input's blocks are kept with the size that they were cut by.
+    The size by which each input was cut is kept with its blocks.
     """
     wanted = asdict(preparation)
     del wanted["vocabulary"], wanted["pieces"]
@@ -233,7 +233,9 @@ def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> 
         log.info("continuing with %s", folder)
         return
     if folder.exists() and not _is_ours(folder):
-        raise InputError(f"{folder}: is needed for this, but holds something else; move it away")
+        raise InputError(
+            f"{folder}: is needed as a work folder, but holds something else; move it away"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, {})  # no request, until everything of the old one is gone
     for left in folder.iterdir():
@@ -245,7 +247,7 @@ def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> 
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder holds only files that some version of this code leaves there."""
+    """Return whether a folder holds only files that some version of this code writes."""
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
@@ -254,7 +256,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None) -> None:
-    """Log which keys the texts are from; InputError for an input without records or a key."""
+    """Log the keys of the texts; InputError for an input without records or without a key."""
     of_source = defaultdict[int, list[dict[str, Any]]](list)
     for run in runs:
         of_source[run.source].append(run.report())
@@ -272,7 +274,7 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: st
                 "--text-key"
             )
         if len(found) > 1:
-            log.warning("%s: %s; for one alone give --text-key", given.location, _told(found))
+            log.warning("%s: %s; to read only one give --text-key", given.location, _told(found))
         if given.kind != ".txt":
             total += found
     if total and text_key is None:

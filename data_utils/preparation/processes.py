@@ -14,15 +14,14 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-AHEAD = 2  # pieces in the queue for each process, beside the one that it works on
+AHEAD = 2  # queued pieces for each process, beside the current one
 # Spawned, not forked: in a fork of a process with threads, a lock may stay locked for ever.
 CONTEXT = multiprocessing.get_context("spawn")
 
 
 def follow_parent() -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends.
-
-    A worker of a parent that was killed would wait for work for ever, and write what it had begun.
+    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends. If
+    its parent was killed, a worker would wait for ever, and finish writing its piece.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -57,7 +56,7 @@ def map_in_order(
         except BrokenProcessPool as error:
             raise ChildProcessError(
                 "a process that encoded reviews was killed, perhaps for its memory; run the same "
-                "command with fewer --workers: it goes on"
+                "command with fewer --workers: it continues"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

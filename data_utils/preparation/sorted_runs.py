@@ -35,7 +35,7 @@ class SortedRun:
         return self.base.with_name(self.base.name + suffix)
 
     def is_finished(self, digests: bool) -> bool:
-        """Return whether all of it was written, and is there; digests: with these."""
+        """Return whether all of it was written and exists; digests: including these."""
         if not self.path(REPORT).is_file():
             return False
         report = self.report()
@@ -90,7 +90,7 @@ def write_run(
         contents[DIGEST] = digests_of(encoded).tobytes()
     for suffix, content in contents.items():
         run.path(suffix).write_bytes(content)
-        flush_to_disk(run.path(suffix))  # before the report that says that it is there
+        flush_to_disk(run.path(suffix))  # before the report that says that it exists
     report = {
         "reading": vars(reviews.report),
         "found_keys": reviews.found_keys,

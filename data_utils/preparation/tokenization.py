@@ -23,7 +23,7 @@ from .merging import SplitWriter
 from .processes import map_in_order
 
 DESCRIPTION_FILE = "tokenizer.json"  # of the vocabulary in the folder of the parts
-TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time; that takes many times as much memory
+TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time, in many times as much memory
 
 
 class Stretch(NamedTuple):
@@ -42,7 +42,7 @@ def tokenize(
     workers: int,
     stretch_bytes: int = TOKENIZED_BYTES,
 ) -> dict[str, Any]:
-    """Write the splits as tokens to `output`; return what meta.json says of them.
+    """Write the splits as tokens to `output`; return their entries for meta.json.
 
     text: a folder of splits in bytes; sizes: their description by `merge`. parts: a folder with
     the vocabulary; parts that are already in it are not encoded again.
@@ -75,7 +75,7 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
 
 def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
     """Cut a split into stretches of about the same number of bytes."""
-    # From 0 on also where all reviews are empty.
+    # From 0 even if all reviews are empty.
     goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
@@ -106,7 +106,7 @@ def _write_part(part: Path, content: bytes, reviews: list[bytes]) -> None:
 
 
 def _write_array(path: Path, array: np.ndarray) -> None:
-    # Without a look at the whole folder for each part: what a kill left is gone before the first.
+    # No sweep of the folder for each part: leftovers of a kill are removed before the first.
     write_atomically(path, lambda file: file.write_bytes(array.tobytes()), sweep=False)
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-    """Which tokens a corpus is made of."""
+    """The kind of tokens of a corpus."""
 
     tokenizer: str = BYTES.kind
     """bytes; bpe or unigram, to be trained; or the folder of a corpus or model to take it from."""
@@ -72,7 +72,7 @@ class VocabularyConfig:
         return self.tokenizer in SUBWORD_KINDS
 
     def request(self) -> dict[str, Any]:
-        """Return what the tokens depend on: of a vocabulary from elsewhere, also its digest."""
+        """Return what the tokens depend on; for a vocabulary from elsewhere, also its digest."""
         wanted = asdict(self)
         if not self.is_bytes and not self.is_trained:
             wanted["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()
@@ -141,14 +141,16 @@ def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
             chosen.append(review)
             room -= length
     if not chosen:
-        raise InputError(f"--tokenizer-sample {most_bytes}: not one whole review; give more bytes")
+        raise InputError(
+            f"--tokenizer-sample {most_bytes}: too few for one whole review; give more"
+        )
     return np.sort(chosen)
 
 
 def _train_apart(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
-    """Train in a process of its own, which can be stopped at any time and shows its progress."""
+    """Train in a separate process, which can be stopped at any time and shows its progress."""
     receiver, sender = CONTEXT.Pipe(duplex=False)
     arguments = (config, text, reviews, log_file, sender)
     process = CONTEXT.Process(target=_train, args=arguments, daemon=True)

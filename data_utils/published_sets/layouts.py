@@ -74,7 +74,7 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class ClassFiles:
-    """A file for each of two classes, the negative one first, a text a line; one part."""
+    """A file for each of two classes, the negative one first, one text per line; one part."""
 
     files: tuple[str, ...]
     classes: tuple[str, ...] = ("neg", "pos")
@@ -119,7 +119,7 @@ class StarTables:
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own is 128 KiB
+    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
     with open(path, encoding="utf-8", errors="replace", newline="") as file:
         try:
             yield from csv.reader(file)
@@ -159,7 +159,7 @@ class PairTables:
     def _cells(self, row: str, places: Sequence[int], where: str) -> tuple[str, str, float]:
         cells = row.strip("\r").split("\t")
         if len(cells) <= max(places):
-            raise InputError(f"{where}: {len(cells)} columns, fewer than the header says")
+            raise InputError(f"{where}: {len(cells)} columns, fewer than in the header")
         first, second, label = (cells[place].strip() for place in places)
         try:
             return first, second, self.label(label)
@@ -168,14 +168,14 @@ class PairTables:
 
 
 def zero_or_one(word: str) -> float:
-    """Return the class, 0 or 1, that a word stands for."""
+    """Return the class, 0 or 1, of a word."""
     if word not in ("0", "1"):
         raise ValueError("it is 0 or 1")
     return int(word)
 
 
 def relatedness(word: str) -> float:
-    """Return the score that a word stands for."""
+    """Return the score that a word states."""
     score = float(word)
     if not 1 <= score <= 5:
         raise ValueError("it is between 1 and 5")

@@ -40,7 +40,7 @@ EMOTIONS = (
     "surprise", "trust",
 )  # fmt: skip
 
-# What is asked of a text, or of a pair of texts.
+# The question about a text, or about a pair of texts.
 Kind = Literal["classes", "emotions", "paraphrases", "relatedness"]
 
 
@@ -67,13 +67,13 @@ RELATEDNESS = (
 
 @dataclass(frozen=True)
 class Published:
-    """A published value, of a model of so many units."""
+    """A published value, of a model with this many units."""
 
     row: str  # its name
     source: str  # in SOURCES
     units: int
     value: float
-    unchecked: bool = False  # from memory: no text that has it was at hand
+    unchecked: bool = False  # from memory: no source was at hand
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class PublishedFinetuning:
 
 @dataclass(frozen=True)
 class PublishedTask:
-    """All texts of a set, and what is fitted, chosen and tested on which of them."""
+    """All texts of a set, and which of them are for fitting, choosing and testing."""
 
     name: str
     texts: LabelledSet
@@ -108,13 +108,13 @@ class PublishedSet:
 
     name: str  # of its folder, and of its results
     title: str
-    note: str = ""  # behind the title, where the protocol needs a word
+    note: str = ""  # after the title, to explain the protocol
     layout: Layout
     other_names: tuple[str, ...] = ()  # of the layout's files, as scripts/download_data.py has them
     split: SplitRule
     kind: Kind = "classes"
     rows: tuple[Row, ...] = (ALL_UNITS, ONE_UNIT)  # of the table, the main one first
-    floor: str = "majority"  # the answer that reads nothing, by its key in a result
+    floor: str = "majority"  # the answer without reading, by its key in a result
     published: tuple[Published, ...] = ()
     fine_tuned: tuple[PublishedFinetuning, ...] = ()
     tested_on: str = "test"
@@ -171,8 +171,8 @@ YELP = Dataset(
     "Reviews of Yelp's challenge of 2015 as Zhang et al. 2015 cut them, to be cited; for research.",
 )
 
-# Only SST and IMDB have digests that are known beforehand, each the same in many projects that
-# read the set. Addresses are those that the pages of the sets link to (2026).
+# Only SST and IMDB have known digests, each the same in many projects. Addresses are those that the
+# pages of the sets link to (2026).
 _ENTRIES = (
     PublishedSet(
         name="sst",

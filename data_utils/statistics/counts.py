@@ -29,7 +29,7 @@ BLOCK_BYTES = 4 << 20
 BLOCK_REVIEWS = 1 << 16
 STARS_KEYS = ("overall", "rating")
 NO_STARS = "none"
-DIGEST_BYTES = 8  # the chance that two of 100 million texts have the same one is 1 in 3,700
+DIGEST_BYTES = 8  # two of 100 million texts have the same one with a chance of 1 in 3,700
 # Lower edges in bytes, two to a doubling: 0, 1, 2, 3, 4, 6, 8, 11, 16, ... and no upper end.
 LENGTH_EDGES = np.unique(np.rint([0, *(2 ** (step / 2) for step in range(64))]).astype(np.int64))
 EXACT_LENGTHS = 1 << 16  # quantiles are exact below this many bytes

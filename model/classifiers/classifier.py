@@ -20,7 +20,7 @@ from ..files.weights import check_header, load_tensors, save_tensors
 FORMAT_VERSION = 6
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
-FOLDER = "classifier"  # inside a model directory: the one that travels with the model
+FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # probabilities of the positive one of two classes, around that threshold
@@ -30,7 +30,7 @@ Link = Literal["one_vs_rest", "softmax"]
 
 @dataclass(frozen=True, kw_only=True)
 class Familiarity:
-    """How many bits, at most, a text costs a model that has read texts of its kind."""
+    """The most bits that a text costs a model that has read texts of its kind."""
 
     bits_per_character: float
     """For each byte that the model reads."""
@@ -50,7 +50,7 @@ class Familiarity:
 class Classifier:
     """Logistic regression between C classes, on F features of the last layer's cell state.
 
-    F = H times the poolings: where there are several, their features stand side by side.
+    F = H times the poolings, whose features stand side by side.
     """
 
     coefficients: np.ndarray  # float32 [F]; of more than two classes [C, F]
@@ -73,19 +73,19 @@ class Classifier:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether a text may have any number of the classes. Never here."""
+        """Whether a text may have several classes. Never here."""
         return False
 
     @property
     def kind(self) -> FeatureKind:
-        """The features that it reads."""
+        """The features that it uses."""
         return FeatureKind(pooling=self.pooling)
 
     @property
     def influence(self) -> np.ndarray:
-        """Each unit's weight for each class, of two the second: [P, H]; its poolings add up.
+        """Weight of each unit, summed over poolings, for each class (of two, the second): [P, H].
 
-        The usual spread of the units, by which heads weigh them, is not known here.
+        A classifier with heads also weighs units by their standard deviation, unknown here.
         """
         rows = np.atleast_2d(self.coefficients)
         return rows.reshape(len(rows), len(self.pooling), -1).sum(1)
@@ -98,7 +98,7 @@ class Classifier:
 
     @property
     def unsure(self) -> tuple[float, float]:
-        """The usual range of doubt around its threshold: nobody has measured its own."""
+        """The default range around the threshold in which a text counts as unsure."""
         return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Classifier":
@@ -114,7 +114,7 @@ class Classifier:
         return self.probabilities_of(self.decide(features))
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """Return what `probabilities` does, from scores that are already known."""
+        """Return the same as `probabilities`, from scores."""
         if self.is_binary or self.link == "one_vs_rest":
             odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
             alone = 1 / (1 + np.exp(-odds))
@@ -166,7 +166,7 @@ def write_files(
 ) -> None:
     """Write the weights and the description of a classifier of any kind.
 
-    Each file is replaced whole. origin: what else the description keeps of how it was made.
+    Each file is replaced whole. origin: what the description records about how it was made.
     """
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / WEIGHTS_FILE, tensors)
@@ -175,14 +175,14 @@ def write_files(
 
 
 def read_description(path: Path, newest: int) -> dict[str, Any]:
-    """Read a classifier's description, of format version `newest` or older, else InputError."""
+    """Read a classifier's description; InputError if its format version is above `newest`."""
     description = read_json(path)
     check_format_version(description, newest, path)
     return description
 
 
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:
-    """Read a classifier for a model of `hidden_size`; InputError if it is none, or damaged."""
+    """Read a classifier for a model of `hidden_size`; InputError if it cannot be read."""
     path = folder / CONFIG_FILE
     description = read_description(path, FORMAT_VERSION)
     try:
@@ -215,14 +215,14 @@ def _load_weights(path: Path, classes: int, size: int) -> tuple[np.ndarray, Any]
 
 
 def checked_threshold(value: Any, name: str = "threshold") -> float:
-    """Return a threshold for a probability; InputError, with its name, if it is not one."""
+    """Return a threshold for a probability; InputError, with its name, if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:  # type: ignore[operator]
         raise InputError(f"{name} is {value!r}; it must be a number from 0 to 1")
     return float(value)
 
 
 def checked_between(given: Any) -> tuple[float, float]:
-    """Return two probabilities, the lower one first; InputError if they are not that."""
+    """Return two probabilities, the lower one first; InputError if they are anything else."""
     if not isinstance(given, Collection) or len(given) != 2:
         raise InputError(f"unsure is {given!r}; it must be two numbers from 0 to 1")
     low, high = (checked_threshold(end, "an end of unsure") for end in given)
@@ -232,7 +232,7 @@ def checked_between(given: Any) -> tuple[float, float]:
 
 
 def moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
-    """Return two probabilities moved by as much as a threshold is, kept within 0 and 1."""
+    """Return two probabilities, shifted as far as a threshold was, kept within 0 and 1."""
     low, high = (min(max(end + by, 0.0), 1.0) for end in unsure)
     return low, high
 

@@ -44,7 +44,7 @@ class FineTuned(SeveralUnits):
     thresholds: tuple[float, ...]  # exclusive: of the positive one of two; else of every class
     model_digest: str
 
-    familiarity = None  # nobody has measured it
+    familiarity = None  # not measured
     kind = FeatureKind()
 
     @property
@@ -59,18 +59,18 @@ class FineTuned(SeveralUnits):
 
     @property
     def influence(self) -> np.ndarray:
-        """How far each unit's usual spread moves each class, of two the second: [P, H]."""
+        """How much a standard deviation of each unit moves each class (of two, the second)."""
         weights = positive_weights_of(len(self.classes), exclusive=self.exclusive)
         return influence_of_heads(self.heads, weights, exclusive=self.exclusive)
 
     @property
     def threshold(self) -> float:
-        """Of the positive one of two classes."""
+        """The threshold of the positive one of two classes."""
         return self.thresholds[0] if self.is_binary else THRESHOLD
 
     @property
     def unsure(self) -> tuple[float, float]:
-        """The usual range of doubt around the threshold: nobody has measured its own."""
+        """The default range around the threshold in which a text counts as unsure."""
         return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "FineTuned":
@@ -133,7 +133,7 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
 
 
 def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
-    """Read heads for features of `hidden_size`; InputError where they are none or damaged."""
+    """Read heads for features of `hidden_size`; InputError if they cannot be read."""
     path = folder / CONFIG_FILE
     description = read_description(path, FORMAT_VERSION)
     try:

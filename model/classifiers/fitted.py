@@ -62,7 +62,7 @@ def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
 def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     """Load a classifier; InputError, which ends with `mend`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
-    # Of the model in fp32, in whatever precision it reads now; earlier ones may be of another.
+    # A digest of the model in fp32, whatever its precision now; older digests may differ.
     dtypes = {torch.float32, loaded.model.dtype}
     if description.get("model_digest") not in [model_digest(loaded.model, t) for t in dtypes]:
         raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
@@ -71,10 +71,10 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
 
 
 def own_classifier(loaded: LoadedModel, layer: int = -1) -> Fitted:
-    """Load the classifier that lies with a model, for its neuron in a layer.
+    """Load the classifier beside a model, for its neuron in a layer.
 
-    Raises InputError, which names --neuron, where there is none, it belongs to other weights, or
-    another layer than the last is wanted, of which it knows nothing.
+    Raises InputError, which names --neuron, if there is none, if it belongs to other weights, or if
+    the layer is not the last, the only one that a classifier knows.
     """
     loaded.model.config.check_unit(0, layer)
     if layer not in (-1, loaded.model.config.layers - 1):

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from ..bounds import Fraction, check_bounds
 from ..errors import checked_whole
 
-# As in language_model.py: whatever a description asks for can be checked against its file at once.
+# As in language_model.py: below these limits any description can be checked against its file.
 MOST_UNITS = 1 << 20
 MOST_LAYERS = MOST_HEADS = 1 << 10
-SMALLEST_SCALE = 1e-2  # of the median scale: a unit that hardly moves is not blown up
+SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is not amplified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,10 @@ class HeadsConfig:
 class Heads(nn.Module):
     """Features [B, F] to logits [B, K, C]: K heads for each of C classes.
 
-    Features are standardised by fixed statistics, since one rate learns from units of any spread.
-    Hidden layers end in a PReLU, as in Kant et al. 2018's code. The heads read the last layer each
-    under a dropout mask of its own (multi-sample dropout, Inoue 2019, arXiv 1905.09788): without it
-    they would differ only in their initial weights.
+    Features are standardised by fixed statistics, so that one learning rate fits units of any
+    spread. Hidden layers end in a PReLU, as in Kant et al. 2018's code. Each head reads the last
+    layer under its own dropout mask (multi-sample dropout, Inoue 2019, arXiv 1905.09788): without
+    it they would differ only in their initial weights.
     """
 
     center: Tensor

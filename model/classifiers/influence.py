@@ -1,6 +1,5 @@
-"""How much each unit influences a classifier, and which unit is shown as its neuron.
-
-A pole is a class for whose probability we ask; two classes that exclude each other have one.
+"""How much each unit influences a classifier, and which unit is shown as its neuron. A pole is a
+class whose probability we ask for; two exclusive classes have one pole.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ def influence_of_heads(
     at the mean text times the standard deviation: with hidden layers a unit's weight depends on the
     text. Several poolings of a unit add up.
     """
-    # A caller's inference mode knows no gradient, nor do tensors that were made in it.
+    # A caller's inference mode allows no gradients, nor do tensors made in it.
     with torch.inference_mode(False), torch.enable_grad():
         heads = deepcopy(heads).eval()
         center = heads.center.clone().requires_grad_()
@@ -35,22 +34,22 @@ def influence_of_heads(
 
 
 def positive_weights_of(classes: int, *, exclusive: bool) -> list[list[float]]:
-    """Return weights by which each class is a pole; of two exclusive ones only the second is."""
+    """Return weights that make each class a pole; of two exclusive classes only the second."""
     alone = np.eye(classes).tolist()
     return alone[1:] if exclusive and classes == 2 else alone
 
 
 def ranked_units(influence: np.ndarray) -> list[int]:
-    """Return the units, without those of no influence, by their largest on any pole: [P, H]."""
+    """Return the units with any influence [P, H], ranked by their largest on any pole."""
     largest = np.abs(influence).max(0)
     order = np.argsort(-largest, kind="stable")
     return [int(unit) for unit in order if largest[unit] > 0]
 
 
 class SeveralUnits:
-    """A classifier without a unit of its own: its neuron is the one that influences it most.
+    """A classifier that depends on many units: its neuron is the one that influences it most.
 
-    Heads depend on many units; this is the one to look at first.
+    That unit is the one to look at first.
     """
 
     @property

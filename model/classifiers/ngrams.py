@@ -1,8 +1,8 @@
 """A bag of n-grams: log-odds from the words of a text and the pairs of neighbours.
 
-A state that reads byte by byte forgets words; a bag of n-grams forgets none, but does not know
-where they stood (Wang and Manning 2012). Each n-gram is hashed to a bucket, so no vocabulary is
-stored (Weinberger et al. 2009, arXiv 0902.2206).
+A state that reads byte by byte forgets words; a bag of n-grams forgets none, but ignores their
+position (Wang and Manning 2012). Each n-gram is hashed to a bucket, so no vocabulary is stored
+(Weinberger et al. 2009, arXiv 0902.2206).
 """
 
 import reprlib
@@ -22,8 +22,8 @@ from ..files.weights import check_header, load_tensors, save_tensors
 WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
 LONGEST = 2  # words of an n-gram
 MOST_BUCKETS = 2**24
-MOST_CHARACTERS = 10_000  # whose simplified form is remembered
-LARGEST = 30.0  # log-odds; no text is surer
+MOST_CHARACTERS = 10_000  # whose simplified form is cached
+LARGEST = 30.0  # log-odds; an upper limit
 APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
 
 
@@ -37,8 +37,8 @@ class BagOfNgrams:
     def log_odds(self, texts: Sequence[str]) -> np.ndarray:
         """Return each text's log-odds, float32 [N].
 
-        The sum of the weights of its n distinct n-grams, over the square root of n: a text of many
-        words is surer than one of few, but not by as much as it is longer.
+        The sum of the weights of its n distinct n-grams, over the square root of n: a long text is
+        surer than a short one, but not in proportion to its length.
         """
         found = [buckets_of(text, len(self.weights)) for text in texts]
         sums = np.array([self.weights[buckets].sum() for buckets in found], np.float64)
@@ -47,10 +47,10 @@ class BagOfNgrams:
 
 
 class Characters(dict[int, str]):
-    """What becomes of each character, for str.translate; entries are added as they are needed.
+    """Maps characters for str.translate; entries are added as needed.
 
-    One character at a time: of a whole text, Python first sorts every run of combining characters,
-    in quadratic time.
+    One character at a time: for a whole text, Python would first sort every run of combining
+    characters, in quadratic time.
     """
 
     def __missing__(self, code: int) -> str:
@@ -67,7 +67,7 @@ def _simplified(character: str) -> str:
         return character
     if category[0] == "M" or character in APOSTROPHES:  # accents, after their letters
         return ""
-    # A sign is a word of its own, also one that this Python's Unicode does not know yet.
+    # Each sign is a word, also one that this Python's Unicode does not know yet.
     return f" {character} " if category[0] in "PS" or category == "Cn" else " "
 
 
@@ -93,13 +93,13 @@ def ngrams_of(words: Sequence[str]) -> Iterator[str]:
 
 
 def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
-    """Write the weights; return what the classifier's description has to say of them."""
+    """Write the weights; return their entry in the classifier's description."""
     save_tensors(folder / WEIGHTS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
     return {"buckets": len(bag.weights), "scale": bag.scale}
 
 
 def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
-    """Read what `save_ngrams` wrote; InputError if it is something else, or damaged."""
+    """Read what `save_ngrams` wrote; InputError if it is damaged or something else."""
     if not isinstance(description, dict):
         raise InputError(f"ngrams is {reprlib.repr(description)}; it must be an object")
     buckets = checked_whole("ngrams.buckets", description["buckets"], 1, MOST_BUCKETS)

@@ -12,10 +12,10 @@ from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
 
-BATCH_ROWS = 1024  # read together, so that texts of like length can stand side by side
+BATCH_ROWS = 1024  # read together, so that texts of similar length can share a batch
 FIRST_ROWS = 64  # of the first batch; the next ones double, so that answers are there soon
-BATCH_CHARACTERS = 1 << 24  # or fewer rows, where they are long
-OF_A_CELL = 64  # characters that a value takes beside its own
+BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
+OF_A_CELL = 64  # characters of overhead for a value
 RENAMED = "input_"
 DIGITS = 7  # significant ones
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class IsKnown(Protocol):
-    """Tells whether the answers to a row, of which these are its own values, are there already."""
+    """Says whether a row with these values was already answered."""
 
     def __call__(self, values: Mapping[str, Any], /, *, is_answered: bool) -> bool: ...
 
@@ -35,8 +35,8 @@ def in_batches(
 ) -> Iterator[list[Record]]:
     """Group records into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
 
-    waiting: whether more records have come already; a batch then waits for no other. What came
-    before a record that is refused is a batch, too: a stream does not bring it again.
+    waiting: whether more records have arrived; if not, a batch is complete. Records before a
+    refused one are a batch, too, since a stream does not repeat them.
     """
     batch: list[Record] = []
     characters, rows = 0, FIRST_ROWS
@@ -57,7 +57,7 @@ def in_batches(
 
 
 def _extent(record: Record) -> int:
-    """Return about how many characters a record takes, with what is nested in it."""
+    """Return about how many characters a record takes, nested values included."""
     size, left = 0, list[Any](record.values())
     while left:
         value = left.pop()
@@ -77,16 +77,16 @@ def classify_batches(
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
 
-    is_known: told the own values of a row, by their names in the output, and whether it has a text.
-    Rows that are known, the first ones, are left out.
+    is_known: called with a row's own values, by their names in the output, and whether it has a
+    text. Rows that are known, the first ones, are left out.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
-    classifier's two thresholds; stars: expected, where the classifier tells them; neuron: the unit
-    that the classifier leans on most, after the text. Where a text may have several labels: labels,
-    a list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
-    text, and unfamiliar, whether it is too short or unlike what the model has read; None if that
-    is not known. All are None where a row has no text. A row's own value under such a name moves to
+    classifier's two thresholds; stars: expected, if the classifier predicts them; neuron: the unit
+    that the classifier relies on most, after the text. If a text may have several labels: labels, a
+    list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
+    text, and unfamiliar, whether it is too short or unlike what the model has read; None if that is
+    not known. All are None if a row has no text. A row's own value under such a name moves to
     input_NAME.
     """
     key = None
@@ -105,7 +105,7 @@ def classify_batches(
             )
         known = 0 if is_known is None else _known_rows(batch, key, names, is_known)
         if known < len(batch):
-            yield _with_findings(classifier, batch, key)[known:]  # as in one go, to the last digit
+            yield _with_findings(classifier, batch, key)[known:]  # digits as if uninterrupted
         elif classifier.advance is not None:
             classifier.advance(tokens_in(batch, key, classifier))
 
@@ -128,7 +128,7 @@ def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
 def tokens_in(
     batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
 ) -> int:
-    """Count the tokens that will be read of a batch; 0 while no key is known."""
+    """Count the tokens of a batch; 0 while no key is known."""
     if text_key is None:
         return 0
     texts = (text_of(record.get(text_key), record.place) for record in batch)
@@ -174,7 +174,7 @@ def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[d
 
 
 def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
-    """Return what was found about a text, by name; None for what does not apply."""
+    """Return the results for a text, by name; None for those that do not apply."""
     choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
     bits, unfamiliar = float(found.bits_per_character[row]), found.unfamiliar[row]
     told: dict[str, Any] = {
@@ -198,7 +198,7 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
 
 
 def _rounded(value: Any) -> Any:
-    """Round a float to the digits that fp32 has; return anything else unchanged."""
+    """Round a float to the digits of fp32; return anything else unchanged."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 

@@ -24,18 +24,18 @@ SHORTEST = 2  # bytes: fewer are no text
 
 
 class Verdicts(NamedTuple):
-    """What was found about N texts in one reading."""
+    """The results for N texts from one reading."""
 
     choices: np.ndarray  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
     probabilities: np.ndarray  # float64 [N, C]
-    neuron: np.ndarray  # float32 [N], the value of the unit that the classifier leans on most
-    stars: np.ndarray | None  # float64 [N], expected, where the classifier tells stars
-    bits_per_character: np.ndarray  # float64 [N], of the text as it is read; without bytes NaN
+    neuron: np.ndarray  # float32 [N], the value of the unit that the classifier relies on most
+    stars: np.ndarray | None  # float64 [N], expected, if the classifier predicts stars
+    bits_per_character: np.ndarray  # float64 [N], of the text as it is read; NaN without bytes
     unsure: np.ndarray | None  # bool [N], of two classes: between the two thresholds
     unfamiliar: np.ndarray
     """Whether too short, or unlike what the model has read: bool [N].
 
-    Of a classifier that cannot tell the second object [N]: True where too short, else None.
+    If the classifier cannot tell the second, object [N]: True if too short, else None.
     """
 
 
@@ -61,11 +61,11 @@ class SentimentClassifier:
         Texts read together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16" or "int8"
         Number format of the matrix products; docs/speed.md says which is faster where, and how
-        little the probabilities change. A model that is given loaded keeps its own.
+        little the probabilities change. A loaded model keeps its own.
     device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any.
     show_progress : bool
-        Show on stderr how far reading is.
+        Show the progress on stderr.
 
     Memory grows with the bytes of the texts, not with texts times units.
     Raises InputError if there is no classifier, or if it was fitted on another model.
@@ -74,7 +74,7 @@ class SentimentClassifier:
     advance: Callable[[int], object] | None = None
     """Called with the number of bytes just read, for a progress bar of the caller."""
     numbers_at_once = 1 << 22
-    """How many features are in memory together, of as many texts as have them."""
+    """The most features that are in memory at once, for all texts together."""
 
     def __init__(
         self,
@@ -106,8 +106,7 @@ class SentimentClassifier:
         advance: Callable[[int], object] | None = None,
         **parameters: Any,
     ) -> "SentimentClassifier":
-        """Load a model and its classifier, ready to predict; parameters as the class has them.
-
+        """Load a model and its classifier, ready to predict; parameters: those of the class.
         advance: called with the number of bytes just read, for a progress bar of the caller.
         """
         found = cls(name_or_dir, classifier, **parameters).fit()
@@ -116,23 +115,23 @@ class SentimentClassifier:
         return found
 
     def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
-        """Load the model and its classifier, which nothing is added to; texts are not looked at.
+        """Load the model and its classifier, which stays as it is; texts are ignored.
 
-        y: labels, by which the classes are called from here on, where they are numbers, as many
-        different ones as there are classes: in their order. Raises InputError for other labels.
+        y: labels. If they are numbers, as many different ones as there are classes, the classes get
+        these names from now on, in order. Raises InputError for other labels.
         """
         given = self.model
         if isinstance(given, LoadedModel):
             loaded = given
         else:
             loaded = load_model(given, compute_dtype=torch.float32, device=self.device)
-        fitted = self._fitted(loaded)  # which belongs to a model in fp32
+        fitted = self._fitted(loaded)  # it belongs to a model in fp32
         if loaded is not given:
             loaded.model.multiply_in(self.precision)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         weights = folded(loaded.model)  # once: a stream comes a few texts at a time
-        # Nothing can fail any more; another thread looks for the last of them.
+        # Nothing can fail from here on; other threads check for the last of these.
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
         return self
@@ -154,8 +153,8 @@ class SentimentClassifier:
             if value is not None and not found.is_binary:
                 how = "each has its own" if found.is_multilabel else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} tells {len(found.classes)} classes, {how}; "
-                    "a threshold is for two"
+                    f"{name} {value}: {folder} has {len(found.classes)} classes, {how}; a "
+                    "threshold is for two"
                 )
         if self.threshold is None:
             return found
@@ -176,7 +175,7 @@ class SentimentClassifier:
     def _ready(self) -> None:
         if not hasattr(self, "fitted_"):
             with LOADING:
-                if not hasattr(self, "fitted_"):  # another thread may have been here
+                if not hasattr(self, "fitted_"):  # another thread may have loaded it
                     self.fit()
 
     @property
@@ -185,7 +184,7 @@ class SentimentClassifier:
         return self.fitted.classes
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text, str [N] unless `fit` was told others; of several labels each,
+        """Return a label per text, str [N] unless `fit` got numbers; for several labels per text
         int64 [N, C], 0 or 1.
         """
         probabilities = self._found(texts, self.fitted.probabilities)
@@ -206,7 +205,7 @@ class SentimentClassifier:
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts whose labels y are all predicted.
 
-        Raises InputError for labels of which none is one of the classes, and for missing ones.
+        Raises InputError if no label is one of the classes, or if one is missing.
         """
         labels, predicted = checked_labels(y), self.predict(texts)
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
@@ -227,12 +226,12 @@ class SentimentClassifier:
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the sentiment unit after each text, float32 [N].
 
-        As it is in the model: a low value means the last class where `fitted.polarity` is -1.
+        With the model's own sign: a low value means the last class if `fitted.polarity` is -1.
         """
         return self._found(texts, self._neuron)
 
     def read(self, texts: Iterable[str]) -> Verdicts:
-        """Return everything that can be found, reading the texts once."""
+        """Return all results, reading the texts once."""
         pieces = self._read(read_in_order, checked_texts(texts))
         found = [self._verdicts(piece, read) for piece, read in pieces]
         return Verdicts._make(map(_joined, zip(*found, strict=True)))
@@ -279,7 +278,7 @@ class SentimentClassifier:
         return short | ~familiarity.admits(bits, characters)
 
     def _found(self, texts: Iterable[str], find: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return what `find` finds in the features of the texts, never in all of them at once."""
+        """Apply `find` to the features of a few texts at a time; return all results."""
         return np.concatenate(list(map(find, self._features(texts))))
 
     def _features(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
@@ -288,7 +287,7 @@ class SentimentClassifier:
             yield self._with_ngrams(read, map(self.loaded.profile.encode, piece))
 
     def _with_ngrams(self, features: np.ndarray, encoded: Iterable[bytes]) -> np.ndarray:
-        """Append the log-odds of the n-grams, where they have a say, of texts as they are read."""
+        """Append the log-odds of the texts' n-grams, if the classifier uses them."""
         if not isinstance(self.fitted, StarsClassifier) or self.fitted.ngrams is None:
             return features
         texts = [text.decode() for text in encoded]
@@ -351,7 +350,7 @@ class SentimentClassifier:
         return Tags(
             estimator_type="classifier",
             target_tags=TargetTags(required=False),
-            # Nothing is learned from labels, so that its classes stay those it came with.
+            # Nothing is learned from labels, so the classes stay the same.
             classifier_tags=ClassifierTags(poor_score=True, multi_class=more_than_two),
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
             requires_fit=False,
@@ -367,18 +366,18 @@ def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 def checked_labels(given: Any) -> np.ndarray:
     """Return labels as an array; InputError if one is missing: None, NaN or pandas's NA."""
-    objects = np.asarray(given, dtype=object)  # NumPy makes words of NaN among words
+    objects = np.asarray(given, dtype=object)  # NumPy turns NaN among words into a word
     if objects.ndim and any(map(_is_missing, objects.ravel())):
         raise InputError("a label is missing (None or NaN); leave out its text, or label it")
     labels = np.asarray(given)
-    # Such as whole numbers in a column of pandas.
+    # Such as whole numbers in a pandas column.
     return np.array(objects.tolist()) if labels.dtype == object else labels
 
 
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas's NA does not say whether it differs from itself
+    except TypeError:  # comparing pandas's NA with itself gives NA
         return True
 
 
@@ -392,12 +391,12 @@ PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 
 
 def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
-    """Return what the classes are called: by their names, or by the numbers that labels are.
+    """Return the classes as the labels name them: by their names, or by numbers.
 
-    Raises InputError for labels of which these could not be the classes, and for missing ones.
+    Raises InputError if the labels do not fit the classes, or if one is missing.
     """
     given = None if labels is None else checked_labels(labels)
-    if given is None or given.ndim != 1:  # of several labels each, or of none
+    if given is None or given.ndim != 1:  # for several labels per text, or for no labels
         return np.array(classes)
     found = np.unique(given)
     if found.dtype.kind in "biuf" and len(found) == len(classes):

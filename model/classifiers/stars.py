@@ -1,7 +1,7 @@
 """A head that predicts one to five stars as a classifier of how positive a text is.
 
 It is stored in `classifier/` of the model that learned with it: weights as safetensors, the rest as
-JSON, format version 5, or 6 where a bag of n-grams has a say, too.
+JSON, format version 5, or 6 with a bag of n-grams.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ KIND = "stars"
 STARS = 5
 FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
 POSITIVE_WEIGHTS = np.array([0.0, 0.0, 0.5, 1.0, 1.0])  # of one to five stars
-SMALLEST_PROBABILITY = 1e-9  # whose log-odds are told apart from zero's by nobody
+SMALLEST_PROBABILITY = 1e-9  # whose log-odds are practically those of zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +76,12 @@ class StarsClassifier(SeveralUnits):
 
     @property
     def influence(self) -> np.ndarray:
-        """How far each unit's usual spread moves the probability of praise: float64 [1, H]."""
+        """How much a standard deviation of each unit moves the probability of praise: [1, H]."""
         weights, poolings = [POSITIVE_WEIGHTS.tolist()], len(FEATURES.poolings)
         return influence_of_heads(self.heads, weights, exclusive=True, poolings=poolings)
 
     def with_threshold(self, threshold: float) -> "StarsClassifier":
-        """Return the same head with another threshold; its range of doubt moves as far."""
+        """Return the same head with another threshold; its unsure range moves as far."""
         unsure = moved(self.unsure, threshold - self.threshold)
         return replace(self, threshold=threshold, unsure=unsure)
 
@@ -116,9 +116,9 @@ class StarsClassifier(SeveralUnits):
 
 
 def tilted(of_each_star: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
-    """Return probabilities [N, 5] that have moved towards praise by log-odds [N].
+    """Return probabilities [N, 5], shifted towards praise by log-odds [N].
 
-    The ratio between five stars and one changes by all of them; that to three stars by half.
+    The ratio of five stars to one changes by all of the log-odds, that to three stars by half.
     """
     moved = of_each_star * np.exp(np.outer(log_odds, POSITIVE_WEIGHTS - 0.5))
     return moved / moved.sum(1, keepdims=True)
@@ -160,7 +160,7 @@ def save_stars(
 
 
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
-    """Read what `save_stars` wrote; InputError if it is something else, or damaged."""
+    """Read what `save_stars` wrote; InputError if it is damaged or something else."""
     path = folder / CONFIG_FILE
     description = read_description(path, NGRAMS_VERSION)
     has_ngrams = description["format_version"] == NGRAMS_VERSION

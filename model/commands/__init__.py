@@ -1,1 +1,1 @@
-"""The installed command: one module for each thing it does, which the scripts call too."""
+"""The installed command: one module for each of its commands, which the scripts call too."""

@@ -1,4 +1,4 @@
-"""Tell the sentiment of texts: rows in, the same rows out, with label and probability.
+"""Classify the sentiment of texts: rows in, the same rows out, with label and probability.
 
 mlstm-sentiment classify --text "I like it."
 mlstm-sentiment classify --text "I like it." --text "It broke at once."
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
 
 ADDED = """
-To each row are added `label`; `probability`, of the positive one of two classes, of the label
-where there are more (then also `probability_CLASS` each); of two classes `unsure`; `stars`, 1 to 5,
-where the classifier expects some; `neuron`, the value of the unit that the classifier leans on
-most; `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too
-short or unlike what the model has read (null if the classifier cannot tell). Where a text may have
-several labels: `labels`, a list, and `probability_CLASS` each. A column of the input under such a
-name becomes `input_NAME`. A row without text keeps its place, with nothing found; an empty text is
-a text.
+Each row gains `label`; `probability`, of the positive class if there are two classes, else of the
+label (then also `probability_CLASS` for each class); with two classes `unsure`; `stars`, 1 to 5, if
+the classifier predicts them; `neuron`, the value of the unit that the classifier relies on most;
+`bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
+unlike what the model has read (null if the classifier cannot tell). If a text may have several
+labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one of these
+names becomes `input_NAME`. A row without text stays in its place, with empty results; an empty text
+counts as a text.
 
-An error or an interruption leaves the rows so far in OUTPUT.partial. The same command goes on after
-them, as far as the input still begins with them; else they get another name."""
+An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
+after them. If the input has changed, the old rows are kept under another name."""
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
@@ -69,13 +69,13 @@ def add_options(parser: Parser) -> None:
         "--input-format",
         choices=("txt", "jsonl", "csv", "tsv"),
         help="format of standard input (default: jsonl if its first line begins with {, else txt; "
-        "what begins as a table does is refused)",
+        "input that begins like a table is refused)",
     )
     add_text_key(parser)
     parser.add_argument(
         "--output",
         type=Path,
-        help="the .jsonl or .csv file to write, whole or not at all (default: standard output)",
+        help="the .jsonl or .csv file to write, complete or not at all (default: standard output)",
     )
     parser.add_argument(
         "--format",
@@ -129,15 +129,14 @@ def format_of(output: Path | None) -> RowFormat:
     suffix = ".jsonl" if output is None else output.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(
-            f"--output {output}: the name must end in {', '.join(FORMATS)}; or say --format"
+            f"--output {output}: the name must end in {', '.join(FORMATS)}; or give --format"
         )
     return FORMATS[suffix]
 
 
 def keys_of(options: Namespace, first: list[Record]) -> list[str]:
-    """Return all keys of the rows; [] of standard input, where nobody knows them yet.
-
-    The records of a JSON file may have different ones.
+    """Return all keys of the rows; [] for standard input, where they are not known yet. The records
+    of a JSON file may have different ones.
     """
     path = Path(options.input or "-")
     if path.is_file() and as_input(path).kind in JSON_KINDS:
@@ -149,7 +148,7 @@ def keys_of(options: Namespace, first: list[Record]) -> list[str]:
 def opened(
     options: Namespace, row_format: RowFormat, columns: list[str], classifier: "SentimentClassifier"
 ) -> Iterator[tuple[RowWriter, IsKnown | None]]:
-    """Yield where the answers go, and what tells of a row whether its answers are there already.
+    """Open the output. Yield the writer and a function: was this row already answered?
 
     columns: of CSV; []: those of the first row.
     """
@@ -169,7 +168,7 @@ def opened(
 def request(
     options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier"
 ) -> dict[str, Any]:
-    """Return all that the answers follow from, but for the texts."""
+    """Return all that the answers depend on, except the texts."""
     from .. import __version__
     from ..classifiers.fitted import fitted_digest
 
@@ -196,10 +195,9 @@ def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: Pro
 def looked_at(
     batches: Iterator[list[Record]], options: Namespace
 ) -> tuple[Iterator[list[Record]], list[Record]]:
-    """Return the batches and, of anything but standard input, the first one.
-
-    A file is read so far before a model is loaded: what is wrong with it is told at once. Standard
-    input is not waited for.
+    """Return the batches and, except for standard input, the first one. This much of a file is read
+    before a model is loaded, so that its faults are reported at once. Standard input is not waited
+    for.
     """
     if options.input == "-":
         return batches, []
@@ -254,7 +252,7 @@ def counted(
     position: Position,
     progress: ProgressBar,
 ) -> Iterator[list[Record]]:
-    """Yield the batches; before each, tell how much there will be to read, by the file's size."""
+    """Yield the batches; before each, report how much there is to read, by the file's size."""
     tokens = 0
     for batch in batches:
         tokens += tokens_in(batch, text_key, classifier)

@@ -1,5 +1,4 @@
-"""The command `mlstm-sentiment`: its parts by name, how each one's options are read, and which
-options several have."""
+"""The command `mlstm-sentiment`: its parts by name, their options, and options of several."""
 
 import argparse
 import os
@@ -22,13 +21,13 @@ from .program import run
 PROGRAM = "mlstm-sentiment"
 PRECISIONS = ("fp32", "bf16", "fp16", "int8")
 COMMANDS = {
-    "classify": "tell the sentiment of texts",
+    "classify": "classify the sentiment of texts",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
-    "generate": "let a model write on from a prompt, its sentiment clamped where you want it",
-    "featurize": "write the features of texts, for a classifier of your own",
+    "generate": "continue a prompt, with the sentiment clamped as you like",
+    "featurize": "write the features of texts, for your own classifier",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",
-    "serve": "show that page from a server of this machine",
+    "serve": "show that page from a server that only this machine can reach",
     "models": "list the models that are installed",
     "push": "upload a model to the Hugging Face hub",
 }
@@ -46,7 +45,7 @@ def dispatch(words: Sequence[str]) -> None:
         prog=PROGRAM,
         usage=f"{PROGRAM} COMMAND [options]",
         description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
-        epilog=f"commands, each with a --help of its own:\n{indent(listed, '  ')}",
+        epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
@@ -66,7 +65,7 @@ def dispatch(words: Sequence[str]) -> None:
 
 
 def _after_the_command(words: Sequence[str]) -> str:
-    """Return what is wrong with words that begin with an option, and how to write them."""
+    """Return the error for words that begin with an option, and their right order."""
     name = next((word for word in words if word in COMMANDS), None)
     if name is None:
         return f"options come after a command; there are {', '.join(COMMANDS)}"
@@ -84,34 +83,34 @@ def call(
 ) -> None:
     """Read a command's options and run it.
 
-    doc: its last paragraph is examples, which end the --help; the rest says what the command does.
-    words: absent, those that Python was started with.
+    doc: its last paragraph has examples, which end the --help; the rest describes the command.
+    words: if absent, those that Python was started with.
     """
     about, _, examples = cleandoc(doc).rpartition("\n\n")
     parser = Parser(prog=program, description=about, epilog=f"examples:\n{indent(examples, '  ')}")
     add_options(parser)
     options = parser.parse_args(words)
     if hasattr(options, "model"):
-        # Refused at once where there is none, before torch is waited for; fetched once.
+        # Refused at once if there is none, before torch is loaded; fetched once.
         options.model = find_model(options.model)
     command(options)
 
 
 class Parser(argparse.ArgumentParser):
-    """Argparse, but that `_` is `-` in an option's name and a mistake is an InputError."""
+    """Argparse, except that `_` is `-` in an option's name and a mistake is an InputError."""
 
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
         self.names = {"--help"}
 
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an option, or what stands alone."""
+        """Add an option, or a positional argument."""
         if hasattr(self, "names"):  # --help comes before there are any
             self.names |= {name for name in names if name.startswith("--")}
         return super().add_argument(*names, **options)
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Return the options; InputError for a word that is none."""
+        """Return the options; InputError for an unknown word."""
         given = map(_with_dashes, sys.argv[1:] if words is None else words)
         options, unknown = self.parse_known_args(list(given), namespace)
         if unknown:
@@ -119,7 +118,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _meant(self, unknown: Sequence[str]) -> str:
-        """Return what words that are no options may stand for, as a question, or nothing."""
+        """Return a question about what unknown words may mean, or nothing."""
         if unknown[0].startswith("-"):
             return meant(unknown[0].partition("=")[0], self.names)
         option, value = "--input", unknown[0]
@@ -129,8 +128,8 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was given."""
-        raise InputError(f"{message}; {self.prog} --help says what there is")
+        """Raise an InputError that points to the help."""
+        raise InputError(f"{message}; see {self.prog} --help")
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -151,7 +150,7 @@ def _with_dashes(word: str) -> str:
 
 
 def add_model(parser: Parser, *, device: bool = True) -> None:
-    """Add which model it is, and where it runs where that can be chosen."""
+    """Add the options of the model and, if `device`, of the place where it runs."""
     parser.add_argument(
         "--model",
         default="default",
@@ -161,15 +160,15 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
         parser.add_argument(
             "--device",
             default="auto",
-            help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU if there is one, else cpu",
+            help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU, if any, else cpu",
         )
 
 
 def add_text_key(parser: Parser) -> None:
-    """Add which key or column holds the text."""
+    """Add the option for the key or column of the text."""
     parser.add_argument(
         "--text-key",
-        help=f"key of the text; absent, the first present of {', '.join(TEXT_KEYS)}",
+        help=f"key of the text (default: the first present of {', '.join(TEXT_KEYS)})",
     )
 
 

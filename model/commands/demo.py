@@ -31,9 +31,7 @@ def add_page(parser: Parser) -> None:
         help="the unit that the page shows first (default: the one that the model's "
         "classifier relies on most, or without a classifier the one that varies most)",
     )
-    parser.add_argument(
-        "--title", default="The sentiment neuron", help="what stands above the page"
-    )
+    parser.add_argument("--title", default="The sentiment neuron", help="the page's heading")
 
 
 def run(options: Namespace) -> None:

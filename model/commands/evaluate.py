@@ -46,14 +46,14 @@ def add_protocol(parser: Parser) -> None:
         "--reset",
         choices=("strip", "review"),
         default="strip",
-        help="strip: in file order, the state carried on; review: every review from the zero state",
+        help="strip: in file order, the state carried over; review: each from the zero state",
     )
     parser.add_argument(
         "--lanes",
         type=int,
-        help="number of strips into which the text is cut, read side by side, each from the zero "
-        "state; 1 reads the whole text in file order (default: up to 64; if they are short, each "
-        "first reads the end of the preceding text, unscored)",
+        help="streams into which the text is cut, read side by side, each from the zero state; 1 "
+        "reads the whole text in file order (default: up to 64; if they are short, each first "
+        "reads the end of the preceding text, unscored)",
     )
 
 
@@ -72,7 +72,7 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
 
 
 def texts_of(path: Path, text_key: str | None) -> list[str]:
-    """Return the texts of a file; InputError where there are none."""
+    """Return the texts of a file; InputError if there are none."""
     found = ReadingReport()
     texts = list(read_texts([path], text_key, found, strict=False))
     log.info(found.summary())

@@ -42,13 +42,13 @@ def add_options(parser: Parser) -> None:
 
 
 def add_kind(parser: Parser) -> None:
-    """Add which numbers of the state are the features; model/features.py says more."""
+    """Add the options that choose the features; see model/features.py."""
     parser.add_argument(
         "--preset",
         choices=("papers", "pooled"),
         default="papers",
-        help="papers: the cell state after the last byte; pooled: that beside its mean, largest "
-        "and smallest value over the text, better for a model of 1,024 units. The options below "
+        help="papers: the cell state after the last byte; pooled: this and its mean, largest and "
+        "smallest value over the text, better for a model of 1,024 units. The options below "
         "override the preset",
     )
     parser.add_argument(
@@ -120,13 +120,13 @@ def run(options: Namespace) -> None:
 
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
-    """Write the features; an interruption leaves what there is beside `output`."""
+    """Write the features; an interruption leaves the finished part beside `output`."""
     from ..files.feature_files import compute
 
     def busy() -> None:
         raise InputError(f"{output}: another process is writing it; wait, or name another file")
 
-    if output.exists() and not output.is_file():  # a pipe: nothing to go on with
+    if output.exists() and not output.is_file():  # a pipe: nothing to continue
         write_into(reading, output, progress)
         return
     path = output.resolve() if output.is_symlink() else output
@@ -141,6 +141,6 @@ def write_into(reading: "Reading", pipe: Path, progress: ProgressBar) -> None:
     features = np.zeros(reading.shape, dtype=np.float32)
     for rows, values in reading.features(0, progress.advance):
         features[rows] = values
-    content = io.BytesIO()  # numpy asks a file for its position, which a pipe has not
+    content = io.BytesIO()  # numpy asks a file for its position, which a pipe lacks
     np.save(content, features, allow_pickle=False)
     pipe.write_bytes(content.getbuffer())

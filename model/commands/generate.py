@@ -1,4 +1,4 @@
-"""Let a model write on from a prompt; a unit may be clamped to a value, to shift the sentiment.
+"""Let a model continue a prompt; a unit may be clamped to a value, to shift the sentiment.
 
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4
 mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment 2
@@ -34,18 +34,18 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--sentiment",
         type=float,
-        help="what to clamp the cell state of the sentiment unit to, above 0 positive and below "
+        help="value to clamp the cell state of the sentiment unit to, above 0 positive and below "
         "negative, whatever its sign in the model",
     )
     parser.add_argument(
         "--value",
         type=float,
-        help="what to clamp the unit's cell state to, before every token read or written",
+        help="value to clamp the unit's cell state to, before every token read or written",
     )
     parser.add_argument(
         "--hidden-value",
         type=float,
-        help="what to clamp the unit's hidden state to, alone or together with --value",
+        help="value to clamp the unit's hidden state to, alone or together with --value",
     )
     parser.add_argument(
         "--layer", type=int, default=LAST, help="the layer of the unit, from 0; -1 is the last"
@@ -60,7 +60,7 @@ def add_text_options(parser: Parser) -> None:
         help="what the text begins with, cleaned as the model's texts were (default: the model "
         "begins the text itself)",
     )
-    parser.add_argument("--length", type=int, default=400, help="bytes to write, at most")
+    parser.add_argument("--length", type=int, default=400, help="largest number of bytes to write")
     parser.add_argument(
         "--samples",
         type=int,
@@ -76,27 +76,27 @@ def add_text_options(parser: Parser) -> None:
 
 
 def add_drawing(parser: Parser) -> None:
-    """Add the options by which the next token is drawn."""
+    """Add the options for drawing the next token."""
     parser.add_argument(
         "--temperature",
         type=float,
         default=1.0,
-        help="below 1 the model plays safe, above it dares more; 0 always takes the likeliest "
-        "token",
+        help="below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes "
+        "the likeliest",
     )
     parser.add_argument(
         "--top-k",
         type=int,
         default=0,
-        help="draw among so many of the likeliest tokens; 0: among all",
+        help="draw among this many of the likeliest tokens; 0: among all",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=1.0,
-        help="draw among the fewest likeliest tokens that have this probability together",
+        help="draw among the fewest likeliest tokens that together have this probability",
     )
-    parser.add_argument("--seed", type=int, default=0, help="the same seed, the same text")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same text")
 
 
 def run(options: Namespace) -> None:
@@ -129,7 +129,7 @@ def run(options: Namespace) -> None:
 
 
 def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
-    """Print the samples, the first of them while it is written."""
+    """Print the samples, the first one while it is written."""
     from ..pages.glyphs import visible
 
     texts = [prompt] * samples
@@ -145,7 +145,7 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
 
 
 def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
-    """Return the clamp that the options ask for, or None."""
+    """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
     from ..sampling import Clamp
 
@@ -154,15 +154,15 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
             given is not None for given in (options.neuron, options.value, options.hidden_value)
         ):
             raise InputError(
-                "--sentiment holds the sentiment unit; give it or --neuron and --value"
+                "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )
         own = own_classifier(loaded, options.layer)
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     if options.value is None and options.hidden_value is None:
         if options.neuron is not None:
-            raise InputError("--neuron needs --value or --hidden-value: what to clamp the unit to")
+            raise InputError("--neuron needs --value or --hidden-value, to which to clamp it")
         if options.layer != LAST:
-            raise InputError("--layer is that of a unit that is held; add --sentiment or --value")
+            raise InputError("--layer is the layer of a clamped unit; add --sentiment or --value")
         return None
     unit = options.neuron
     if unit is None:

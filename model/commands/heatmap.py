@@ -1,8 +1,8 @@
 """Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
 
 The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
-model's own values, and poles, which say what its low and its high ones mean. Below each text stands
-what the model's classifier says of it, which asks all units and, of some models, the words.
+model's own values, and poles, which say what low and high values mean. Below each text is the
+answer of the model's classifier, which uses all units and, in some models, the words.
 
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible." --output heatmap.png
@@ -50,7 +50,7 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         help="a unit; may be repeated (default: the sentiment unit, the one that the model's "
-        "classifier leans on most)",
+        "classifier relies on most)",
     )
     parser.add_argument(
         "--top",
@@ -72,23 +72,23 @@ def add_options(parser: Parser) -> None:
         action="append",
         default=[],
         help="file to write, .html, .json, .svg or .png; may be repeated (default: colours in the "
-        "terminal; where there is none, or NO_COLOR is set, the value after each word)",
+        "terminal; without a terminal, or with NO_COLOR set, the value after each word)",
     )
     parser.add_argument(
         "--palette",
         choices=("green-red", "blue-orange"),
         default="green-red",
-        help="colours of high and low; the second for eyes that do not tell green from red",
+        help="colours of high and low; the second for people who cannot tell green from red",
     )
     parser.add_argument(
         "--ansi",
         action=BooleanOptionalAction,
-        help="colours on standard output in any case, beside the files too; --no-ansi: none",
+        help="always write colours to standard output, also with --output; --no-ansi: never",
     )
 
 
 def run(options: Namespace) -> None:
-    """Read the texts and show what the units hold."""
+    """Read the texts and show the units' values."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
     if options.text_key and options.input is None:
@@ -126,7 +126,7 @@ def run(options: Namespace) -> None:
 
 
 def show(traces: "UnitTraces", options: Namespace) -> None:
-    """Write the files that are wanted; print the texts where there are none, or if asked to."""
+    """Write the requested files; print the texts if there are none, or if asked to."""
     from ..pages.heatmap import as_ansi, as_plain, write
 
     texts = "1 text" if len(traces.traces) == 1 else f"{len(traces.traces):,} texts"
@@ -147,7 +147,7 @@ def in_colours(asked: bool | None) -> bool:
 
 
 def verdicts_of(loaded: "LoadedModel", own: "Fitted", texts: Sequence[str]) -> list[str]:
-    """Return what the model's classifier says of each text: a label, and how probable it is."""
+    """Return the classifier's answer for each text: a label and its probability."""
     from ..classifiers.sentiment_classifier import SentimentClassifier
 
     each = SentimentClassifier(loaded, own).predict_proba(texts)  # [N, C]
@@ -168,9 +168,8 @@ def _verdict(own: "Fitted", chosen: Any, probabilities: Any) -> str:
 
 
 def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
-    """Return the model's classifier, which knows the units; None where there is none to ask.
-
-    InputError where no unit was named and there is no classifier to name one.
+    """Return the model's classifier; None if there is none. InputError if no unit was named and
+    there is no classifier to choose one.
     """
     from ..classifiers.fitted import own_classifier
 
@@ -183,7 +182,7 @@ def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
 
 
 def texts_of(file: str | None, text_key: str | None) -> list[str]:
-    """Return the texts of a file but for the blank ones, whose number is said."""
+    """Return the texts of a file without blank ones, whose number is logged."""
     if file is None:
         return []
     texts = read_plain_texts(Path(file), text_key)

@@ -18,7 +18,7 @@ def add_options(parser: Parser) -> None:
 
 
 def run(options: Namespace) -> None:
-    """Print a table and, where asked, write all that is known."""
+    """Print a table and, if asked, write the full descriptions."""
     prepare_output(options.output)
     models = [describe_shipped(name) for name in shipped_models()]
     for model in models:

@@ -1,4 +1,4 @@
-"""How a command runs: its log, how errors of the user end, what it prints and writes."""
+"""How a command runs: its log, the errors of the user, its output."""
 
 import io
 import logging
@@ -17,11 +17,11 @@ from ..files.storage import write_json
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
 ENDINGS = ("SIGTERM", "SIGHUP")
-MOST_CHARACTERS = 1000  # of an error: a damaged file may hold a name as long as itself
+MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that ends a process; everything is left as after Ctrl-C."""
+    """A signal that ends a process; the clean-up is that of Ctrl-C."""
 
     def __init__(self, number: int):
         self.number = number
@@ -38,9 +38,9 @@ def run(
     """Run a command and leave with its exit code.
 
     InputError and OSError (no such file, disk full) become one line on stderr, which `failed`
-    prints, and exit code 2. A reader of stdout that has seen enough, as `head` has,
-    ends the command without a word. What the encoding of stdout or stderr cannot say is printed as
-    an escape. SIGTERM and SIGHUP end it as Ctrl-C does, with what the shell expects: 128 and the
+    prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
+    silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
+    and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
     signal's number.
     """
     for stream in (sys.stdout, sys.stderr):
@@ -51,7 +51,7 @@ def run(
         with _ended_by_signals(), _named():
             code = command() or 0
             if sys.stdout is not None:
-                sys.stdout.flush()  # while a full disk still becomes an error
+                sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
         if code:
@@ -68,7 +68,7 @@ def run(
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Turn what the system refuses for the user's own reasons into InputError."""
+    """Turn errors of the system that the user can cause into InputError."""
     try:
         yield
     except MemoryError as error:
@@ -76,7 +76,7 @@ def _named() -> Iterator[None]:
     except RuntimeError as error:
         told = str(error)
         if told.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
-            raise InputError(f"{told}; mend the link") from error
+            raise InputError(f"{told}; fix the link") from error
         if "can't allocate memory" in told or "out of memory" in told:  # torch's
             raise InputError(f"not enough memory ({told}); ask for smaller sizes") from error
         raise
@@ -84,10 +84,9 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Raise Ended for the signals that would end the process at once: no file is left half-written.
-
-    One that is ignored, as by nohup, stays so. A rank ends at once: it may wait for its peers in
-    C++, where Python hears no signal.
+    """Raise Ended for the signals that would end the process at once, so that no file is left
+    half-written. An ignored one, as by nohup, stays ignored. A rank ends at once: it may wait for
+    its peers in C++, where Python handles no signal.
     """
     numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
     if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
@@ -104,12 +103,12 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _end(number: int, frame: object) -> None:
-    signal.signal(number, signal.SIG_IGN)  # to the end: `timeout` sends it twice
+    signal.signal(number, signal.SIG_IGN)  # until the end: `timeout` sends it twice
     raise Ended(number)
 
 
 def _reader_left() -> bool:
-    """Return whether stdout is a pipe that nobody reads any more."""
+    """Return whether stdout is a pipe without a reader."""
     if not hasattr(select, "poll"):
         return True
     stdout = select.poll()
@@ -118,7 +117,7 @@ def _reader_left() -> bool:
 
 
 def drop(stream: TextIO | None) -> None:
-    """Let what stdout or stderr can no longer take go nowhere."""
+    """Discard further output to a stream that no longer accepts any."""
     if stream is None:
         return
     try:
@@ -138,7 +137,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def prepare_output(*paths: Path | None) -> None:
-    """Make the folders of files to write; refuse early what could not be written after the work."""
+    """Make the folders of files to write; refuse early what could not be written later."""
     for path in filter(None, paths):
         if path.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
@@ -147,11 +146,11 @@ def prepare_output(*paths: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         is_device = path.exists() and not path.is_file()  # such as /dev/stdout
         if not os.access(path if is_device else path.resolve().parent, os.W_OK):
-            raise InputError(f"{path}: its folder may not be written to; name another")
+            raise InputError(f"{path}: its folder is not writable; name another")
 
 
 def report(result: Mapping[str, Any], output: Path | None) -> None:
-    """Print a result for people and, where asked, write it as JSON."""
+    """Print a result for people and, if asked, write it as JSON."""
     for name, value in result.items():
         if not isinstance(value, Mapping):
             print(f"{name:<24} {value:.4f}" if isinstance(value, float) else f"{name:<24} {value}")

@@ -20,11 +20,9 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "model", help="a model directory, a run directory, or the name of a shipped model"
     )
-    parser.add_argument("repository", help="owner/name; made where it is absent")
+    parser.add_argument("repository", help="owner/name; created if absent")
     parser.add_argument("--output", type=Path, help="a new folder to write instead of uploading")
-    parser.add_argument(
-        "--private", action="store_true", help="let nobody else see a new repository"
-    )
+    parser.add_argument("--private", action="store_true", help="make a new repository private")
 
 
 def run(options: Namespace) -> None:

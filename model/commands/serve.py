@@ -1,4 +1,4 @@
-"""Show the model itself in a browser: the page of `demo`, from a server of this machine alone.
+"""Show the page of `demo` in a browser, from a server that only this machine can reach.
 
 mlstm-sentiment serve
 mlstm-sentiment serve --model runs/tour --port 8001
@@ -18,8 +18,8 @@ from ..errors import InputError
 from .command_line import Parser
 from .demo import add_page, write_page
 
-HOST = "127.0.0.1"  # nobody else on the network reaches it
-# By another name that leads here, a foreign page could read the model in the visitor's browser.
+HOST = "127.0.0.1"  # no other machine can reach it
+# Under another name for this host, a foreign page could read the model in the visitor's browser.
 NAMES = (HOST, "localhost")
 PATHS = ("/", "/index.html")
 
@@ -27,7 +27,7 @@ PATHS = ("/", "/index.html")
 class Handler(SimpleHTTPRequestHandler):
     """Serves one page, and writes no line for each request."""
 
-    timeout = 30  # seconds without a byte: a connection at rest would keep its thread
+    timeout = 30  # seconds without a byte: an idle connection would keep its thread
 
     def send_head(self) -> Any:
         """Begin the answer; return the page as a file, None where it is refused."""
@@ -45,7 +45,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves this machine; a browser that goes away or stalls is no error."""
+    """Serves this machine; a browser that disconnects or stalls is no error."""
 
     def __init__(self, folder: Path, port: int):
         try:
@@ -66,7 +66,7 @@ class PageServer(ThreadingHTTPServer):
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_page(parser)
-    parser.add_argument("--port", type=int, default=8000, help="0 takes any that is free")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes any free one")
 
 
 def run(options: Namespace) -> None:

@@ -39,9 +39,9 @@ class PageHead(NamedTuple):
     slope: float
     offset: float
     threshold: float  # a text is positive if its probability is above this
-    unit: int  # the one that it relies on most
+    unit: int  # the unit that it relies on most
     polarity: int  # 1 if a high value of the unit means positive, else -1
-    ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus a half
+    ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus 0.5
 
 
 def page_head(fitted: Fitted | None) -> PageHead | None:

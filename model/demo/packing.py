@@ -10,11 +10,11 @@ from torch import Tensor
 from ..files.quantization import SCALE, quantize
 from ..language_model import LanguageModel
 
-MULTIPLE = 16  # of units and of columns: the 8-bit weights that one SIMD register holds
+MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 
 
 class Packed(NamedTuple):
-    """Tensors one after the other, and the byte at which each of them begins."""
+    """Tensors one after the other, and the byte at which each begins."""
 
     data: bytes
     places: dict[str, int]
@@ -33,10 +33,10 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
 def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     """Return an mLSTM's weights, int8 matrices and fp32 the rest, padded with zeros.
 
-    A name that ends in `.scale` holds one number for each row of the matrix before it; weight norm
-    is part of that number. The integers are those of the model's file. If the file has full
-    weights, they are rounded as the shipped models' are. Units are padded to a multiple of 16; the
-    padding stays zero, whatever the model reads.
+    A tensor named `.scale` has one number for each row of the matrix before it; weight norm is part
+    of that number. The integers are those of the model's file. If the file has full weights, they
+    are rounded as the shipped models' are. Units are padded to a multiple of 16; the padding stays
+    zero, whatever the model reads.
     """
     stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
     H = model.config.hidden_size
@@ -73,7 +73,7 @@ def _matrix(
     """Return a matrix and the scale of its rows; unit_rows: H if the rows are units, else 0."""
     matrix, scale = stored[key], stored[key + SCALE]
     if gain in stored:  # weight norm replaces the norms of the stored rows
-        lengths = matrix.double().norm(dim=1).clamp(min=1)  # integers: of zeros, or at least 1
+        lengths = matrix.double().norm(dim=1).clamp(min=1)  # integers: 0, or at least 1
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:
         matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
@@ -81,7 +81,7 @@ def _matrix(
 
 
 def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return matrices as one, with the rows of the first one first."""
+    """Return matrices joined by rows, in order."""
     parts, scales = zip(*(matrix.values() for matrix in matrices), strict=True)
     return {name: torch.cat(parts), name + SCALE: torch.cat(scales)}
 

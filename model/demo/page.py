@@ -24,7 +24,7 @@ from .packing import Packed, pack, pad_poolings, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
-PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js; do they clean a text?
+PROFILES = {"openai": True, "raw": False}  # profiles of encoding.js: do they clean?
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",
@@ -74,7 +74,7 @@ def demo_page(
         "weights": _base64(packed.data),
         "data": _script_safe(_description(loaded, head, packed.places, unit)),
     }
-    # One pass: a title that looks like a placeholder is not one.
+    # In one pass, so that a title that looks like a placeholder is not replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _program("page.html"))
 
 
@@ -106,7 +106,7 @@ def _packed(loaded: LoadedModel, head: PageHead | None) -> Packed:
 def _description(
     loaded: LoadedModel, head: PageHead | None, places: Mapping[str, int], unit: int | None
 ) -> dict[str, Any]:
-    """Return what the page's programs need to know."""
+    """Return the data that the page's programs need."""
     config, profile = loaded.model.config, loaded.profile
     ranges = _ranges(loaded)
     if unit is None:
@@ -184,5 +184,5 @@ def _base64(data: bytes) -> str:
 
 
 def _script_safe(content: Mapping[str, Any]) -> str:
-    """Return JSON in which no HTML parser can find the end of its element."""
+    """Return JSON in which no HTML parser finds the end of its element."""
     return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""The card of a model on the Hugging Face hub, from what the model's own files say."""
+"""The card of a model on the Hugging Face hub, from the model's own files."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ def model_card(
 ) -> str:
     """Return a card; the licence is for its owner to add.
 
-    description: config.json. results: results.json of scripts/transfer.py, where there is one.
+    description: config.json. results: results.json of scripts/transfer.py, if any.
     repository: "owner/name".
     """
     architecture = description["architecture"]
@@ -58,9 +58,8 @@ Where it comes from:
 def model_index(
     description: Mapping[str, Any], results: Mapping[str, Any] | None, name: str
 ) -> str:
-    """Return the line of the card's head with what was measured, "" where nothing was.
-
-    It is JSON, which YAML holds.
+    """Return the line of the card's head with the results, "" if there are none. It is JSON, which
+    is valid YAML.
     """
     found = []
     bits = description.get("provenance", {}).get("best_valid_bits_per_character")
@@ -83,7 +82,7 @@ def _result(task: str, dataset: str, split: str, metric: Mapping[str, Any]) -> d
 
 
 def _test_file(results: Mapping[str, Any]) -> str:
-    """Return the file that the command was given as --test."""
+    """Return the --test file of a command."""
     command = results.get("origin", {}).get("command", "")
     try:
         words = shlex.split(command)

@@ -10,7 +10,7 @@ KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 
 
 class Machine(NamedTuple):
-    """What torch is built for, and what of it is there."""
+    """The devices that torch is built for, and those that are present."""
 
     built_for_gpus: bool
     gpus: int
@@ -19,7 +19,7 @@ class Machine(NamedTuple):
 
 
 def this_machine() -> Machine:
-    """Return what torch tells of this machine."""
+    """Return what torch reports about this machine."""
     mps = torch.backends.mps
     built = torch.version.cuda is not None or torch.version.hip is not None
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -20,14 +20,14 @@ from .storage import flush_to_disk, read_json, write_json
 from .weights import model_digest
 
 SECONDS_BETWEEN_SAVES = 10.0
-REMEDY = "remove it, it is computed anew"  # of a damaged file
+REMEDY = "remove it; it is computed again"  # of a damaged file
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What features follow from: a model, the texts as it reads them, and which of its numbers."""
+    """All that features depend on: a model, texts as it reads them, and the kind of features."""
 
     model: LanguageModel
     sequences: Sequence[np.ndarray]
@@ -50,7 +50,7 @@ class Reading:
         digest = hashlib.sha256(
             f"{model_digest(self.model)} {len(self.sequences)} {self.batch_size}".encode()
         )
-        if self.kind != FINAL_CELL:  # the first kind: its files keep the names they have
+        if self.kind != FINAL_CELL:  # the first kind: its files keep their names
             digest.update(repr(self.kind).encode())
         if self.model.multiplies_integers:
             digest.update(b"int8")
@@ -88,9 +88,9 @@ def compute(
 ) -> None:
     """Write the features to the .npy file `path`, which exists only when it is whole.
 
-    A call for the same path and `digest` goes on where an interrupted one stopped. Only one process
-    may write a path. Raises InputError for damaged files of an interrupted call, and OSError at
-    once where the disk is too small. advance: told how many tokens have been read.
+    A call for the same path and `digest` continues where an interrupted one stopped. Only one
+    process may write a path. Raises InputError for damaged files of an interrupted call, and
+    OSError at once if the disk is too small. advance: called with the number of tokens read.
     """
     partial, progress = path.with_suffix(".partial.npy"), path.with_suffix(".progress.json")
     done = _batches_done(reading, partial, progress, digest)
@@ -107,7 +107,7 @@ def compute(
     except BaseException:
         if done:
             _save(array, progress, done, digest)
-            log.info("%s: kept; the same command goes on with it", partial)
+            log.info("%s: kept; the same command continues it", partial)
         else:
             partial.unlink()
         raise
@@ -128,7 +128,7 @@ def _batches_done(reading: Reading, partial: Path, progress: Path, digest: str) 
 
 
 def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
-    """Map the file that is being written; a full disk is an OSError now."""
+    """Map the file that is being written; a full disk raises OSError now."""
     if anew:
         array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
     else:
@@ -138,7 +138,7 @@ def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
 
 
 def _save(array: np.memmap, progress: Path, done: int, digest: str) -> None:
-    array.flush()  # before the note that says how much of it is there
+    array.flush()  # before the note of how much of it is complete
     write_json(progress, {"batches": done, "digest": digest})
 
 

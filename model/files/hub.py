@@ -24,7 +24,7 @@ MODULE = "mlstm_sentiment.sentence_module.FinalState"
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": MODULE}]
 CLASSIFIER_FILES = "classifier/*"
 RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
-# What a repository takes of a model directory: no run, no checkpoint, no corpus beside it.
+# The files of a model directory that a repository gets: no run, checkpoint or corpus.
 FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE", "SOURCES.md"]
 
 
@@ -33,7 +33,7 @@ def push_to_hub(
 ) -> str:
     """Upload a model with its classifier and a card; return the address.
 
-    repository: "owner/name", made if it does not exist. token: None: as `hf auth login` left it.
+    repository: "owner/name", created if absent. token: None: the one of `hf auth login`.
     """
     hub = _hub()
     with TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def fetch_from_hub(
     """Download a model; return its folder, which every `from_pretrained` here reads.
 
     repository: "owner/name", or "owner/name@revision". cache_folder: where downloads are kept, if
-    not in the hub's own place. local_files_only: ask no network.
+    not in the hub's default. local_files_only: use no network.
     """
     name, _, named = repository.partition("@")
     patterns = [*FILES, MODULES_FILE, CLASSIFIER_FILES]
@@ -73,9 +73,8 @@ def fetch_from_hub(
 
 
 def write_repository(name_or_folder: str | Path, folder: Path, repository: str) -> None:
-    """Write what a repository of the hub holds into a folder; sentence-transformers reads it too.
-
-    A card that the model has is kept. Raises InputError for a damaged model or classifier: it is
+    """Write the content of a hub repository into a folder; sentence-transformers reads it too. The
+    model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it is
     not published.
     """
     from ..classifiers.fitted import find_classifier, load_fitted
@@ -102,10 +101,10 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
 
 @contextmanager
 def _refusals(repository: str) -> Iterator[None]:
-    """Turn an error of the hub, or on the way to it, into an InputError."""
+    """Turn an error of the hub, or of the network, into an InputError."""
     try:
         yield
-    except Exception as error:  # its library's own and those of its HTTP library have no one base
+    except Exception as error:  # errors of its library and of its HTTP library have no common base
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"hf://{repository}: {type(error).__name__}: {reason}") from error
 

@@ -1,4 +1,4 @@
-"""A lock file that one process at a time has; the system frees it when that process ends."""
+"""A lock file that one process at a time holds; the system releases it when that process ends."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
     """Lock the file `path`, which is removed at the end.
 
-    busy: called if another process has it; raises an error, or returns to wait for that process.
+    busy: called if another process holds it; raises an error, or returns to wait for that process.
     """
-    # A lock file without a lock would outlive a kill: better none, and a warning.
+    # A lock file without a lock would survive a kill: better none, and a warning.
     lock = filelock.FileLock(path, fallback_to_soft=False)
     try:
         _acquire(lock, busy)

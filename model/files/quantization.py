@@ -1,11 +1,11 @@
-"""Weights as 8-bit integers: a quarter of the size, for a model that travels with the code."""
+"""Weights as 8-bit integers: a quarter of the size, for a model shipped with the code."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-SCALE = ".scale"  # after a matrix's name: what its integers are multiplied by, one per row
+SCALE = ".scale"  # suffix for the factors of a matrix's integers, one per row
 LARGEST = 127  # symmetric: -128 is left out
 
 
@@ -15,7 +15,7 @@ def is_quantized(shape: tuple[int, ...]) -> bool:
 
 
 def quantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Round each row of each matrix to int8 times a scale of its own, fp32 [rows].
+    """Round each row of each matrix to int8 times its own scale, fp32 [rows].
 
     A tensor of more dimensions is many matrices: its scales have all its dimensions but the last.
     """
@@ -43,6 +43,6 @@ def dequantize(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def quantized_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what `quantize` makes from tensors of these shapes."""
+    """Return the shapes that `quantize` makes from tensors of these shapes."""
     scales = {name + SCALE: shape[:-1] for name, shape in shapes.items() if is_quantized(shape)}
     return {**shapes, **scales}

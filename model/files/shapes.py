@@ -1,4 +1,4 @@
-"""Tensors in files, checked against what they should be: shapes, dtypes, values."""
+"""Checks tensors in files against the expected shapes, dtypes and values."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -32,8 +32,7 @@ def check_tensors(
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
-    bfloat16 is taken for float32: packed runs may have rounded to it. authority: as for
-    `check_shapes`.
+    bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
     """
     check_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
     for name, tensor in found.items():

@@ -1,4 +1,4 @@
-"""Which folder a model's name means: a folder, that of a run, or one that is shipped."""
+"""Resolves a model's name to a folder: a model's, a run's, or one that is shipped."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from .storage import read_json, step_folders
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
-CLASSIFIER_FILE = "classifier.json"  # in a folder that is no model, but of use to one
+CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a model
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
@@ -26,10 +26,10 @@ def model_in(folder: Path) -> Path | None:
 
 
 def find_model(name_or_folder: str | Path) -> Path:
-    """Resolve what `--model` was given to the folder that holds its two files.
+    """Resolve the value of `--model` to the folder of the model's two files.
 
-    Raises InputError where it means none. It looks nowhere but on this disk, unless the name begins
-    with hf://: then the model is fetched from the Hugging Face hub.
+    Raises InputError if there is none. It looks only on this disk, unless the name begins with
+    hf://: then the model is fetched from the Hugging Face hub.
     """
     if str(name_or_folder).startswith(HUB):
         from .hub import fetch_from_hub
@@ -37,7 +37,7 @@ def find_model(name_or_folder: str | Path) -> Path:
         return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
     given = Path(name_or_folder)
     places = [given]
-    if given.name == str(name_or_folder):  # a bare name, not a path that happens to end in one
+    if given.name == str(name_or_folder):  # a bare name, not a path that ends in one
         places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
     for folder in places:
         if (found := model_in(folder)) is not None:
@@ -63,7 +63,7 @@ def find_model(name_or_folder: str | Path) -> Path:
 
 
 def describe_shipped(name: str) -> dict[str, Any]:
-    """Return what a shipped model is, without its weights."""
+    """Return the description of a shipped model, without its weights."""
     folder = SHIPPED_MODELS / name
     description = read_json(folder / CONFIG_FILE)
     classifier = folder / "classifier" / CLASSIFIER_FILE

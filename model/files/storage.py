@@ -18,20 +18,20 @@ from ..errors import InputError
 MOST_JSON_BYTES = 1 << 26  # ours have a few megabytes at most; Python needs many times as many
 
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
-REMOVED = "removed"  # behind the name of what is being removed
-PARTIAL = "partial"  # behind the name of what is not whole yet
-OLD = "whole-folder-old"  # behind the name of a folder whose successor is about to take it
-ABANDONED_SECONDS = 24 * 3600  # without a change, after which no process still writes a file
+REMOVED = "removed"  # suffix of what is being removed
+PARTIAL = "partial"  # suffix of what is incomplete
+OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
+ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it over `path`.
 
-    A reader, and a process killed half-way, sees the old file or the new one, never a part. Of
-    several writers at once, each writes its own temporary file, and the last to finish stays. A
-    link stays one; a pipe or a device, such as /dev/stdout, is written to.
+    A reader, and a process killed half-way, sees the old file or the new one, never a part. If
+    several write at once, each has its own temporary file, and the last to finish stays. A link
+    stays a link; a pipe or a device, such as /dev/stdout, is written to.
 
-    sweep: remove what killed writers of `path` left, which takes a look at the whole folder.
+    sweep: remove what killed writers of `path` left, which lists the whole folder.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
@@ -48,7 +48,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
         temporary.touch()
-        mode = S_IMODE(temporary.stat().st_mode)  # to ask for the umask is to change it, for all
+        mode = S_IMODE(temporary.stat().st_mode)  # reading the umask would change it for all
         write(temporary)
         os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
         flush_to_disk(temporary)
@@ -64,18 +64,17 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files that writers of `path` left when they were killed."""
     for left in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
-        with suppress(OSError):  # gone already, or someone else's
+        with suppress(OSError):  # already gone, or of another user
             if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
                 left.unlink()
 
 
 @contextmanager
 def whole_folder(final: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `final` to fill; it then takes the place of `final`.
-
-    If filling it fails, nothing of it stays and `final` is unchanged. A kill leaves the old folder
-    or the new one whole. After a kill between the two renames, the old one has a temporary name,
-    which `recover_folders` undoes. A link to a folder stays one.
+    """Yield an empty folder beside `final` to fill; it then replaces `final`. If filling it fails,
+    it is removed and `final` is unchanged. A kill leaves the old folder or the new one whole. After
+    a kill between the two renames, the old one has a temporary name, which `recover_folders`
+    undoes. A link to a folder stays a link.
     """
     final = final.resolve() if final.is_symlink() and final.exists() else final
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
@@ -93,9 +92,8 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; what cannot be removed yet, as on NFS, no longer has its name.
-
-    It is tried again with the next folder that is removed beside it.
+    """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name. Removal is
+    tried again with the next folder removed beside it.
     """
     with suppress(OSError):
         folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
@@ -146,12 +144,12 @@ def _beside(path: Path, word: str) -> Path:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether the path holds something that a new folder would mix with or replace."""
+    """Return whether a new folder at the path would mix with something or replace it."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def flush_to_disk(path: Path) -> None:
-    """Wait until a file's content is on the disk, so that a rename cannot overtake it."""
+    """Wait until a file's content is on the disk, before it is renamed."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 

@@ -29,7 +29,7 @@ from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_json
 
-# 1: bytes, tensors as they are; 2: bytes, matrices as 8-bit integers; 3: a vocabulary of its own
+# 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary
 FORMAT_VERSION = 3
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGER = "I8"  # for what is kept as 8-bit integers
@@ -38,7 +38,7 @@ MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with what is needed to use it: how it reads text and where it comes from."""
+    """A model with all that its use needs: how it reads text and where it comes from."""
 
     model: LanguageModel
     profile: TextProfile
@@ -92,7 +92,7 @@ def save_model(
 
 
 def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
-    """Return the oldest format version that suffices, and what else reading has to know."""
+    """Return the oldest sufficient format version, and what else a reader must know."""
     if tokenizer.kind == BYTES.kind:
         return {"format_version": 2 if quantized else 1}
     return {"format_version": 3, "quantized": quantized}
@@ -107,10 +107,10 @@ def load_model(
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
-    device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU if there is one. Shapes
-    are checked against the description before any memory is allocated. Raises InputError for
-    whatever is missing, damaged, or of a newer format. Only hf://owner/name asks a network. torch's
-    threads follow the quota on cores from then on, unless somebody chose their number.
+    device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any. Shapes are checked against the
+    description before any memory is allocated. Raises InputError for whatever is missing, damaged,
+    or of a newer format. Only hf://owner/name uses the network. From then on torch's threads follow
+    the quota on cores, unless their number was set explicitly.
     """
     follow_quota()
     chosen = choose_device(device)
@@ -123,7 +123,7 @@ def load_model(
     profile, provenance, quantized = _read_rest(description, path)
     if tokenizer.vocabulary_size != config.symbols:
         raise InputError(
-            f"{path}: {config.symbols} tokens, and its tokenizer has {tokenizer.vocabulary_size}"
+            f"{path}: {config.symbols} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
         )
     with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)
@@ -215,15 +215,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         write_atomically(path, lambda temporary: save_file(contiguous, temporary))
-    except SafetensorError as error:  # its word for a full disk, too
+    except SafetensorError as error:  # raised for a full disk, too
         raise OSError(f"{path}: could not be written ({error})") from error
 
 
 @contextmanager
 def _told_if_unreadable(path: Path) -> Iterator[None]:
-    """Turn what safetensors raises while it reads a file into InputError."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise InputError(f"{path}: is no file; get it again")
+    """Turn an error of safetensors while reading a file into InputError."""
+    if path.exists() and not path.is_file():  # opening a pipe would wait
+        raise InputError(f"{path}: is not a file; get it again")
     try:
         yield
     except FileNotFoundError as error:

@@ -31,14 +31,14 @@ class Inputs(NamedTuple):
 
     @property
     def want_gradient(self) -> bool:
-        """Whether autograd asks for the gradient of any of them."""
+        """Whether autograd needs the gradient of any of them."""
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self)
 
 
 def run_window(
     window: Window, with_gradient: type[Function], forward: Callable[..., tuple[Any, ...]]
 ) -> tuple[Tensor, State]:
-    """Run a window on the CPU, under autograd only if something wants a gradient.
+    """Run a window on the CPU, under autograd only if something needs a gradient.
 
     with_gradient: takes the postponed products and `Inputs`. forward: takes `Inputs` and the packed
     weights. Both return h, the last h and the last c first.
@@ -55,9 +55,9 @@ def run_window(
 def as_kernels_read_them(window: Window) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
-    The kernels read memory and check nothing. So this raises ValueError if the shapes do not match,
-    and IndexError if a row is not in the table. Rows on a GPU are not checked: that would wait for
-    the device.
+    The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
+    match, and IndexError if a row is not in the table. Rows on a GPU are not checked: that would
+    wait for the device.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype = state.h.shape, weights.w_mh.dtype

@@ -54,14 +54,14 @@ def window_library() -> ctypes.CDLL | None:
         )
         return None
     if hasattr(os, "register_at_fork"):
-        # A forked process computes in one thread: OpenMP's others are its parent's alone, and it
-        # would wait for them for ever (pytorch/pytorch#17199).
+        # A forked process computes in one thread: OpenMP's other threads exist only in its parent,
+        # and it would wait for them for ever (pytorch/pytorch#17199).
         os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
     return made
 
 
 def load(build: Build) -> ctypes.CDLL:
-    """Load a library from the cache, compiled first if it is not there; raises one of ERRORS."""
+    """Load a library from the cache; compile it first if absent. Raises one of ERRORS."""
     library = _compiled(build)
     try:
         return ctypes.CDLL(str(library))
@@ -86,10 +86,10 @@ def _compiled(build: Build) -> Path:
 
 
 def _announce(build: Build) -> None:
-    """Say why nothing happens for a while, as a warning: these Python shows by itself."""
+    """Announce the wait, as a warning: Python shows warnings by default."""
     wanted = os.environ.get("CXX")
     if wanted and shutil.which(wanted) is None:
-        _log.warning("CXX names %s, which is no program here: %s is taken", wanted, _compiler())
+        _log.warning("CXX names %s, which is not a program here; using %s", wanted, _compiler())
     _log.warning(
         "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "
         "busy machine longer",
@@ -120,7 +120,7 @@ def _torch_options() -> tuple[str, ...]:
 
 
 def vector_options() -> tuple[str, ...]:
-    """Return the flags for the vector instructions that torch uses here, which may not be all."""
+    """Return the flags for the vector instructions that torch uses here, perhaps not all."""
     return tuple(_FLAGS.get(torch.backends.cpu.get_cpu_capability(), "").split())
 
 
@@ -140,7 +140,7 @@ def _cache_folder() -> Path:
 
 @contextlib.contextmanager
 def _one_at_a_time(library: Path, patience: float = SECONDS_TO_COMPILE) -> Iterator[None]:
-    """Let one process of a machine compile while the others wait, with an end to the waiting.
+    """Let one process of a machine compile while the others wait, for a limited time.
 
     The system drops the lock of a killed process, and the library appears whole or not at all, so
     a process that gets no lock compiles for itself.

@@ -16,8 +16,8 @@ ROOT = Path("/")
 class Allowance(NamedTuple):
     """What the system lets this process use."""
 
-    affine: int  # cores that the scheduler may put it on
-    quota: float  # cores' worth of time; infinity without a limit
+    affine: int  # cores that on which the scheduler may put it
+    quota: float  # quota of time, in cores; infinity without a limit
 
     @property
     def cores(self) -> int:
@@ -37,19 +37,20 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def affine_cores() -> int:
-    """Return how many cores the scheduler may put this process on."""
+    """Return on how many cores the scheduler may put this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0) | bound_cores())
     return os.cpu_count() or 1
 
 
 def bound_cores(openmp: Any = None) -> set[int]:
-    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was told to.
+    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was set to
+    bind them.
 
-    openmp: its library; by default torch's, which shows its functions to the whole process.
+    openmp: its library; by default torch's, whose functions are visible in the whole process.
 
-    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them,
-    after which the system says of that thread, and of those that it starts, no more than this one.
+    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
+    From then on the system reports only that core for this thread and for those that it starts.
     """
     cores: set[int] = set()
     if openmp is None:
@@ -63,9 +64,10 @@ def bound_cores(openmp: Any = None) -> set[int]:
 
 
 def quota(root: Path = ROOT) -> float:
-    """Return for how many cores' time this process's cgroups allow; without a limit, infinity.
+    """Return how many cores' time this process's cgroups allow; without a limit, infinity.
 
-    The least from its own cgroup up to the root holds. root: the folder that has proc and sys.
+    The smallest limit from its own cgroup up to the root applies. root: the folder that has proc
+    and sys.
     """
     with suppress(OSError):
         return min(map(_quota_of, cgroups("cpu", root)), default=inf)
@@ -75,9 +77,9 @@ def quota(root: Path = ROOT) -> float:
 def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
-    From its own cgroup up to the root, of both versions; a folder may not be there. In a container
-    the path in proc may be the host's, of which only the root is there to be seen. root: the folder
-    that has proc and sys. Raises OSError where the system has no cgroups.
+    From its own cgroup up to the root, of both versions; a folder may be absent. In a container the
+    path in proc may be the host's, of which only the root is visible. root: the folder that has
+    proc and sys. Raises OSError if the system has no cgroups.
     """
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers
@@ -90,7 +92,7 @@ def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def _mount(controller: str, root: Path) -> tuple[Path, str]:
-    """Return where a controller's cgroups of version 1 are mounted, and from which of them down.
+    """Return where a controller's cgroups of version 1 are mounted, and which is the mount's root.
 
     Often several controllers are mounted together, as cpu,cpuacct. controller: empty for version 2.
     """
@@ -106,7 +108,7 @@ def _mount(controller: str, root: Path) -> tuple[Path, str]:
 
 
 def _quota_of(folder: Path) -> float:
-    """Return the cores' worth of time of one cgroup, of either version."""
+    """Return the quota of one cgroup, of either version, in cores."""
     with suppress(OSError):
         limit, period = (folder / "cpu.max").read_text().split()
         return inf if limit == "max" else int(limit) / int(period)
@@ -133,12 +135,12 @@ def has_instructions(name: str) -> bool:
 
 @cache
 def follow_quota(root: Path = ROOT) -> None:
-    """Let torch take no more threads than there are usable cores, unless somebody chose a number.
+    """Let torch use at most as many threads as usable cores, unless their number was chosen.
 
-    Chosen is what OMP_NUM_THREADS or MKL_NUM_THREADS says, and a number that torch does not take
-    by itself: more threads than cores. Only the first call does this: a program may set another
-    number later. Torch itself takes a thread for each physical core, whatever the quota is. root:
-    the folder that has proc and sys.
+    A number counts as chosen if OMP_NUM_THREADS or MKL_NUM_THREADS sets it, or if it is above the
+    number of cores, which torch never takes by itself. Only the first call does this: a program may
+    set another number later. Torch itself takes a thread for each physical core, whatever the quota
+    is. root: the folder that has proc and sys.
     """
     import torch
 

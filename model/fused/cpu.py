@@ -15,7 +15,7 @@ from .compilation import window_library
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
 
-INTEGERS = torch.int8  # what packed weights are for products of 8-bit integers; the rest is fp32
+INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp
 
 
@@ -40,7 +40,7 @@ def runs_compiled(w_mh: Tensor) -> bool:
     if w_mh.device.type != "cpu" or w_mh.dtype not in DTYPES.values():
         return False
     if w_mh.dtype.itemsize == 2 and (len(w_mh) % 2 or not torch.backends.mkldnn.enabled):
-        return False  # 16-bit products are oneDNN's, which may be turned off, of pairs of units
+        return False  # 16-bit products need oneDNN, and units in pairs
     return _multiplies(w_mh.dtype)
 
 
@@ -55,7 +55,7 @@ def _multiplies(dtype: torch.dtype) -> bool:
 
 
 def _name(dtype: torch.dtype) -> str:
-    """Return what a function's name in window.cpp ends with: float32, bfloat16, float16, int8."""
+    """Return the ending of a function's name in window.cpp: float32, bfloat16, float16, int8."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -68,7 +68,7 @@ def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
-    """Lay the weights out as the forward pass multiplies by them: [5H * H]."""
+    """Arrange the weights as the forward pass multiplies by them: [5H * H]."""
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     H = w_mh.shape[0]
     packed = recycled_empty(5 * H * H, dtype=w_mh.dtype)
@@ -81,7 +81,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
     """Return h, the last h and c, and, if asked to save, what backward needs.
 
-    packed: what `pack` made of the weights, here or in vectors/integers.py; absent, it is made.
+    packed: the weights from `pack`, here or in vectors/integers.py; if absent, they are packed.
     """
     (T, B, H), dtype = inputs.sizes, inputs.x.dtype
     h = recycled_empty(T, B, H, dtype=dtype)

@@ -1,9 +1,9 @@
-"""Notices other programs on our cores; crowding.h has what our threads do then.
+"""Notices other programs on our cores; crowding.h has the reaction of our threads.
 
-Threads that wait for each other poll, which is fastest where each has a core to itself. Beside
-other programs, a thread that polls takes time from the thread it waits for, and one that sleeps
-gets a core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all
-threads ask the scheduler for short slices of time.
+Threads that wait for each other poll, which is fastest if each has its own core. Beside other
+programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
+core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
+ask the scheduler for short slices of time.
 """
 
 import os
@@ -19,12 +19,12 @@ import torch
 from .compilation import window_library
 from .cores import affine_cores
 
-THREADS = Path("/proc/self/task")  # only Linux tells how long each thread has queued
+THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25
-# Of threads that queue, on average since the last look: we are crowded from the first number on,
+# Threads that queue, on average since the last check: we are crowded from the first number on,
 # until there are fewer than the second.
 MANY, FEW = 0.1, 0.05
-MOST_IDLE_THREADS = 64  # systems that limit threads give a process more than these
+MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than these
 
 
 class Watch:
@@ -37,18 +37,18 @@ class Watch:
         library: Callable[[], Any] = window_library,
         cores: Callable[[], int] = affine_cores,
     ) -> None:
-        """threads: has a folder for each thread. library: what acts, None where it is missing."""
+        """threads: has a folder for each thread. library: the compiled library, None if missing."""
         self.crowded = False
         self._threads, self._clock, self._library, self._cores = threads, clock, library, cores
         self._lock = threading.Lock()
         self._looked_at, self._queued = clock(), queued_seconds(threads)
 
     def look(self) -> None:
-        """Check again, where the last look is long enough ago; else this costs nothing."""
+        """Check again if the last check is long enough ago; else this costs nothing."""
         now = self._clock()
         if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
-        if self._lock.acquire(blocking=False):  # else another thread is looking
+        if self._lock.acquire(blocking=False):  # else another thread is checking
             try:
                 self._judge(now, queued_seconds(self._threads))
             finally:
@@ -73,19 +73,19 @@ class Watch:
     def _keep_idle_team(self, wanted: bool) -> None:
         library = self._library()
         threads = self._cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
-        # Where torch alone has more threads than there are cores, OpenMP polls briefly as it is.
+        # If torch alone has more threads than cores, OpenMP polls only briefly anyway.
         if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
             library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
 
 
 def queued_seconds(threads: Path = THREADS) -> float:
-    """Return for how many seconds, summed over this process's threads, they have queued."""
+    """Return how many seconds this process's threads have queued, summed over threads."""
     nanoseconds = 0
     for thread in _listed(threads):
         try:
             nanoseconds += int((threads / thread / "schedstat").read_text().split()[1])
         except (OSError, IndexError, ValueError):
-            continue  # the thread has ended, or the system does not say
+            continue  # the thread has ended, or the system does not report it
     return nanoseconds * 1e-9
 
 

@@ -1,9 +1,9 @@
-"""Memory for a window's activations that the next window uses again.
+"""Memory for a window's activations, reused by the next window.
 
 A fresh allocation of hundreds of megabytes is mapped page by page as it is first written, four
-times slower than writing to memory that is already there. torch keeps a cache for CUDA, none for
-the CPU. A tensor made here gives its memory back when the last reference to it is gone, wherever
-that is held, so nothing is reused too early.
+times slower than writing to memory that is already mapped. torch keeps a cache for CUDA, none for
+the CPU. A tensor made here returns its memory when its last reference is gone, so nothing is reused
+too early.
 """
 
 import threading
@@ -13,22 +13,22 @@ from math import prod
 import torch
 from torch import Tensor
 
-SMALLEST = 1 << 20  # bytes; below this the allocator keeps memory itself
+SMALLEST = 1 << 20  # bytes; the allocator itself keeps smaller blocks
 # How much may be kept, as a multiple of the most that was ever in use at once. A smaller tensor may
-# get a larger block, and then another block of that size is needed. Without slack that one was
-# dropped and mapped anew in every step on matrix units.
+# get a larger block, and then another block of that size is needed. Without slack, that block was
+# dropped and mapped again in every step on matrix units.
 SLACK = 1.25
 
 
 class MemoryPool:
-    """Blocks of memory that nobody uses at the moment."""
+    """Blocks of memory that are not in use."""
 
     def __init__(self, smallest: int = SMALLEST) -> None:
         """smallest: bytes of the smallest tensor whose memory is kept."""
         self.smallest = smallest
-        # Reentrant: a block may come back, by the garbage collector, while one is being taken.
+        # Reentrant: the garbage collector may return a block while one is being taken.
         self.lock = threading.RLock()
-        self.idle: list[Tensor] = []  # uint8, the longest idle first
+        self.idle: list[Tensor] = []  # uint8; the longest idle block is first
         self.used = self.most_used = 0  # bytes
 
     def allocate(self, size: int) -> Tensor:
@@ -36,7 +36,7 @@ class MemoryPool:
         block = self._take(size)
         if block is None:
             block = torch.empty(size, dtype=torch.uint8, device="cpu")
-        with self.lock:  # only now: there may have been no memory for it
+        with self.lock:  # only now: the allocation may have failed
             self.used += block.numel()
             self.most_used = max(self.used, self.most_used)
         return block
@@ -49,7 +49,7 @@ class MemoryPool:
         return block
 
     def release(self, block: Tensor) -> None:
-        """Keep a block for the next `allocate`; drop the longest idle ones beyond the limit."""
+        """Keep a block for the next `allocate`; drop the longest idle blocks beyond the limit."""
         with self.lock:
             self.used -= block.numel()
             self.idle.append(block)
@@ -57,7 +57,7 @@ class MemoryPool:
                 del self.idle[0]
 
     def empty(self, *shape: int, dtype: torch.dtype) -> Tensor:
-        """Return an uninitialised CPU tensor; its memory comes back when nobody refers to it."""
+        """Return an uninitialised CPU tensor; its memory is returned when nothing refers to it."""
         size = prod(shape) * dtype.itemsize
         if size < self.smallest:
             return torch.empty(shape, dtype=dtype, device="cpu")
@@ -71,7 +71,7 @@ _pool = MemoryPool()
 
 
 def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised CPU tensor of the memory that this process keeps."""
+    """Return an uninitialised CPU tensor from this process's pool."""
     return _pool.empty(*shape, dtype=dtype)
 
 

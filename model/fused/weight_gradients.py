@@ -1,8 +1,8 @@
 """The weight gradients of a window: products over all its bytes and lanes.
 
-The way back through time needs none of them, so each is one product at its end. Under data
-parallelism each gate's is a node of autograd's graph, from the last gate to the first, so that one
-travels while the next is computed.
+Backward through time needs none of them, so each is one product at the end. Under data parallelism
+the gradient of each gate is a node of autograd's graph, from the last gate to the first, so that
+one is sent while the next is computed.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,8 +44,8 @@ class Factors(NamedTuple):
 def _summed_product(a: Tensor, b: Tensor) -> Tensor:
     """Return a.T @ b, [M, N], for a [rows, M] and b [rows, N].
 
-    AMX reads the left factor of a product by rows. Given columns, oneDNN runs at less than half of
-    its speed, so the narrower factor is transposed first. Other processors are as fast either way.
+    AMX reads the left factor of a product by rows. With columns, oneDNN runs at less than half its
+    speed, so the narrower factor is transposed first. On other processors it makes no difference.
     """
     if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
         return (b.t().contiguous() @ a).t()
@@ -53,7 +53,7 @@ def _summed_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 class WeightProducts(Protocol):
-    """Factors in any layout: what `Factors` can do."""
+    """The interface of factors in any layout."""
 
     def of_w_h(self, rows: slice = ...) -> Tensor: ...
 
@@ -64,9 +64,9 @@ Product = Callable[[slice], Tensor]
 
 
 class PostponedProducts:
-    """The products that make the weight gradients, left by windows for `join` to compute.
+    """The products of weight gradients, which windows postpone and `join` computes.
 
-    One belongs to one use of the weights: every window that backward passes adds its own.
+    It belongs to one use of the weights: in backward, every window adds its products.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class PostponedProducts:
         self.of_w_h: list[Product] = []
 
     def add(self, factors: WeightProducts) -> None:
-        """Take what a window's gradients are products of; they stay in memory until computed."""
+        """Take the factors of a window's gradients; they stay in memory until computed."""
         self.of_w_mh.append(factors.of_w_mh)
         self.of_w_h.append(factors.of_w_h)
 
@@ -97,8 +97,8 @@ def join(parts: Iterable[Tensor], like: Tensor, products: list[Product]) -> Tens
     """Join parts [n, H] of a weight by rows into one as large as `like`, in the dtype of the parts.
 
     products: the list of a `PostponedProducts` that belongs to this weight. Each part's gradient is
-    computed from them in a node of its own, after those of the parts behind it and before anything
-    that the part was made of: which is why `parts` should make them one by one.
+    computed in an autograd node of its own. The last part's node runs first, and each runs before
+    the nodes that produced its part. `parts` should therefore be a generator.
     """
     first = 0
     whole: Tensor | None = None
@@ -131,6 +131,6 @@ class _Attach(torch.autograd.Function):
         gradients = [product(ctx.rows) for product in ctx.products]
         if d_whole is not None:
             gradients.append(d_whole[ctx.rows])
-        if ctx.rows.start == 0:  # the last to run
+        if ctx.rows.start == 0:  # this node runs last
             ctx.products.clear()
         return d_whole, sum(gradients[1:], gradients[0]), None, None

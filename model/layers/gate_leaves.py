@@ -1,4 +1,4 @@
-"""Parts of a model's matrices that take the gradients in a training over several ranks."""
+"""Parts of a model's matrices that receive the gradients when several ranks train."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class GateLeaves:
-    """Takes the gradients of some matrices gate by gate, instead of each all at once.
+    """Receives the gradients of some matrices gate by gate, instead of all at once.
 
     An exchange of gradients makes one and hands it to every `fold`, so that it can send the
     gradient of one gate while backward computes the next. The gates share the matrices' memory.
@@ -17,10 +17,10 @@ class GateLeaves:
         """Split some of the parameters into their four gates."""
         self._gates = {p: [nn.Parameter(gate) for gate in p.detach().chunk(4)] for p in split}
         self.all = [leaf for p in parameters for leaf in self._gates.get(p, [p])]
-        """What takes gradients: the gates, and the parameters that are not split, in order."""
+        """The tensors that receive gradients: the gates, and the parameters not split, in order."""
 
     def of(self, parameter: nn.Parameter) -> list[nn.Parameter]:
-        """Return the four gates of a matrix; none where it is not split."""
+        """Return the four gates of a matrix; none if it is not split."""
         return self._gates.get(parameter, [])
 
     def gather_gradients(self) -> None:

@@ -17,23 +17,23 @@ class RecurrentLayer(nn.Module):
     """A layer that reads a window of T bytes and carries a state into the next one."""
 
     title: ClassVar[str]
-    """How its cell is written in tables."""
+    """The name of its cell in tables."""
     feature: ClassVar[str] = "hidden state"
-    """What its units' values are called where they are read as "cell"."""
+    """The name of its units' values when read as "cell"."""
     described_by: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `ModelConfig` that the weights of this cell alone depend on."""
+    """Fields of `ModelConfig` on which only the weights of this cell depend."""
     settings: ClassVar[tuple[str, ...]] = ()
-    """Fields of `ModelConfig` that change this cell alone, but not what weights there are."""
+    """Fields of `ModelConfig` that change only this cell, and not the shapes of its weights."""
     takes_integers: ClassVar[bool] = False
     """Whether its products can be of 8-bit integers."""
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
-        """Raise InputError where the cell cannot be as the config asks for."""
+        """Raise InputError if the cell cannot have the config's settings."""
 
     @classmethod
     def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError where a unit of that layer, clamped, would change no prediction."""
+        """Raise InputError if clamping a unit of that layer could not change any prediction."""
 
     @classmethod
     def make(cls, config: "ModelConfig", index: int) -> Self:
@@ -41,7 +41,7 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw every parameter anew from torch's global generator.
+        """Draw every parameter from torch's global generator.
 
         forget_gate_bias: added to the bias of the forget gate, or of the gate that replaces it.
         """
@@ -57,7 +57,8 @@ class RecurrentLayer(nn.Module):
         """Return the weights as `run` reads them.
 
         dtype: of the products. integers: whether those of an mLSTM's recurrence are of 8-bit
-        integers, for inference. leaves: what takes the gradients in place of `splittable`.
+        integers, for inference. leaves: tensors that receive the gradients in place of
+        `splittable`.
         """
         raise NotImplementedError
 
@@ -68,7 +69,7 @@ class RecurrentLayer(nn.Module):
     def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
         """Read a window.
 
-        x: [T, B, E], or the layer before's h [T, B, H], in the compute dtype. state: before the
+        x: [T, B, E], or h [T, B, H] of the layer before, in the compute dtype. state: before the
         window, [B, n] each. weights: from `fold`. Returns h [T, B, H] and the state after.
         """
         raise NotImplementedError

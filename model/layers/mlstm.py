@@ -21,8 +21,8 @@ from .window import RecurrentWeights, Window
 if TYPE_CHECKING:
     from ..language_model import ModelConfig
 
-# Up to so many tokens each is projected once. On CUDA, adding up the gradients of their rows costs
-# a product with them all.
+# Up to this many tokens, each is projected once. On CUDA, adding up the gradients of their rows
+# costs a product with all of them.
 MOST_TABULATED = 1024
 
 
@@ -100,13 +100,13 @@ class MlstmLayer(RecurrentLayer):
                     gain.copy_(getattr(self, f"w_{name}").norm(dim=1))
 
     def splittable(self) -> list[nn.Parameter]:
-        """Return w_h; with segments each would have to keep the factors of its gradient: none."""
+        """Return w_h; with segments nothing: each would have to keep its gradient's factors."""
         return [] if self.segments > 1 else [self.w_h]
 
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> MlstmWeights:
-        """Apply the weight norm and cast: in training for each window, in inference once in all."""
+        """Apply the weight norm and cast: in training for each window, in inference only once."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
@@ -118,7 +118,7 @@ class MlstmLayer(RecurrentLayer):
     def _with_gradients_one_by_one(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
     ) -> RecurrentWeights:
-        """Make w_mh and w_h of leaves whose gradients backward computes one after the other."""
+        """Build w_mh and w_h from leaves whose gradients backward computes one after the other."""
         postponed = PostponedProducts()
         w_mh = join([self._normed("mh").to(dtype)], self.w_mh, postponed.of_w_mh)
         normed = (gate.to(dtype) for gate in self._normed_gates(gates))
@@ -135,7 +135,7 @@ class MlstmLayer(RecurrentLayer):
             yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name what computes the recurrence here."""
+        """Name the implementation of the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
         return named(self.backend, w_mh, integers=integers)
 
@@ -152,8 +152,8 @@ class MlstmLayer(RecurrentLayer):
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].
 
-        Of more tokens than MOST_TABULATED a window repeats few. They are projected as they come,
-        and the table is their embedding [V, E].
+        With more than MOST_TABULATED tokens a window repeats few. They are then projected as they
+        occur, and the table is their embedding [V, E].
         """
         if len(embedding) > MOST_TABULATED:
             return embedding

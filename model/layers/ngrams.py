@@ -1,9 +1,9 @@
-"""An mLSTM that reads more of each token than the token: the n-grams that end with it.
+"""An mLSTM that also reads the n-grams that end with each token.
 
 The vectors of the n-grams are added to the token's embedding. There are too many n-grams to keep a
 vector for each, so they share `ngram_buckets` vectors for every n, by a hash (Bojanowski et al.
-2017, arXiv:1607.04606; of bytes Pagnoni et al. 2024, arXiv:2412.09871). All vectors start as zeros:
-at first, the model is the mLSTM without n-grams.
+2017, arXiv:1607.04606; for bytes Pagnoni et al. 2024, arXiv:2412.09871). All vectors start as
+zeros: at first, the model is the mLSTM without n-grams.
 """
 
 from typing import TYPE_CHECKING, Self
@@ -27,20 +27,20 @@ SHIFT = 15
 class NgramMlstmLayer(MlstmLayer):
     """An mLSTM layer; the first one of a model reads n-grams of 2 to `ngram_length` tokens.
 
-    state: h and c as an mLSTM's, and recent [B, N - 1], the tokens that the next n-grams begin
-    with, the latest at the end: each plus one, and 0 before the text.
+    state: h and c as in an mLSTM, and recent [B, N - 1], the last tokens, with which the next
+    n-grams begin, the latest at the end: each plus one, and 0 before the text.
     """
 
     title = "mLSTM with n-grams"
     described_by = frozenset({"ngram_length", "ngram_buckets"})
-    longest = 2  # N; `make` settles it
+    longest = 2  # N; `make` sets it
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
         """Raise InputError unless there are n-grams to read."""
         if config.ngram_length < 2:
             raise InputError(
-                f"model.ngram_length is {config.ngram_length}; an n-gram has two tokens at least; "
+                f"model.ngram_length is {config.ngram_length}; an n-gram has at least two tokens; "
                 "without n-grams, set model.cell mlstm"
             )
 
@@ -49,7 +49,7 @@ class NgramMlstmLayer(MlstmLayer):
         """Return a layer; the first one has vectors for the n-grams."""
         layer = super().make(config, index)
         layer.longest = config.ngram_length
-        # Three dimensions, as it is a table, not a matrix between features: Muon leaves it alone.
+        # Three dimensions, so that Muon ignores it: it is a table, not a matrix between features.
         shape = (config.ngram_length - 1, config.ngram_buckets, config.embedding_size)
         vectors = None if index else nn.Parameter(torch.empty(shape))
         layer.register_parameter("ngrams", vectors)  # [N - 1, buckets, E]
@@ -62,7 +62,7 @@ class NgramMlstmLayer(MlstmLayer):
             nn.init.zeros_(self.get_parameter("ngrams"))
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return an mLSTM's, and no tokens before."""
+        """Return an mLSTM's zero state, without earlier tokens."""
         state = super().initial_state(lanes, dtype, device)
         recent = torch.zeros(lanes, self.longest - 1, dtype=torch.long, device=device)
         return State(**state.tensors(), recent=recent)
@@ -95,7 +95,7 @@ class NgramMlstmLayer(MlstmLayer):
 
 
 def buckets_of(seen: Tensor, longest: int, buckets: int) -> Tensor:
-    """Return which vectors the n-grams have that end at each of the last T tokens.
+    """Return the numbers of the vectors of the n-grams that end at each of the last T tokens.
 
     seen: whole numbers below 2^31 [longest - 1 + T, B]. Returns [T, B, longest - 1], the n-grams of
     two tokens first; those of n tokens have the numbers from (n - 2) * buckets on.

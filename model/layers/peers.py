@@ -13,15 +13,15 @@ from .weight_norm import apply_weight_norm
 if TYPE_CHECKING:
     from ..language_model import ModelConfig
 
-GAINS = {"g_ih": "weight_ih_l0", "g_hh": "weight_hh_l0"}  # with the matrix of each
+GAINS = {"g_ih": "weight_ih_l0", "g_hh": "weight_hh_l0"}  # each with its matrix
 
 
 class TorchLayer(RecurrentLayer):
-    """A layer that hands its windows to torch, and has the weights of a module of torch.
+    """A layer that lets torch compute its windows, with the weights of a torch module.
 
-    torch is told to train where a gradient is wanted, in eval mode too: cuDNN has no backward pass
-    for what it ran otherwise, and fine-tuning learns in eval mode. Nothing else depends on it:
-    there is no dropout.
+    If a gradient is needed, torch runs in training mode even in eval mode: otherwise cuDNN has no
+    backward pass, and fine-tuning learns in eval mode. Nothing else changes, since there is no
+    dropout.
     """
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
@@ -43,9 +43,9 @@ class TorchLayer(RecurrentLayer):
         return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as torch does; half of the bias goes on each of the gate's two.
+        """Draw as torch does; each of the gate's two biases gets half of the extra bias.
 
-        A gain starts as its row's length, so that weight norm changes no weight at first.
+        A gain starts as its row's norm, so that weight norm changes no weight at first.
         """
         (module,) = self.children()
         module.reset_parameters()  # type: ignore[operator]
@@ -69,7 +69,7 @@ class TorchLayer(RecurrentLayer):
         return [weight.to(dtype) for weight in weights.values()]
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name the one implementation there is."""
+        """Name the only implementation."""
         return f"torch.nn.{self.kind.__name__}"
 
 
@@ -86,8 +86,7 @@ class LstmLayer(TorchLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after.
-
+        """Let torch compute the window. x: [T, B, E]; returns h [T, B, H] and the state after.
         torch keeps its cell state in the compute dtype, so c is cast on the way in and out.
         """
         hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
@@ -99,7 +98,7 @@ class LstmLayer(TorchLayer):
 class GruLayer(TorchLayer):
     """torch's GRU (Cho et al. 2014). Its state is h alone, in the dtype of the products.
 
-    Its update gate z is the part of h that stays: what a forget gate is to an LSTM.
+    Its update gate z is the part of h that stays, like the forget gate of an LSTM.
     """
 
     title = "GRU"

@@ -46,7 +46,7 @@ class Implementation:
     name: str
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
-    pack: Callable[[Tensor, Tensor], Tensor] | None = None  # w_mh and w_h, for windows to come
+    pack: Callable[[Tensor, Tensor], Tensor] | None = None  # w_mh and w_h, for later windows
 
 
 REFERENCE = Implementation("reference", reference_mlstm, lambda w_mh: True)
@@ -57,7 +57,7 @@ FASTEST_FIRST = (
     Implementation("plain torch", deferred_mlstm, lambda w_mh: True),
 )
 
-# The same of products of 8-bit integers.
+# The same for products of 8-bit integers.
 IN_INTEGERS = (
     Implementation(
         "compiled, 8-bit products", compiled_integer_mlstm, multiplies_integers, pack_for_integers
@@ -67,10 +67,10 @@ IN_INTEGERS = (
 
 
 def choose(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Implementation:
-    """Return what computes the recurrence for a w_mh of this device, dtype and length.
+    """Return the implementation for a w_mh of this device, dtype and length.
 
     backend: "reference" for the definition itself. "fused" and "auto" are the same: the fastest
-    implementation that runs here. integers: by products of 8-bit integers, whatever the backend.
+    implementation that runs here. integers: with products of 8-bit integers, whatever the backend.
     """
     if backend == "reference" and not integers:
         return REFERENCE
@@ -79,7 +79,7 @@ def choose(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Impleme
 
 
 def named(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
-    """Name what `choose` returns, with the reason where one unit more would run faster."""
+    """Name what `choose` returns; say so if one unit more would run faster."""
     name, H = choose(backend, w_mh, integers=integers).name, len(w_mh)
     if integers or H % 2 == 0:
         return name
@@ -101,7 +101,7 @@ def fused_mlstm(window: Window) -> tuple[Tensor, State]:
 
 
 def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, *, integers: bool = False) -> Tensor | None:
-    """Lay the weights out once for many windows without a gradient; None where nothing is gained.
+    """Arrange the weights once for many windows without a gradient; None if that gains nothing.
 
     w_mh: [H, H], w_h: [4H, H]. backend, integers: as for `choose`.
     """

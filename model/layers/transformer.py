@@ -29,8 +29,8 @@ LayerWeights = dict[str, Tensor]  # by the parameter's name
 class TransformerLayer(RecurrentLayer):
     """One pre-norm block: attention with rotary positions (Su et al. 2021), then GELU units.
 
-    The first layer maps the embedding's E to H. The last one normalises its output: that is h, and
-    the feature. The layers hand on the residual stream, in the accumulation dtype.
+    The first layer maps the embedding's E to H. The last one normalises its output, which is h, the
+    feature. The layers pass on the residual stream, in the accumulation dtype.
 
     state: h [B, H], keys and values [B, C * H] of the last C positions, the latest at the end, and
     count [B, 1], how many of them there are: fewer than C at a text's start.
@@ -68,17 +68,17 @@ class TransformerLayer(RecurrentLayer):
     def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
         """Raise InputError for all layers but the last.
 
-        A layer reads its keys and values, not what the layer before has put out last.
+        A layer reads its own keys and values, not the last output of the layer before.
         """
         if layer % config.layers != config.layers - 1:
             raise InputError(
-                f"layer {layer}: a transformer's units can be clamped in its last layer alone; "
+                f"layer {layer}: a transformer's units can be clamped only in its last layer; "
                 "leave the layer out"
             )
 
     @classmethod
     def make(cls, config: "ModelConfig", index: int) -> Self:
-        """Return a block; the first one enters from the embedding, the last one norms h."""
+        """Return a block; the first one reads the embedding, the last one normalises h."""
         return cls(
             config.hidden_size,
             heads=config.heads,
@@ -109,11 +109,11 @@ class TransformerLayer(RecurrentLayer):
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name the one implementation there is."""
+        """Name the only implementation."""
         return "torch's scaled dot-product attention"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state of no positions."""
+        """Return the state before any position."""
         past = torch.zeros(lanes, self.context * self.hidden_size, dtype=dtype, device=device)
         return State(
             torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device),
@@ -153,7 +153,7 @@ class TransformerLayer(RecurrentLayer):
         return F.layer_norm(x, weight.shape, weight, bias)
 
     def _with_past(self, past: Tensor, new: Tensor) -> Tensor:
-        """Return what was kept [B, C * H] and what is new [T, B, H] as [B, C + T, H]."""
+        """Join what was kept [B, C * H] and what is new [T, B, H] as [B, C + T, H]."""
         past = past.view(len(past), self.context, self.hidden_size)
         return torch.cat([past, new.transpose(0, 1)], dim=1)
 
@@ -179,7 +179,7 @@ class TransformerLayer(RecurrentLayer):
 
 
 def _rotations(positions: int, width: int, like: Tensor) -> Tensor:
-    """Return the cosines and, behind them, the sines of every position's angles: [S, D]."""
+    """Return the cosines and then the sines of every position's angles: [S, D]."""
     dtype = accumulation_dtype(like.dtype)
     exponents = torch.arange(width // 2, dtype=dtype, device=like.device) / (width // 2)
     steps = torch.arange(positions, dtype=dtype, device=like.device)

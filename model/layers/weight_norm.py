@@ -8,16 +8,15 @@ from torch.autograd.function import once_differentiable
 
 
 def apply_weight_norm(v: Tensor, g: Tensor | None) -> Tensor:
-    """Return g v / ||v|| by rows [out, in]; v where there is no gain."""
+    """Return g v / ||v|| by rows [out, in]; v if there is no gain."""
     if g is None:
         return v
     return _NormedRows.apply(v, g)
 
 
 class _NormedRows(torch.autograd.Function):
-    """torch's kernels, one pass each way; autograd over the formula would make a dozen.
-
-    To torch, rows of zeros, of pruned units, are NaN. Here they stay zeros and have no gradient.
+    """torch's kernels, one pass each way; autograd over the formula would need a dozen. torch turns
+    rows of zeros (pruned units) into NaN. Here they stay zeros and have no gradient.
     """
 
     @staticmethod

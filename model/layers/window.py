@@ -1,4 +1,4 @@
-"""What every implementation of the recurrence is given: input, state and weights of a window."""
+"""The arguments of every implementation of the recurrence: input, state and weights of a window."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ class RecurrentWeights:
     w_h: Tensor  # [4H, H], compute dtype; the gates i f u o
     b: Tensor  # [4H], accumulation dtype
     packed: Tensor | None = None
-    """w_mh and w_h in the layout of one implementation, as its `pack` returned them. It saves that
-    implementation the packing in every window; the others ignore it."""
+    """w_mh and w_h in the layout of one implementation, as its `pack` returned them. That
+    implementation then need not pack them in every window; the others ignore it."""
     integers: bool = False
-    """Whether they are multiplied as 8-bit integers, which has no gradient."""
+    """Whether products are of 8-bit integers, which have no gradient."""
     postponed: PostponedProducts | None = None
-    """Where backward puts the products that make the gradients of w_mh and w_h. Absent, backward
-    computes the gradients itself."""
+    """Where backward puts the postponed products of the gradients of w_mh and w_h. If absent,
+    backward computes the gradients itself."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Window:
     one row."""
 
     def looked_up(self) -> "Window":
-        """Return the same window with x_proj [T, B, 5H], read from the table where there is one.
+        """Return the same window with x_proj [T, B, 5H], read from the table, if any.
 
         In backward, the gradients of a row add up in the accumulation dtype.
         """

@@ -2,13 +2,13 @@
 
 import unicodedata
 
-OBEYED = "\t\n"  # harmless, and part of what a text looks like
+OBEYED = "\t\n"  # harmless, and part of a text's look
 
 
 def glyph(character: str) -> str:
     """Return what to show for a character: a stand-in for a control or an override of direction.
 
-    C0 controls have pictures of their own; the rest become the replacement character.
+    C0 controls have their own pictures; the rest become the replacement character.
     """
     if character in OBEYED:
         return character

@@ -1,4 +1,4 @@
-"""Heatmaps for people and programs: a page of its own, JSON, colours for the terminal."""
+"""Heatmaps for people and programs: an HTML page, JSON, colours for the terminal."""
 
 import base64
 import hashlib
@@ -90,7 +90,7 @@ def _about(traces: UnitTraces) -> str:
 
 
 def _text(trace: UnitTrace, number: int, limit: float) -> str:
-    values = _rounded(trace.values[:, 0])  # as the page's script has them
+    values = _rounded(trace.values[:, 0])  # the values that the page's script has
     spans = "".join(
         _span(character, start, end, value, limit)
         for character, start, end, value in zip(
@@ -106,7 +106,7 @@ def _text(trace: UnitTrace, number: int, limit: float) -> str:
 
 
 def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
-    """Return the element of one character; its attributes show its place without a script."""
+    """Return the element of one character; its attributes show its place without the script."""
     place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
     return (
         f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
@@ -127,7 +127,7 @@ def _bytes(start: int, end: int) -> str:
 
 
 def _page_data(traces: UnitTraces) -> dict[str, Any]:
-    """Return what the page's script needs, and the model that it is about."""
+    """Return the data of the page's script, and the model's description."""
     return {
         "model": traces.model,
         "units": traces.units,
@@ -145,7 +145,7 @@ def _script_safe(content: dict[str, Any]) -> str:
 
 
 def _script_digest(template: str) -> str:
-    """Return what the page's policy allows to run: this script, and no other."""
+    """Return the hash by which the page's policy allows only this script."""
     (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
@@ -166,7 +166,7 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
 
 def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
     painted = (
-        # A colour that is still on at a line's end would fill the rest of the line.
+        # A colour still on at the end of a line would fill the rest of it.
         f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
         for character, value in zip(trace.text, values, strict=True)
     )
@@ -174,7 +174,7 @@ def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Pal
 
 
 def as_plain(traces: UnitTraces) -> str:
-    """Return every text without colours: a word a line, after it the unit's value behind it."""
+    """Return every text without colours: one word per line, with the unit's value after it."""
     traces = traces.oriented()
     lines = []
     for index in range(len(traces.units)):
@@ -200,6 +200,6 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     if path.suffix.lower() in PICTURES:
         return write_picture(traces, path, palette)
     page = as_html(traces, palette)
-    # A folder's name may be of another encoding.
+    # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")
     write_atomically(path, lambda temporary: temporary.write_bytes(content))

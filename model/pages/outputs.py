@@ -1,4 +1,4 @@
-"""Which files a heatmap can become; told without torch, before a model is waited for."""
+"""The files that a heatmap can become; checked without torch, before a model is loaded."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -8,8 +8,8 @@ from ..errors import InputError
 
 PAGES = (".html", ".htm")
 PICTURES = (".svg", ".png")
-LARGEST_PAGE = 100_000  # characters, each an element of its own; browsers grow slow beyond
-LARGEST_PICTURE = 5_000  # characters: more are a page
+LARGEST_PAGE = 100_000  # characters, each an HTML element; browsers are slow beyond
+LARGEST_PICTURE = 5_000  # characters; for more, a page
 
 
 def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the pages share: their style, templates, the colours of values, tables."""
+"""Common parts of the pages: style, templates, the colours of values, tables."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ Palette = Literal["green-red", "blue-orange"]
 
 MIDDLE = (38, 38, 38)
 # The colours of low and of high values: backgrounds on which white letters have contrast 5 : 1.
-# The second are told apart by eyes that do not tell green from red; blue is high, as in the demo.
+# The second pair is for people who cannot tell green from red; blue is high, as in the demo.
 PALETTES: dict[Palette, tuple[Color, Color]] = {
     "green-red": ((176, 32, 44), (14, 112, 56)),
     "blue-orange": ((178, 84, 0), (31, 95, 168)),
@@ -38,12 +38,12 @@ def page_style() -> str:
 
 def fill(template: str, content: Mapping[str, str]) -> str:
     """Replace each {{name}} of a template by its content, which is HTML already."""
-    # One pass: a text that looks like a placeholder is not one.
+    # In one pass, so that a text that looks like a placeholder is not replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
 
 
 def as_utf8(text: str) -> str:
-    """Return a text without the bytes of another encoding that a name or an option may have."""
+    """Return a text without bytes of another encoding, which a name or an option may contain."""
     return text.encode("utf-8", errors="replace").decode()
 
 

@@ -15,7 +15,7 @@ from ..units.unit_traces import UnitTrace, UnitTraces
 from .glyphs import glyph
 from .page import Color, Palette, background
 
-MOST_LINES = 400  # of all texts and units: 130 MB while it is drawn
+MOST_LINES = 400  # of all texts and units: they take 130 MB while drawn
 COLUMNS = 84  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
 PAPER, INK, PALE = (255, 255, 255), "#222222", "white"
@@ -31,7 +31,7 @@ class Character(NamedTuple):
 
 
 def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
-    """Draw every text under its unit's legend, unit below unit; whole or not at all.
+    """Draw every text once per unit, under the unit's legend; write the file whole or not at all.
 
     Raises InputError for more lines than a picture can show.
     """
@@ -44,7 +44,7 @@ def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
     figure = _draw(rows)
     kind = path.suffix.lower().removeprefix(".")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # what no font here has becomes a box
+        warnings.filterwarnings("ignore", "Glyph")  # a character without a font becomes a box
         write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=200))
 
 

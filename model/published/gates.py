@@ -20,7 +20,7 @@ GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of r
 
 
 def reorder(tensors: Mapping[str, Tensor], order: GateOrder) -> dict[str, Tensor]:
-    """Bring the gates from `order` into ours, or from ours into `order`: the same exchange."""
+    """Bring the gates from `order` into ours, or from ours into `order`; it is one exchange."""
     if order == OURS:
         return dict(tensors)
     return {
@@ -35,7 +35,7 @@ def _exchange(tensor: Tensor) -> Tensor:
 
 
 def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
-    """Build the model of a complete set of tensors, whose shapes have been checked.
+    """Build the model from a complete set of tensors, whose shapes have been checked.
 
     torch's threads follow the quota on cores, as after `build_model`.
     """

@@ -1,4 +1,4 @@
-"""Published weights in, a model and a verdict out."""
+"""Imports published weights: returns a model, and whether it is plausible."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ WeightsLayout = Literal["openai", "nvidia"]
 
 @dataclass(frozen=True)
 class Imported:
-    """A model read from published weights, and what the user should know of it."""
+    """A model read from published weights, and what the user should know about it."""
 
     model: LanguageModel
     provenance: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Imported:
 
 
 def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
-    """Import OpenAI's numbered .npy files; `auto` means i f o u, as their code has it."""
+    """Import OpenAI's numbered .npy files; `auto` means i f o u, as in their code."""
     tensors = read_openai(folder)
     check_finite(folder, tensors)
     order: GateOrder = "ifou" if gate_order == "auto" else gate_order
@@ -45,10 +45,9 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
 
 
 def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
-    """Import a .pt file of NVIDIA's, a language model's or a classifier's.
-
-    auto: 257 tokens are the code of 2019 and so i f u o; with 256 the order that reads plain
-    English better is taken. Raises InputError if that does not decide.
+    """Import a .pt file of NVIDIA's: a language model or a classifier. auto: 257 tokens mean the
+    code of 2019 and so i f u o; with 256 the order that predicts plain English better is taken.
+    Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
     check_finite(path, weights.tensors)
@@ -65,7 +64,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     if not weights.has_decoder:
         warning = (
             "the file has no decoder: features are right, but the model predicts every byte at 8 "
-            "bits, and whether the weights are plausible could not be told"
+            "bits, and whether the weights are plausible could not be checked"
         )
         return Imported(model, provenance, tuple(remarks), (warning,))
     bits = bits_on_plain_english(model)
@@ -86,21 +85,21 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
         return "ifuo", "257 tokens are the code of 2019"
     if not weights.has_decoder:
         raise InputError(
-            f"{path}: files with 256 tokens have either gate order, and without a decoder it "
-            "cannot be told which; give --gate-order ifou or ifuo"
+            f"{path}: files with 256 tokens have either gate order, and a file without a decoder "
+            "does not show which; give --gate-order ifou or ifuo"
         )
     bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
     return order_by_bits(path, bits)
 
 
 def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
-    """Return the better order and a remark; InputError, with the file's name, if bits tell none."""
+    """Return the better order and a remark; InputError, naming the file, if neither is better."""
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
-    # Written so that a NaN does not pass.
+    # Written so that NaN fails.
     if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
         raise InputError(
-            f"{path}: the gate order cannot be told, bits per character on plain English are "
+            f"{path}: cannot determine the gate order: bits per character on plain English are "
             f"{found}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
             f"{DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
         )

@@ -37,8 +37,8 @@ class NvidiaWeights:
 
     tensors: dict[str, Tensor]
     tokens: int  # 256 or 257 in the file; 256 in the tensors
-    has_decoder: bool  # else the decoder here is zero: every byte costs 8 bits
-    has_classifier: bool  # which is not read
+    has_decoder: bool  # else the decoder is zero here: every byte costs 8 bits
+    has_classifier: bool  # it is not read
 
 
 def read_nvidia(path: Path) -> NvidiaWeights:
@@ -63,9 +63,9 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(tokens, H))
     tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(tokens))
     if tokens > VOCABULARY_SIZE:
-        # The pad was masked out of the loss, so never a target, and frozen out of the states, so
-        # never read in earnest. Dropping it changes no state, and divides the probability that
-        # it had among the bytes: the model given that the text goes on.
+        # The pad was masked out of the loss, so it was never a target, and it never changed a
+        # state. Dropping it changes no state, and divides its probability among the bytes: the
+        # model, given that the text continues.
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
@@ -110,7 +110,7 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
 def _is_tied(found: Mapping[str, Tensor]) -> bool:
     """Return whether the decoder's weight is the embedding, in the same memory.
 
-    No other tensors may share theirs: a small file could ask for any number of large ones.
+    No other tensors may share memory: a small file could claim any number of large ones.
     """
     embedding, decoder = found.get("encoder.weight"), found.get("decoder.weight")
     if embedding is None or decoder is None or embedding.shape != decoder.shape:
@@ -119,7 +119,7 @@ def _is_tied(found: Mapping[str, Tensor]) -> bool:
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors of which each has memory of its own: a model trains, and saves, each alone."""
+    """Return tensors that share no memory: a model trains and saves each separately."""
     taken: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():

@@ -47,7 +47,7 @@ OUR_NAMES = {
 
 
 def read_openai(folder: Path) -> dict[str, Tensor]:
-    """Read the files into float32 tensors of our names and layout, gates left as they are.
+    """Read the files into float32 tensors with our names and layout; gates keep their order.
 
     Every header is checked before any data is read. Raises InputError for files that are missing,
     too many, damaged, or of a shape that does not fit the others. Nothing is unpickled.
@@ -75,14 +75,14 @@ def _numbered_files(folder: Path) -> list[Path]:
     files = list(folder.glob("*.npy"))
     for path in files:
         if not NUMBER.fullmatch(path.stem):
-            raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; take it away")
+            raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; move it away")
     if not files:
         raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
     return sorted(files, key=lambda path: int(path.stem))
 
 
 def _open(path: Path) -> np.ndarray:
-    """Map an array without reading it; refuse other numbers than weights are."""
+    """Map an array without reading it; refuse any dtype that weights cannot have."""
     array = map_array(path, "r", "get it again")
     if array.dtype.kind != "f":
         raise InputError(f"{path}: holds {array.dtype}; weights are floating-point numbers")
@@ -90,7 +90,7 @@ def _open(path: Path) -> np.ndarray:
 
 
 def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
-    """Return the tensor that each file belongs to, as its order and shape show."""
+    """Return the tensor of each file, by its order and shape."""
     files = list(shapes)
     E, H = _sizes(folder, shapes)
     blocks = _count_blocks(folder, shapes, H)
@@ -155,8 +155,8 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
     """Write a model as OpenAI's 15 files, all of them or none.
 
     Writing what was read from this layout gives equal files. Folded weights get their columns'
-    norms for gains, which leaves the product as it was up to rounding. Raises InputError for what
-    the layout cannot represent, and if the folder is not empty.
+    norms as gains, so the product is unchanged up to rounding. Raises InputError for what the
+    layout cannot represent, and if the folder is not empty.
     """
     if model.config.symbols != VOCABULARY_SIZE:
         raise InputError(

@@ -7,10 +7,10 @@ from ..language_model import LanguageModel
 from ..scoring import token_costs
 
 PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
-IDENTITY_TOLERANCE = 1e-3  # of the largest gain; the released ones agree to about 1e-5
-FRAME = b"\n "  # what both codes put before a review
-# Our own words, in the manner of the reviews that the published models have read. Passages side by
-# side cost a big model a quarter of the time of one long text.
+IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
+FRAME = b"\n "  # both codes put this before a review
+# Our own words, in the style of the reviews that the published models have read. For a big model,
+# passages side by side take a quarter of the time of one long text.
 PLAIN_ENGLISH = (
     "I bought this for my son and he loves it. It works very well and the price was right. We have "
     "used it every day for two months, and it still looks like new.",

@@ -1,4 +1,4 @@
-"""A .pt file of any origin: nothing in it is run, and its tensors take no more than its bytes."""
+"""Reads a .pt file of any origin: runs nothing in it, and allocates no more than its size."""
 
 import argparse
 import pickletools
@@ -11,7 +11,8 @@ import torch
 
 from ..errors import InputError
 
-# What tensors in plain containers name. torch allows more, a bytearray of any length for one.
+# The names that tensors in plain containers need. torch allows more, such as a bytearray of any
+# length.
 KNOWN = re.compile(
     r"collections OrderedDict|argparse Namespace|torch (?!Typed|Untyped)\w+Storage"
     r"|torch\._utils _rebuild_(tensor|tensor_v2|parameter)"
@@ -19,8 +20,8 @@ KNOWN = re.compile(
 PICKLES = 5  # one after the other in torch's container before 1.6; after them come the numbers
 ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, tells its containers apart
 TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
-MOST_TENSORS = 1000  # the published models have a few dozen, with their optimiser's
-MOST_PARTS = 1000  # of a tuple, those of tuples in it included: hashing it as a key visits them all
+MOST_TENSORS = 1000  # the published models have a few dozen, including their optimiser's
+MOST_PARTS = 1000  # of a tuple, including nested tuples: hashing it as a key visits them all
 REMEDY = "nothing of it was run. Ask for a state dict, or for the weights as .npy files"
 
 
@@ -30,39 +31,38 @@ def load_tensor_file(path: Path) -> Any:
     A tensor may still claim more elements than the file holds, by strides of zero. Raises
     InputError for files that are damaged, compressed, or hold anything else.
     """
-    with open(path, "rb") as file:  # out here, so that a missing file is not called damaged
+    with open(path, "rb") as file:  # outside, so that a missing file is not called damaged
         try:
             zipped = file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
             if zipped:
                 _check_zip(path, file)
             else:
                 _check_pickles(path, file, PICKLES)
-            # Fine-tuned classifiers carry their command line; a Namespace is a bag of names.
+            # Fine-tuned classifiers carry their command line; a Namespace only holds names.
             with torch.serialization.safe_globals([argparse.Namespace]):
-                # Mapped, entries of an archive that lie over each other take their bytes once.
+                # When mapped, overlapping entries of an archive take their bytes only once.
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
         except InputError:
             raise
-        except Exception as error:  # a damaged stream of pickle opcodes can raise anything
-            # In our own words: torch's advise to load the file with code and all.
+        except Exception as error:  # a damaged stream of opcodes can raise anything
+            # In our own words: torch's message advises to load the file together with its code.
             raise InputError(
-                f"{path}: no PyTorch file, or damaged or cut short; get it again"
+                f"{path}: not a PyTorch file, or damaged or cut short; get it again"
             ) from error
 
 
 def _check_zip(path: Path, file: IO[bytes]) -> None:
     with zipfile.ZipFile(file) as archive:
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-            raise InputError(f"{path}: is compressed, as torch.save leaves no file; unpack it")
+            raise InputError(f"{path}: is compressed, which torch.save never does; unpack it")
         (content,) = (name for name in archive.namelist() if name.endswith("data.pkl"))
         with archive.open(content) as stream:
             _check_pickles(path, stream, 1)
 
 
 def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
-    """Refuse what pickles refer to, and tuples they build, beyond what tensors need.
-
-    The opcodes are followed without carrying them out; nothing is imported.
+    """Refuse pickles that name or build more than tensors need. The opcodes are followed without
+    being executed; nothing is imported.
     """
     stream.seek(0)
     tensors = 0
@@ -82,9 +82,9 @@ def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
 
 
 class _TupleSizes:
-    """The stack and the memo of a pickle, with each object's number of parts; 1 for no tuple.
-
-    A tuple that holds another one twice has twice its parts: forty bytes can make 2^20 of them.
+    """The stack and the memo of a pickle, with each object's number of parts (1 unless it is a
+    tuple). A tuple that contains another one twice has twice its parts: forty bytes can make 2^20
+    of them.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _TupleSizes:
         self.memo: dict[int, int] = {}
 
     def follow(self, code: pickletools.OpcodeInfo, arg: Any) -> int:
-        """Do to the sizes what an opcode does to its objects; return that of what it leaves on top.
+        """Apply an opcode to the sizes of its objects; return the size of the object on top.
 
         Raises IndexError and KeyError for an opcode without its objects.
         """

@@ -17,7 +17,7 @@ READ_AT_ONCE = 1 << 16
 
 @contextmanager
 def decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
-    """Stream the content of a stored file; what `damage` names is raised where it is damaged."""
+    """Stream the content of a stored file; raises one of the `damage` errors if it is damaged."""
     if compression is None:
         yield stored
     elif compression == ".xz":
@@ -31,7 +31,7 @@ def decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
 
 
 class _XzStreams(io.RawIOBase):
-    """The content of .xz streams, one behind the other, with or without padding between them.
+    """The content of .xz streams, one after the other, with or without padding between them.
 
     Python's own reader ends without an error at the first stream that it cannot begin to read.
     """
@@ -55,7 +55,7 @@ class _XzStreams(io.RawIOBase):
         return len(part)
 
     def _input(self) -> bytes:
-        """Return what the stream needs to go on; EOFError if there is no more."""
+        """Return the next input of the stream; EOFError if there is no more."""
         if not self.stream.needs_input:
             return b""
         found, self.ahead = self.ahead or self.stored.read(READ_AT_ONCE), b""
@@ -64,7 +64,7 @@ class _XzStreams(io.RawIOBase):
         return found
 
     def _begin_next(self) -> bool:
-        """Go on to the next stream; return whether there is one."""
+        """Continue with the next stream; return whether there is one."""
         rest = self.stream.unused_data.lstrip(b"\0")
         while not rest:
             piece = self.stored.read(READ_AT_ONCE)
@@ -76,7 +76,7 @@ class _XzStreams(io.RawIOBase):
 
 
 def _gzip() -> Any:
-    """Return isal's module if it is installed: it takes a third of zlib's time."""
+    """Return isal's module if installed: it takes a third of zlib's time."""
     try:
         from isal import igzip
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a user names as input, a file or an address, as a stream of bytes."""
+"""The user's input, a file or an address, as a stream of bytes."""
 
 import http.client
 import io
@@ -22,7 +22,7 @@ KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
 COMPRESSIONS = (".gz", ".xz", ".zst")
 SCHEMES = ("http://", "https://")
 TIMEOUT = 60.0  # seconds without a byte from a server
-LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: more is no review
+LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-32, too, in this order of bytes
@@ -31,9 +31,9 @@ SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 @dataclass
 class Position:
-    """How far into an input its reader is."""
+    """A reader's position in its input."""
 
-    stored: IO[bytes] | None = None  # the file as it lies on the disk
+    stored: IO[bytes] | None = None  # the stored file
     size: int = 0  # bytes of it
 
     @property
@@ -46,9 +46,9 @@ class Position:
 
 @dataclass(frozen=True)
 class Input:
-    """One file or address; its suffixes tell its kind and its compression."""
+    """One file or address; its suffixes determine its kind and its compression."""
 
-    location: str  # as messages and meta.json name it
+    location: str  # its name in messages and meta.json
     kind: str
     compression: str | None
 
@@ -64,14 +64,14 @@ class Input:
 
     @property
     def stored_bytes(self) -> int | None:
-        """Bytes on disk, as they are stored; None if unknown beforehand."""
+        """Stored bytes on disk; None if unknown beforehand."""
         return None if self.is_remote else Path(self.location).stat().st_size
 
     @cached_property
     def identity(self) -> list[str | int | None]:
         """Values that change if another file is named, or if the file is replaced.
 
-        Of a server's file its version and size; where the server tells no version, never the same.
+        For a server's file its version and size; if the server sends no version, never the same.
         """
         if self.is_remote:
             with self._named_errors(), _response(self.location) as response:
@@ -85,7 +85,7 @@ class Input:
     def open(self, position: Position | None = None) -> Iterator[IO[bytes]]:
         """Stream the bytes, decompressed.
 
-        position: kept at the reader's place in a file on disk. Raises InputError if there is
+        position: updated to the reader's place in a file on disk. Raises InputError if there is
         nothing to read, and if what is read is damaged.
         """
         with (
@@ -100,7 +100,7 @@ class Input:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Raise InputError, with the location, for what goes wrong while it is read."""
+        """Turn errors of reading into InputError with the location."""
         try:
             yield
         except FileNotFoundError as error:
@@ -114,14 +114,14 @@ class Input:
         except (urllib.error.URLError, TimeoutError) as error:
             raise InputError(f"{self.location}: cannot be reached ({error})") from error
         except (http.client.HTTPException, ConnectionError) as error:
-            raise InputError(f"{self.location}: no proper answer came ({error!r})") from error
+            raise InputError(f"{self.location}: no valid answer ({error!r})") from error
         except damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
 
     def _bounded(self, file: Any) -> Any:
-        """Return a stream that unpacks to no more than a file of its size is likely to hold."""
+        """Limit how much a stream unpacks to, relative to its file's size."""
         size = self.stored_bytes
         if self.compression is None or self.kind == ".parquet" or size is None:
             return file
@@ -145,7 +145,7 @@ class Input:
 def check_encoding(head: bytes, location: str) -> None:
     """Raise InputError for a file that begins with the byte order mark of UTF-16 or UTF-32."""
     if head.startswith(UTF16_MARKS):
-        raise InputError(f"{location}: begins as UTF-16 does; convert it to UTF-8")
+        raise InputError(f"{location}: begins like UTF-16; convert it to UTF-8")
 
 
 def _response(location: str) -> Any:
@@ -157,9 +157,8 @@ def _response(location: str) -> Any:
 
 
 class _WholeBody(io.RawIOBase):
-    """A server's answer; InputError where it ends before the length that the server gave.
-
-    Python's own reader takes such an end for the file's.
+    """A server's answer; InputError if it ends before its announced length. Python's own reader
+    takes such an end for the end of the file.
     """
 
     def __init__(self, response: http.client.HTTPResponse, location: str):
@@ -181,7 +180,7 @@ class _WholeBody(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """What a file of `size` bytes unpacks to; InputError where that is far too much."""
+    """The unpacked content of a file of `size` bytes; InputError if it is far too large."""
 
     def __init__(self, file: IO[bytes], size: int, location: str):
         self.file, self.location = file, location
@@ -210,7 +209,7 @@ def is_address(location: str) -> bool:
 
 
 def _path_in(location: str) -> Path:
-    """Return an address's path, or the path; InputError for what is neither."""
+    """Return an address's path, or the path; InputError if it is neither."""
     try:
         return Path(urlsplit(location).path if is_address(location) else location)
     except ValueError as error:  # such as a bracket that is never closed

@@ -21,7 +21,7 @@ class Text:
         self.buffer, self.position, self.ended = "", 0, False
 
     def extend(self) -> bool:
-        """Read at least as many characters as are left; return whether any came.
+        """Read at least as many characters as are left; return whether there were any.
 
         Raises json.JSONDecodeError if more are left than an item may have.
         """
@@ -84,10 +84,10 @@ def _item(text: Text, decoder: json.JSONDecoder) -> Any:
         try:
             item, end = decoder.raw_decode(text.buffer, text.position)
         except json.JSONDecodeError:
-            if text.extend():  # perhaps the rest of it is missing
+            if text.extend():  # perhaps its rest is missing
                 continue
             raise
-        if end == len(text.buffer) and text.extend():  # a number may go on
+        if end == len(text.buffer) and text.extend():  # a number may continue
             continue
         text.check_size(end)
         text.position = end

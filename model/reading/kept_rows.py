@@ -1,4 +1,4 @@
-"""Rows that outlast the command that writes them: the next one goes on after them."""
+"""Rows that survive an interrupted command: the next one continues after them."""
 
 import csv
 import logging
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
-    Where that end is not reached, the rows stay. The next call for the same `final` finds them if
-    its `request`, which is of JSON's types, is the same; else they get another name. Raises
+    If the end is not reached, the rows stay. The next call for the same `final` continues them if
+    its `request`, of JSON types, is the same; else they are kept under another name. Raises
     InputError if another process is writing it, or if there is a folder of its name.
     """
 
@@ -40,7 +40,7 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
                 yield file
         except BaseException:
             if partial.stat().st_size:
-                log.info("%s: kept; the same command goes on after its rows", partial)
+                log.info("%s: kept; the same command continues after its rows", partial)
             else:
                 partial.unlink()
                 asked.unlink()
@@ -52,7 +52,7 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let an OSError that names no file, such as of a full disk, name this one."""
+    """Add this file's name to an OSError without one, such as for a full disk."""
     try:
         yield
     except OSError as error:
@@ -61,13 +61,13 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
-    """Make sure that there are two files, for the rows and for the request; return the latter."""
+    """Ensure that the files for the rows and for the request exist; return the latter."""
     asked = partial.with_name(f"{partial.name}.json")
     if partial.is_dir():
-        raise InputError(f"{partial}: is needed for this, but is a folder; move it away")
+        raise InputError(f"{partial}: is a folder, but its name is needed for a file; move it away")
     if partial.is_file() and not _is_request(asked, request):
         if partial.stat().st_size:
-            _set_aside(partial, "is of another command, or of other options")
+            _set_aside(partial, "is from another command, or other options")
         partial.unlink()
     if not partial.is_file():
         write_json(asked, request)
@@ -82,17 +82,17 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 
 
 def _set_aside(partial: Path, why: str) -> None:
-    """Copy the rows to a name that is free, so that nothing is lost that took hours."""
+    """Copy the rows to a free name: they may have taken hours."""
     names = (partial.with_name(f"{partial.name}.{number}") for number in count(1))
     free = next(name for name in names if not os.path.lexists(name))
     shutil.copyfile(partial, free)
-    log.info("%s: %s; what was in it is now %s", partial, why, free)
+    log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 
 class KeptRows:
-    """The rows that a RowWriter left in a file, held against those that are to be written now.
+    """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
-    added: the names of what stands in each row behind its own values.
+    added: the names of the values that were appended to each row.
     columns: of CSV.
     """
 
@@ -105,7 +105,7 @@ class KeptRows:
         self._columns = list(columns)
         self._is_csv = row_format == "csv"
         self._lines = self._whole_lines()
-        self._end = 0  # of the rows that are the same
+        self._end = 0  # end of the rows that are the same
         self._count = 0
         self._is_over = False
         self.has_header = False
@@ -119,11 +119,9 @@ class KeptRows:
                 self._cut(differs=bool(header))
 
     def begins_next(self, values: Mapping[str, Any], *, is_answered: bool) -> bool:
-        """Whether the next row has these own values, so that it need not be written again.
-
-        The first one that has not is cut off, with all after it; a copy of the whole stays.
-
-        is_answered: whether something stands behind the values, or only empty cells.
+        """Whether the next row has these values, so that it need not be written again. The first
+        row that differs is cut off, with all after it; a copy of the file stays. is_answered:
+        whether results follow the values, or only empty cells.
         """
         if self._is_over:
             return False
@@ -136,14 +134,13 @@ class KeptRows:
         return False
 
     def finish(self) -> None:
-        """Cut off the rows for which there was nothing to write; the file is at its end."""
+        """Cut off the remaining kept rows; the file is then at its end."""
         if not self._is_over:
             self._cut(differs=bool(next(self._lines, b"")))
 
     def _cut(self, *, differs: bool) -> None:
-        """Cut off all but the rows that are the same.
-
-        differs: whether there are others, and not only one that a kill has cut short.
+        """Cut off all rows but those that are the same. differs: whether rows differ, apart from
+        one that a kill has cut short.
         """
         self._is_over = True
         if differs:
@@ -151,14 +148,14 @@ class KeptRows:
         self._file.truncate(self._end)
         self._file.seek(self._end)
         if self._count:
-            log.info("%s: goes on after %s rows", self._file.name, f"{self._count:,}")
+            log.info("%s: continues after %s rows", self._file.name, f"{self._count:,}")
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yield each row with its end; a kill may have cut the last one short."""
         parts, is_open = [], False
         for part in self._file:
             parts.append(part)
-            if self._is_csv and part.count(b'"') % 2:  # a cell goes on in the next line
+            if self._is_csv and part.count(b'"') % 2:  # a cell continues in the next line
                 is_open = not is_open
             if part.endswith(b"\n") and not is_open:
                 yield b"".join(parts)
@@ -178,7 +175,7 @@ class KeptRows:
 
 def _cells(line: bytes) -> list[str]:
     """Return the cells of a row of CSV."""
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own is 128 KiB
+    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
     text = line.decode("utf-8", errors="replace").removesuffix("\n")
     try:
         return next(csv.reader([text]), [])

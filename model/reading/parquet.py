@@ -1,8 +1,8 @@
 """Parquet, a few rows at a time, in bounded memory.
 
-A few hundred bytes of a column's dictionary and its runs can say gigabytes: how many rows are read
-at once follows from what the file says of them, strings stay in their dictionary, and a row is
-measured before it becomes Python's.
+A few hundred bytes of dictionary and runs can stand for gigabytes. So the file's metadata decide
+how many rows are read at once, strings stay in their dictionary, and a row is measured before it
+becomes Python objects.
 """
 
 from collections.abc import Iterator
@@ -13,17 +13,18 @@ from .inputs import LONGEST_RECORD
 from .tables import check_names
 
 MOST_ROWS = 1000
-BATCH_BYTES = 64 << 20  # that the rows read at once may take
+BATCH_BYTES = 64 << 20  # limit of the rows read at once
 
 
 class RowTooLong(ValueError):
-    """A row, or all rows of a row group on average, of more than LONGEST_RECORD bytes."""
+    """A row (or the average row of a group) has more than LONGEST_RECORD bytes."""
 
 
 def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file.
 
-    Raises InputError for one that is damaged, for columns of one name and a row that is too long.
+    Raises InputError for one that is damaged, for two columns with one name, and for a row that is
+    too long.
 
     location: names the file in messages.
     """
@@ -55,7 +56,7 @@ def parquet_rows(file: IO[bytes], location: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows(batch: Any, location: str) -> list[dict[str, Any]]:
-    """Return a batch as Python's values; InputError where it has none for one of them."""
+    """Return a batch as Python values; InputError for a value that Python cannot hold."""
     from pyarrow import ArrowException
 
     try:
@@ -70,14 +71,14 @@ def _rows(batch: Any, location: str) -> list[dict[str, Any]]:
 
 
 def _batches(file: IO[bytes], location: str) -> Iterator[Any]:
-    """Yield a file's rows some at a time, with all strings in their dictionaries."""
+    """Yield a file's rows in batches, with all strings in their dictionaries."""
     from pyarrow import parquet
 
     described = parquet.ParquetFile(file)
     check_names(described.schema_arrow.names, location)
     schema = described.schema
     columns = [schema.column(number) for number in range(len(schema))]
-    # pyarrow leaves no decimals in their dictionary.
+    # pyarrow keeps no decimals in a dictionary.
     strings = [
         column.path
         for column in columns
@@ -91,9 +92,8 @@ def _batches(file: IO[bytes], location: str) -> Iterator[Any]:
 
 
 def _check_columns(source: Any, number: int) -> None:
-    """Raise ArrowException where a row group's description of its columns is damaged.
-
-    pyarrow raises it only where columns are read; asked for a description, it ends the process.
+    """Raise ArrowException if a row group's description of its columns is damaged. pyarrow raises
+    it only when columns are read; on access to the description it ends the process.
     """
     from pyarrow import ArrowInvalid
 
@@ -104,7 +104,7 @@ def _check_columns(source: Any, number: int) -> None:
 
 
 def _rows_at_once(row_group: Any) -> int:
-    """Return how many rows of a row group to read together, by its sizes; RowTooLong for none."""
+    """Return how many rows of a row group to read together; RowTooLong if not even one fits."""
     values = sum(row_group.column(number).num_values for number in range(row_group.num_columns))
     size, rows = max(row_group.total_byte_size, values), max(row_group.num_rows, 1)
     if size > rows * LONGEST_RECORD:
@@ -113,7 +113,7 @@ def _rows_at_once(row_group: Any) -> int:
 
 
 def _short_pieces(batch: Any) -> Iterator[Any]:
-    """Cut a batch until no piece takes more than a record may; RowTooLong for a row that does."""
+    """Cut a batch until every piece is within a record's limit; RowTooLong for a longer row."""
     if sum(map(_size, batch.columns)) <= LONGEST_RECORD:
         yield batch
         return
@@ -125,7 +125,7 @@ def _short_pieces(batch: Any) -> Iterator[Any]:
 
 
 def _decoded(batch: Any) -> Any:
-    """Return a batch with its strings out of their dictionaries, which are slow to list from."""
+    """Return a batch with its strings out of their dictionaries, from which listing is slow."""
     from pyarrow import RecordBatch, types
 
     columns = [
@@ -136,7 +136,7 @@ def _decoded(batch: Any) -> Any:
 
 
 def _size(array: Any) -> int:
-    """Return the bytes of an array's values when each stands by itself, a null's at least one."""
+    """Return the bytes of an array's values without sharing; a null counts at least one."""
     import pyarrow
     from pyarrow import compute, types
 

@@ -1,20 +1,18 @@
-"""The progress of a command: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a command: a bar on a terminal, an occasional line elsewhere."""
 
 import sys
 from types import TracebackType
 from typing import Any
 
-LINE_SECONDS = 15.0  # between lines where there is no terminal, and before the first one
+LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
 
 
 class ProgressBar:
-    """Counts what has been done, and shows how much, how fast, and how long the rest will take.
+    """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
-    total: how much there is to do, as far as is known; done: how much of it was done before; both
-    in `unit`, which is bytes unless it is named.
-
-    A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the log of a
-    long job shows that it lives, and that of a short one stays empty.
+    total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
+    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the
+    log of a long job shows progress, and that of a short one stays empty.
     """
 
     def __init__(
@@ -27,7 +25,7 @@ class ProgressBar:
         shown: bool = True,
         line_seconds: float = LINE_SECONDS,
     ):
-        from tqdm import tqdm  # imported late: a command that ends at once does not need it
+        from tqdm import tqdm  # imported late: a command that ends at once need not load it
 
         stderr = sys.stderr
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
@@ -40,15 +38,15 @@ class ProgressBar:
         self._bar = tqdm(**options)
 
     def advance(self, count: float) -> None:
-        """Count more of what is done."""
+        """Count more finished work."""
         self._bar.update(count)
 
     def expect(self, total: float) -> None:
-        """Set the total, as far as is known."""
+        """Set the total, as far as known."""
         self._bar.total = total
 
     def note(self, text: str) -> None:
-        """Show a text after the rest from now on."""
+        """From now on, show a text after the rest."""
         self._bar.set_postfix_str(text, refresh=False)
 
     @property
@@ -69,7 +67,7 @@ class ProgressBar:
 
 
 class _Lines:
-    """Stderr for a bar: each state becomes a line, instead of being drawn over the last one."""
+    """Stderr for a bar: each update becomes a line, instead of replacing the last one."""
 
     def write(self, text: str) -> None:
         if line := text.strip():

@@ -1,6 +1,6 @@
 """Inputs to records: JSON lines and arrays, CSV, TSV, text, Parquet.
 
-Faulty text is treated alike everywhere: bytes that are not UTF-8 become U+FFFD, lone surrogates
+Faulty text is treated the same everywhere: bytes that are not UTF-8 become U+FFFD, lone surrogates
 (`\\ud800` in JSON) become `?`, NUL is kept; each is counted. NaN and null are missing values; the
 words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 """
@@ -22,12 +22,12 @@ from .tables import table_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
-READ_AHEAD = 4096  # bytes in which a .json shows whether it is an array
+READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Record(dict[str, Any]):
-    """One row, with the place it came from for error messages."""
+    """One row, with its place for error messages."""
 
     place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
@@ -39,9 +39,9 @@ def read_records(
     """Yield the records of one input.
 
     Bytes that are not UTF-8 are an InputError if `strict`, else replaced by U+FFFD and marked.
-    `whole`: a text file is one record, not a record a line. `position` is made to follow, but for
-    Parquet, which is not read from its front. Raises InputError, with file and line, for whatever
-    else cannot be read.
+    `whole`: a text file is one record, not one per line. `position` is updated, except for Parquet,
+    which is not read from the front. Raises InputError, with file and line, for anything else that
+    cannot be read.
     """
     given = source if isinstance(source, Input) else as_input(source)
     with given.open(None if given.kind == ".parquet" else position) as file:
@@ -60,9 +60,9 @@ def reader_of(given: Input, whole: bool = False) -> str:
 def read_lines(
     lines: Iterable[bytes], kind: str, location: str, *, strict: bool
 ) -> Iterator[Record]:
-    """Yield the records of lines of JSON or text; InputError, with its line, for one that is none.
+    """Yield the records of lines of JSON or text; InputError, with the line, for an invalid one.
 
-    location: what the lines are of, for messages.
+    location: the source of the lines, for messages.
     """
     parse = parse_text if kind == ".txt" else parse_json
     for number, line in enumerate(lines, start=1):
@@ -79,7 +79,7 @@ def _read_lines(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]
 
 
 def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
-    """Read `.json`: an array of objects, or an object a line."""
+    """Read `.json`: an array of objects, or one object per line."""
     if not begins_an_array(file.peek(READ_AHEAD)):
         yield from _read_lines(given, file, strict)
         return
@@ -136,7 +136,7 @@ def _literal(text: str) -> Any:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of "\d" and the like in a review
+            warnings.simplefilter("ignore", SyntaxWarning)  # about "\d" and the like in a review
             return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
@@ -151,7 +151,7 @@ def _as_record(content: Any, place: str) -> Record:
     try:
         named = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
-        raise InputError(f"{place}: a key is too large a number ({error})") from error
+        raise InputError(f"{place}: a key is a number that is too large ({error})") from error
     return _placed(Record(named), place, False)
 
 
@@ -161,7 +161,7 @@ def _placed(record: Record, place: str, repaired: bool) -> Record:
 
 
 def decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
-    """Return bytes as text, and whether some of them were not UTF-8."""
+    """Return bytes as text, and whether any of them were not UTF-8."""
     try:
         return line.decode("utf-8"), False
     except UnicodeDecodeError as error:

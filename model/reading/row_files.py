@@ -11,16 +11,15 @@ from typing import IO, Any, Literal
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv"]
-UNSAYABLE = "backslashreplace"  # a lone surrogate, which UTF-8 cannot say, as JSON writes it
+UNSAYABLE = "backslashreplace"  # a lone surrogate, which UTF-8 lacks, as JSON writes it
 
 
 class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
-    JSON lines keep what CSV loses: null differs from an empty text, a number from its digits.
-
-    columns: of CSV; [] for those of the first row.
-    has_header: the stream has the header of the columns already.
+    JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
+    digits. columns: of CSV; []: those of the first row. has_header: the stream already has the
+    header.
     """
 
     def __init__(
@@ -39,15 +38,15 @@ class RowWriter:
     def write(self, row: Mapping[str, Any], place: str) -> None:
         """Write a row.
 
-        Raises InputError, with its place, where CSV has no column for a value, or JSON cannot say
-        one.
+        Raises InputError, with the place, if CSV has no column for a value, or JSON cannot
+        represent it.
         """
         try:
             line = self._csv_line(row, place) if self._is_csv else json_of(dict(row))
         except RecursionError as error:
             raise InputError(f"{place}: is nested too deeply to be written") from error
-        except (TypeError, ValueError) as error:  # a key that is no name, a number of 5,000 digits
-            raise InputError(f"{place}: JSON cannot say it ({error})") from error
+        except (TypeError, ValueError) as error:  # an odd key, a number of 5,000 digits
+            raise InputError(f"{place}: JSON cannot represent it ({error})") from error
         self._file.write(line.encode(errors=UNSAYABLE) + b"\n")
 
     def flush(self) -> None:
@@ -64,7 +63,7 @@ class RowWriter:
         for name in row:
             if name not in self._columns:
                 raise InputError(
-                    f"{place}: has {name!r}, for which the first row left no column; write JSON "
+                    f"{place}: has {name!r}, but the first row has no such column; write JSON "
                     "lines instead (--format jsonl)"
                 )
         return head + _cells([cell_of(row.get(name)) for name in self._columns])
@@ -72,7 +71,7 @@ class RowWriter:
 
 def _cells(cells: Sequence[str]) -> str:
     line = io.StringIO()
-    # With \r\n for the end of a line, a cell with either of them in it is quoted.
+    # With \r\n as the line end, the writer quotes a cell that contains either character.
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue().removesuffix("\r\n")
 
@@ -87,7 +86,7 @@ def cell_of(value: Any) -> str:
 
 
 def json_of(value: Any) -> str:
-    """Return JSON, which has no word for NaN and infinity: they become null."""
+    """Return JSON; NaN and infinity, which it lacks, become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
     try:
         return dumps(value)

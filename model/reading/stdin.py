@@ -1,4 +1,4 @@
-"""Records from a pipe or a terminal, as soon as their lines have come."""
+"""Records from a pipe or a terminal, as soon as their lines arrive."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
 ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
-DELIMITED = {",": "csv", "\t": "tsv", ";": "csv"}  # by a header's delimiter, who reads or mends it
+DELIMITED = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *TABLES)
 READ_BYTES = 1 << 20
 
@@ -22,22 +22,22 @@ READ_BYTES = 1 << 20
 class ArrivingLines:
     """The lines of a file descriptor, with their ends.
 
-    A read returns what has arrived, so that a line never waits for the next one.
+    A read returns what has arrived, so that no line waits for the next one.
     """
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()
         self._written = 0  # of them, those that are not blank
-        self._rest = b""  # a line whose end has not come
+        self._rest = b""  # a line whose end has not arrived
 
     @property
     def waiting(self) -> bool:
-        """Whether lines have come that have not been taken, and are not blank."""
+        """Whether lines that are not blank have arrived and were not taken yet."""
         return self._written > 0
 
     def first(self) -> bytes:
-        """Return the next line without taking it; InputError if none will come."""
+        """Return the next line without taking it; InputError at the end of the input."""
         if not self._lines:
             self._fill()
         if not self._lines:
@@ -80,29 +80,29 @@ class ArrivingLines:
 def kind_of(line: bytes) -> str:
     """Return the kind of a stream, JSON lines or plain text, by its first line.
 
-    Raises InputError for what is most likely a table or an array of JSON: read as plain text, it
-    would be answered all the same.
+    Raises InputError for a probable table or array of JSON, which would otherwise be answered as
+    plain text.
     """
     start = line.removeprefix(BYTE_ORDER_MARK).strip()
     if start.startswith(b"{"):
         return ".jsonl"
     if ARRAY.match(start):
         raise InputError(
-            f"{PLACE}: begins as an array of JSON; give one object a line (jq -c '.[]'), or name "
-            "a .json file. --input-format txt reads it as text"
+            f"{PLACE}: begins like an array of JSON; give one object per line (jq -c '.[]'), or "
+            "name a .json file. --input-format txt reads it as text"
         )
     for delimiter, kind in DELIMITED.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and key_in(names, None, TEXT_KEYS):
             raise InputError(
-                f"{PLACE}: begins with {', '.join(names[:5])}, as a table does; say --input-format "
+                f"{PLACE}: begins with {', '.join(names[:5])}, like a table; say --input-format "
                 f"{kind}, or --input-format txt if it is text"
             )
     return ".txt"
 
 
 def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
-    """Yield records of a kind among KINDS; InputError, with its line, for one that is none."""
+    """Yield records of a kind among KINDS; InputError, with the line, for an invalid one."""
     if kind not in TABLES:
         yield from read_lines(lines, kind, PLACE, strict=True)
         return
@@ -113,7 +113,7 @@ def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
 
 
 def _decoded(lines: Iterator[bytes]) -> Iterator[str]:
-    """Yield the lines as text, also cut at carriage returns, as those of a file are."""
+    """Yield the lines as text, also cut at carriage returns, as in a file."""
     for number, line in enumerate(lines, start=1):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)

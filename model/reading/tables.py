@@ -15,13 +15,13 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bar
 class TableLines:
     """The lines of a table as csv.reader takes them, and after them a row of two empty cells.
 
-    That row comes out whole, unless a quote is still open: then it is part of a cell.
+    That row is read whole, unless a quote is still open: then it becomes part of a cell.
     """
 
     def __init__(self, lines: Iterable[str], delimiter: str, location: str):
         self.lines, self.delimiter, self.location = lines, delimiter, location
         self.number = 0
-        self.first = 1  # line of the row that is being read; its reader sets it and `characters`
+        self.first = 1  # first line of the current row; its reader sets it and `characters`
         self.characters = 0  # since the last row
         self.ended = False
 
@@ -47,11 +47,11 @@ def table_rows(
 ) -> Iterator[tuple[int, dict[str, str | None]]]:
     """Yield the rows below the header, each with the number of its last line.
 
-    lines: with their ends, as files opened with newline="" have them. A short row has None for what
-    it lacks; a blank line is no row. Raises InputError for a row that is too long or has too many
-    cells, for an open quote, and where there is no header.
+    lines: with their ends, as from files opened with newline="". A short row has None for missing
+    cells; a blank line is not a row. Raises InputError for a row that is too long or has too many
+    cells, for an open quote, and for a missing header.
     """
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own is 128 KiB
+    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
     numbered = TableLines(lines, delimiter, location)
     names: list[str] = []
     for row in csv.reader(numbered, delimiter=delimiter):
@@ -75,8 +75,8 @@ def table_rows(
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
-    """Raise InputError if the only column's name looks like the names of several, or if the header
-    is the line that tells Excel the delimiter.
+    """Raise InputError if the only column's name looks like several names, or if the header is the
+    line that gives Excel the delimiter.
     """
     if re.fullmatch("sep=.?", names[0]):
         raise InputError(f"{place}: a note for Excel, not a header; remove this line")
@@ -90,7 +90,7 @@ def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
-    """Return the header's names, blank ones named by their place, as `check_names` lets pass."""
+    """Return the header's names after `check_names`; blank ones are named by their place."""
     if len(header) > MOST_COLUMNS:
         raise InputError(f"{place}: not a table ({len(header):,} columns)")
     names = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
@@ -99,7 +99,7 @@ def column_names(header: Sequence[str], place: str) -> list[str]:
 
 
 def check_names(names: Sequence[str], place: str) -> None:
-    """Raise InputError for columns of one name: which of them is meant, nobody can say."""
+    """Raise InputError for two columns with one name, since either could be meant."""
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")

@@ -1,4 +1,4 @@
-"""From records to texts: which key holds the text, what counts as missing, what was found."""
+"""From records to texts: the key of the text, missing texts, and a report of faults."""
 
 import logging
 import math
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ReadingReport:
-    """What was found in the records; printed, and kept with the result."""
+    """Counts of faults in the records; printed, and stored with the result."""
 
     records: int = 0
     missing_text: int = 0  # key absent, null or NaN
@@ -50,7 +50,7 @@ class ReadingReport:
 def text_of(value: object, place: str) -> str | None:
     """Return a record's value as text, None if it is missing.
 
-    A number, and true or false, is its word. InputError, with the record's place, for a list, an
+    A number, true or false becomes a word. InputError, with the record's place, for a list, an
     object or bytes.
     """
     if isinstance(value, str):
@@ -68,7 +68,7 @@ def text_of(value: object, place: str) -> str | None:
 
 
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
-    """Count what a text is, and return whether it goes into the corpus.
+    """Count a text's faults, and return whether it goes into the corpus.
 
     Raises ValueError, if `strict`, for a text that UTF-8 cannot encode, or with an HTML reference
     that cannot be read.
@@ -86,7 +86,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             if strict:
-                raise ValueError("a lone surrogate, which UTF-8 cannot say") from error
+                raise ValueError("a lone surrogate, which UTF-8 cannot encode") from error
             report.surrogates += 1
     if "&#" in text and has_unreadable_reference(text):
         if strict:
@@ -96,9 +96,8 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
 
 
 def key_in(present: Collection[str], given: str | None, candidates: Iterable[str]) -> str | None:
-    """Return the key given, or the first candidate that is present; None where there is none.
-
-    Where no candidate is, the first that is there once in other case: `Text` for `text`.
+    """Return the key given, or the first candidate that is present; None if there is none. If no
+    candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in case.
     """
     if given is not None:
         return given if given in present else None
@@ -121,8 +120,8 @@ def choose_key(
 ) -> str:
     """Return the key to read: the one given, or the first candidate that is present.
 
-    A choice among several is logged. told: the keys for which it was logged already; the key is
-    added to them.
+    A choice among several is logged. told: the keys that were logged already; the key is added to
+    them.
     """
     present = ", ".join(map(repr, record)) or "none"
     key = key_in(record, given, candidates)
@@ -134,7 +133,7 @@ def choose_key(
             f"name one with {option}"
         )
     if given is None:
-        if len(record) > 1 and key not in (told or ()):  # else nothing was to choose
+        if len(record) > 1 and key not in (told or ()):  # else there was no choice
             log.info("%s: reading %r (%s)", record.place, key, option)
         if told is not None:
             told.add(key)
@@ -142,7 +141,7 @@ def choose_key(
 
 
 class KeyChooser:
-    """Chooses the key to read at the first record that has one; earlier records may lack it.
+    """Chooses the key at the first record that has one; earlier records may lack it.
 
     told: shared by files that belong together, so that a choice is logged once.
     """
@@ -200,7 +199,7 @@ def read_reviews(
         try:
             accepted = accept(text, report, strict)
         except ValueError as error:
-            raise InputError(f"{record.place}: {error}; mend the text") from error
+            raise InputError(f"{record.place}: {error}; fix the text") from error
         if accepted:
             assert text is not None
             yield text, record
@@ -220,5 +219,5 @@ def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
     text = text_of(key.value(record), record.place) or ""
     if not blank and not text.strip():
         name = key.name_in(record)
-        raise InputError(f"{record.place}: no text under {name!r}; remove the row or mend it")
+        raise InputError(f"{record.place}: no text under {name!r}; remove the row or fix it")
     return text

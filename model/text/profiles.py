@@ -9,7 +9,7 @@ from functools import cache
 
 from ..errors import InputError
 
-TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line where nothing closes it
+TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
 ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 HASHTAG = re.compile(r"#(\S+)")
 
@@ -67,9 +67,8 @@ def has_unreadable_reference(text: str) -> bool:
 
 
 def _space_for_tag(match: re.Match[str]) -> str:
-    """Keep what begins like a tag but is not one.
-
-    A pattern that asks for the end would look for it again from every "<": in quadratic time.
+    """Keep what begins like a tag but is not one. A pattern that includes the end would search for
+    it from every "<", in quadratic time.
     """
     return " " if match[0].endswith(">") else match[0]
 
@@ -77,8 +76,8 @@ def _space_for_tag(match: re.Match[str]) -> str:
 def _without_accents(text: str) -> str:
     """Return a text decomposed (NFKD), without its combining characters.
 
-    One character at a time: of a whole text, Python first sorts every run of combining characters,
-    in quadratic time.
+    One character at a time: for a whole text, Python would first sort every run of combining
+    characters, in quadratic time.
     """
     decomposed = (part for character in text for part in unicodedata.normalize("NFKD", character))
     return "".join(part for part in decomposed if not unicodedata.combining(part))
@@ -112,7 +111,7 @@ def _transliteration() -> Callable[[str], str]:
 # "openai" is Radford et al. 2017, section 3, as their released utils.py does it. "nvidia" and
 # "tweet" are the steps of Puri et al.'s process_str and Kant et al.'s process_tweet, in their
 # order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
-# characters. A tweet has no pads: one in Chinese becomes nothing at all.
+# characters. A tweet has no padding, so one in Chinese becomes empty.
 TEXT_PROFILES = {
     profile.name: profile
     for profile in (
@@ -136,7 +135,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str | bytes | bytearray):
         kind = "string" if isinstance(texts, str) else f"{type(texts).__name__} object"
         raise InputError(f"a list of texts is needed; got a single {kind}")
-    # The items of a mapping are its keys, and those of a set have no order to answer in.
+    # A mapping's items are its keys, and a set has no order for the results.
     if isinstance(texts, Mapping | set | frozenset):
         raise InputError(f"a list of texts is needed; got a {type(texts).__name__}")
     if not isinstance(texts, Iterable):

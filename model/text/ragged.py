@@ -11,8 +11,8 @@ from ..errors import checked_whole
 class RaggedBatch(NamedTuple):
     """Rows of similar length that are read together, longest first."""
 
-    indices: np.ndarray  # of its rows' sequences, among the caller's
-    spans: Iterator["Span"]  # read once: of a long text there are many
+    indices: np.ndarray  # indices of its rows' sequences in the caller's list
+    spans: Iterator["Span"]  # read once: a long text has many
 
 
 class Span(NamedTuple):

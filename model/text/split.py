@@ -1,4 +1,4 @@
-"""Many reviews end to end, as models are trained and scored on them, and where they are cut."""
+"""Many reviews end to end, for training and scoring, and where they are cut."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
 
 
 def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
-    """Move cuts apart so that every span holds a review, the first 0 and the last `reviews`."""
+    """Move cuts apart so that every span has a review; the first cut is 0, the last `reviews`."""
     steps = np.arange(len(cuts))
     apart = np.maximum.accumulate(cuts - steps) + steps
     return np.minimum(apart, reviews - steps[::-1])

@@ -1,4 +1,4 @@
-"""SentencePiece's vocabularies as lossless tokenizers: trained here, read here."""
+"""SentencePiece vocabularies as lossless tokenizers: training and use."""
 
 import hashlib
 import io
@@ -13,12 +13,12 @@ from ..errors import InputError
 from ..files.storage import write_atomically
 from .tokenizer import LARGEST_VOCABULARY, TOKENIZER_FILE, Tokenizer
 
-SPACE = "\u2581"  # how SentencePiece writes a space, so that it cannot say this character itself
-# What goes past SentencePiece, byte by byte: that character, and bytes that are not UTF-8, which
+SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this character itself
+# Encoded without SentencePiece, byte by byte: that character, and bytes that are not UTF-8, which
 # Python's surrogateescape turns into these.
 VERBATIM = re.compile(f"([{SPACE}\udc80-\udcff]+)")
 SMALLEST_VOCABULARY = 258  # a token for the unknown, the bytes, and a piece
-THREADS = 8  # of the trainer: its sums depend on their number, so it is the same everywhere
+THREADS = 8  # of the trainer: its sums depend on their number, so it is fixed
 
 
 class SubwordTokenizer(Tokenizer):
@@ -31,7 +31,7 @@ class SubwordTokenizer(Tokenizer):
     def __init__(self, kind: str, content: bytes):
         package = sentencepiece()
         try:
-            if not content:  # which SentencePiece takes for none given
+            if not content:  # which SentencePiece treats as not given
                 raise ValueError("it is empty")
             self._processor = package.SentencePieceProcessor(model_proto=content)
             spellings = [_spelling(self._processor, n) for n in range(len(self._processor))]
@@ -42,8 +42,8 @@ class SubwordTokenizer(Tokenizer):
         says_bytes = b"".join(known.get(token, b"") for token in tokens) == bytes(range(256))
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
-                f"{TOKENIZER_FILE}: cannot say every byte, or has {len(spellings):,} tokens, more "
-                f"than {LARGEST_VOCABULARY:,}; make one with scripts/prepare_corpus.py"
+                f"{TOKENIZER_FILE}: cannot encode every byte, or has {len(spellings):,} tokens, "
+                f"more than {LARGEST_VOCABULARY:,}; make one with scripts/prepare_corpus.py"
             )
         super().__init__(kind, spellings, np.uint16)
         self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte
@@ -101,7 +101,7 @@ class SubwordTokenizer(Tokenizer):
 
 
 def _spelling(processor: Any, token: int) -> bytes:
-    """Return the bytes of text that a token stands for, none for the unknown."""
+    """Return the bytes of text that a token stands for; none for the unknown token."""
     piece: str = processor.id_to_piece(token)
     if processor.is_byte(token):
         return bytes([int(piece[3:5], 16)])  # <0x41>
@@ -124,7 +124,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             logstream=log,
             model_type=kind,
             vocab_size=size,
-            # Lossless: text as it is, and bytes for what has no piece.
+            # Lossless: text unchanged, and bytes for characters without a piece.
             byte_fallback=True,
             normalization_rule_name="identity",
             add_dummy_prefix=False,
@@ -137,7 +137,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             num_threads=THREADS,
             minloglevel=0,
         )
-    except RuntimeError as error:  # what it says begins with its own source's place and condition
+    except RuntimeError as error:  # its message begins with a place and condition in its own source
         reason = str(error).rpartition("] ")[2]
         raise InputError(
             f"a {kind} vocabulary of {size:,} cannot be made: {reason.strip() or error}; give "
@@ -147,7 +147,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
 
 
 def sentencepiece() -> Any:
-    """Import SentencePiece; InputError where it is not installed."""
+    """Import SentencePiece; InputError if it is not installed."""
     try:
         import sentencepiece
     except ImportError as error:

@@ -11,7 +11,7 @@ from ..errors import InputError
 
 TOKENIZER_FILE = "tokenizer.model"
 SUBWORD_KINDS = ("bpe", "unigram")  # SentencePiece's, Kudo & Richardson 2018
-LARGEST_VOCABULARY = 1 << 16  # what uint16 can say
+LARGEST_VOCABULARY = 1 << 16  # the range of uint16
 
 
 class Tokenizer:

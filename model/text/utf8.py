@@ -38,7 +38,7 @@ def _table() -> np.ndarray:
     return table
 
 
-_NEXT = _table()  # [8, 256], -1 where the byte may not come
+_NEXT = _table()  # [8, 256], -1 if the byte may not follow
 
 
 class Continuations:
@@ -46,7 +46,7 @@ class Continuations:
 
     def __init__(self, spellings: Sequence[bytes]):
         self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
-        self._after = _after(spellings, self._sizes)  # [8, V], -1 where a token may not come
+        self._after = _after(spellings, self._sizes)  # [8, V], -1 if a token may not follow
         self._needed = self._sizes + _MISSING[self._after]  # [8, V], bytes to the character's end
 
     def next_state(self, state: int, token: int) -> int:
@@ -54,16 +54,15 @@ class Continuations:
         return int(self._after[state, token])
 
     def allowed(self, state: int, room: int) -> np.ndarray:
-        """Return the tokens that may come, bool [V], where `room` bytes are left for all to come.
-
-        A character that would not fit is not begun, so the last one is always whole.
+        """Return the tokens that may follow, bool [V], with `room` bytes left in total. A character
+        that would not fit is not begun, so the last one is always whole.
         """
         return (self._after[state] >= 0) & (self._needed[state] <= room)
 
 
 def _after(spellings: Sequence[bytes], sizes: np.ndarray) -> np.ndarray:
     states = np.arange(len(_TRANSITIONS))[:, None]
-    after = np.where(sizes > 0, states, -1)  # a token without bytes would never come to an end
+    after = np.where(sizes > 0, states, -1)  # a token without bytes would never end the text
     for place in range(sizes.max()):
         longer = np.flatnonzero(sizes > place)
         byte = np.array([spellings[token][place] for token in longer.tolist()])

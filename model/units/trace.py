@@ -18,7 +18,7 @@ BATCH_SIZE = 64  # sequences read at once
 class Moment(NamedTuple):
     """The sequences that have just read a byte, and the value of every unit after it."""
 
-    indices: np.ndarray  # of its rows' sequences, among the caller's
+    indices: np.ndarray  # indices of its rows' sequences in the caller's list
     position: int  # of the byte in each of them
     values: Tensor  # fp32 [len(indices), H]
 
@@ -36,7 +36,7 @@ def moments(
     `model.step`, byte by byte: reading a window would give the cell state only after its last byte.
     """
     model.config.check_unit(0, layer)
-    FeatureKind(state=state)  # refuses another word
+    FeatureKind(state=state)  # refuses any other word
     device = model.embedding.weight.device
     weights = model.fold()
     for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, block=128):
@@ -98,7 +98,7 @@ def liveliest_units(
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean
     for moment in moments(model, sequences, state=state, layer=layer):
         values = moment.values.cpu().double()  # [active, H]
-        # Chan et al. 1979: two sets' moments from each one's own, with no cancellation.
+        # Chan et al. 1979: combines the moments of two sets without cancellation.
         added, batch_mean = len(values), values.mean(dim=0)
         difference = batch_mean - mean
         total = bytes_read + added

@@ -27,7 +27,7 @@ class UnitTrace:
     offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
     values: np.ndarray  # float32 [C, U], after the character's last byte
     before: np.ndarray  # float32 [U], after the frame that precedes the first character
-    verdict: str = ""  # what the model's classifier says of the text, in words
+    verdict: str = ""  # the classifier's answer for the text, in words
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class UnitTraces:
     state: StateName
     layer: int  # from 0
     model: dict[str, Any] = field(default_factory=dict)
-    poles: tuple[str, str] | None = None  # what the first unit says when it is low, when high
-    polarity: int = 1  # -1 where the first unit is low for what is positive
-    turned: bool = False  # whether the first unit's values have the other sign than the model's
+    poles: tuple[str, str] | None = None  # the meaning of low and of high values of the first unit
+    polarity: int = 1  # -1 if low values of the first unit mean positive
+    turned: bool = False  # whether the first unit's values have the opposite of the model's sign
 
     def legend(self, index: int) -> tuple[str, str]:
         """Return the labels of a unit's scale: its name, and the value and meaning of each end."""
@@ -52,7 +52,7 @@ class UnitTraces:
         return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
 
     def oriented(self) -> "UnitTraces":
-        """Return the traces as they are shown: the first unit is high for positive texts."""
+        """Return the traces as shown: the first unit is high for positive texts."""
         if self.polarity > 0 or self.turned:
             return self
         signs = np.ones(len(self.units), np.float32)
@@ -83,13 +83,11 @@ def read_texts(
     polarity: int = 1,
     show_progress: bool = True,
 ) -> UnitTraces:
-    """Read texts and keep the values of `units`, then of `top` units more.
-
-    ranking: from which these are taken, the first first; where it ends, the units that vary most.
-    poles, polarity: what is known of the first of `units`.
+    """Read texts and keep the values of `units`, then of `top` more units. ranking: these are taken
+    from it in order, then the units that vary most. poles, polarity: of the first of `units`.
 
     The frame of the model's text profile is read too, and left out of what is returned. Raises
-    InputError for a text of which nothing is left, or a unit or layer that the model lacks.
+    InputError for a text that is empty after cleaning, or a unit or layer that the model lacks.
     """
     texts = checked_texts(texts)
     if not texts:
@@ -114,8 +112,8 @@ def read_texts(
         values = _values_per_byte(loaded, sequences, wanted, **where)
     each = zip(texts, shown, values, strict=True)
     traces = [_unit_trace(profile, text, as_shown, under) for text, as_shown, under in each]
-    numbers = [int(unit) for unit in wanted]  # NumPy's are no JSON
-    if LAYERS[config.cell].feature == "hidden state":  # the cell has no other
+    numbers = [int(unit) for unit in wanted]  # NumPy's numbers are not JSON
+    if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
         state = "hidden"
     origin = _origin(loaded)
     return UnitTraces(traces, numbers, state, layer % config.layers, origin, poles, polarity)
@@ -133,7 +131,7 @@ def _values_per_byte(
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
-    """Return the trace of a text, from the values [bytes, U] under it and its frame."""
+    """Return the trace of a text, from the values [bytes, U] of the text and its frame."""
     frame = len(profile.prefix.encode())
     sizes = [len(character.encode()) for character in _as_read(profile, text)]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -142,7 +140,7 @@ def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray)
 
 
 def _as_read(profile: TextProfile, text: str) -> str:
-    """Return the characters whose bytes the model reads between the frame's."""
+    """Return the characters that the model reads, without the frame."""
     return profile.clean(text).encode("utf-8", errors="replace").decode("utf-8")
 
 
@@ -172,7 +170,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def poles_of(classifier: Fitted) -> tuple[str, str]:
-    """Return what a low value of the classifier's neuron speaks for, and what a high one."""
+    """Return what a low value of the classifier's neuron means, and what a high one means."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     rest = f"label {first}" if classifier.is_binary else "other labels"
     return (rest, last) if classifier.polarity > 0 else (last, rest)

@@ -38,7 +38,7 @@ WorkPiece = Callable[[], int]  # does some work, returns its characters
 
 
 class Worker(Protocol):
-    """Works for as many seconds as it is told, and reports its characters per second."""
+    """Works for the requested number of seconds, and reports its characters per second."""
 
     def send(self, seconds: float, /) -> None: ...
 

@@ -112,7 +112,7 @@ def nn_lstm(problem: Problem) -> tuple[Forward, tuple[Tensor, ...]]:
 def training(
     forward: Forward, parameters: tuple[Tensor, ...], dh: Tensor
 ) -> Callable[[], tuple[Tensor, ...]]:
-    """Forward and backward, every gradient anew."""
+    """Forward and backward, with all gradients computed again."""
 
     def work() -> tuple[Tensor, ...]:
         return torch.autograd.grad(forward(), parameters, dh)

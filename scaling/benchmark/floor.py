@@ -63,7 +63,7 @@ def gemm_floor(
 
 
 class Products:
-    """Chooses the routine for a product; all write to memory that is already allocated."""
+    """Chooses the routine for a product; all write to preallocated memory."""
 
     def __init__(self, ours: bool, choose: Choose):
         self.ours, self.choose = ours, choose

@@ -10,7 +10,7 @@ from .problem import Problem, Sizes
 
 
 def saved_bytes(problem: Problem) -> int:
-    """Return the bytes that autograd holds for ours, parameters and what they fold to left out."""
+    """Return the bytes that autograd holds for ours, without parameters and folded weights."""
     storages: dict[int, int] = {}
     table = (problem.embedding.shape[0], problem.w_x.shape[0])
     given = {tensor.untyped_storage().data_ptr() for tensor in problem.parameters()}
@@ -30,7 +30,7 @@ def saved_bytes(problem: Problem) -> int:
 
 
 def least_bytes(shape: Sizes) -> int:
-    """Return what backward cannot do without unless it repeats a product.
+    """Return the bytes that backward needs unless it repeats a product.
 
     Per byte, lane and unit: four gates and W_mh h in the compute dtype, the cell state in fp32.
     The rest follows from these element by element: m from W_mh h, h from the output gate and c.

@@ -15,7 +15,7 @@ DATA = "data"
 REST = "rest"
 BACKWARD = "autograd::engine::evaluate_function: "
 # Events of a step by the part that they belong to; the first that fits takes an event with all that
-# ran inside it, but for weight gradients, which run inside the backward pass of the recurrence.
+# ran inside it, except weight gradients, which run inside the backward pass of the recurrence.
 PARTS = {
     DATA: DATA,
     "weight gradients": f"{PRODUCT}|{BACKWARD}_AttachBackward",

@@ -26,7 +26,7 @@ class StepOptions(MeasureOptions):
     """A training step of the language model: loader, embedding, recurrence, loss, update."""
 
     optimizer: Literal["adam", "adamw", "muon"] = "adam"
-    """What makes the update."""
+    """The optimiser."""
     parts: bool = False
     """Print where the time of a step goes, too: a profile of `rounds` more steps."""
 

@@ -152,7 +152,7 @@ def test_what_was_answered_before_an_error_is_kept(classify, tmp_path, suffix, c
     given.write_bytes(b"".join(lines))
     again = classify(*command)
     assert again.returncode == 0, again.stderr
-    assert f"{partial}: goes on after 960 rows" in caplog.text
+    assert f"{partial}: continues after 960 rows" in caplog.text
     assert not partial.exists()
     in_one_go = classify("--input", given, "--output", tmp_path / f"whole.{suffix}")
     assert in_one_go.returncode == 0
@@ -167,8 +167,8 @@ def test_what_was_answered_with_other_options_is_not_kept(classify, tmp_path, ca
     given.write_bytes(b"good\n" * 961)
     process = classify("--input", given, "--output", output, "--threshold", "1")
     assert process.returncode == 0, process.stderr
-    assert "goes on after 9" not in caplog.text
-    assert "is of another command, or of other options" in caplog.text
+    assert "continues after 9" not in caplog.text
+    assert "is from another command, or other options" in caplog.text
     assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 961
     assert ",good," not in output.read_text()
 

@@ -58,7 +58,7 @@ def work(tmp_path_factory):
             "transfer.py --output packed.tar.zst --train t --val v --test t",
             "is a file; name a folder",
         ),
-        ("generate.py --prompt hi --layer 7", "--layer is that of a unit that is held"),
+        ("generate.py --prompt hi --layer 7", "--layer is the layer of a clamped unit"),
         ("heatmap.py --text hi --text-key nope", "--text-key is for the rows of an --input"),
     ],
 )
@@ -101,7 +101,7 @@ SHORT = ("--data.lanes", 4, "--data.window", 16, "--model.hidden_size", 8)
                 *("--run-dir", "run", "--train.steps", 4, "--optim.decay", "constant", *SHORT),
                 *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
             ),
-            "the cooldown would end at step 12, behind the 4 of train.steps",
+            "the cooldown would end at step 12, after the 4 of train.steps",
         ),
         (
             (

@@ -181,7 +181,7 @@ def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
         (generate, ["--value", "1"], ["no classifier/", "--neuron"]),
         (generate, ["--neuron", "1"], ["--value"]),
         (generate, ["--sentiment", "1"], ["no classifier/"]),
-        (generate, ["--sentiment", "1", "--value", "1"], ["--sentiment holds", "--value"]),
+        (generate, ["--sentiment", "1", "--value", "1"], ["--sentiment clamps", "--value"]),
         (generate, ["--temperature", "-1"], ["temperature is -1"]),
         (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
         (heatmap, ["--neuron", "1"], ["give a --text or an --input"]),

@@ -39,7 +39,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, name, messa
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="may not be written to"):
+    with pytest.raises(InputError, match="is not writable"):
         prepare_output(tmp_path / "x.json")
 
 

@@ -123,7 +123,7 @@ def test_a_tracker_that_fails_keeps_no_launcher_from_going_on(folder, tmp_path, 
     with pytest.raises(InputError, match=r"log\.tracker is no_such_tracker: not installed"):
         resolved(tmp_path / "new", *words).tracker()
     assert resolved(folder, *words).tracker() is None
-    assert caplog.text.rstrip().endswith("; the training goes on without it")
+    assert caplog.text.rstrip().endswith("; the training continues without it")
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
@@ -200,7 +200,7 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     if step == 80:
         assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
         return
-    advice = "--from mine-00000040$" if kept is not None else "no checkpoint from before it is kept"
+    advice = "--from mine-00000040$" if kept is not None else "no earlier checkpoint is kept"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
         longer.make_trainer(10.0)
 
@@ -214,7 +214,7 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
     for steps in (29, 30):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
-            with pytest.raises(InputError, match=r"asks for 29 steps, and the run has 30 already"):
+            with pytest.raises(InputError, match=r"asks for 29 steps, but the run has 30 already"):
                 run.make_trainer(1.0)
         else:
             assert run.make_trainer(1.0).steps == 30

@@ -61,7 +61,7 @@ def test_bad_keys_are_refused(tmp_path, keys, message):
 @pytest.mark.parametrize(
     ("rows", "delimiter", "message"),
     [
-        ([{"text": "a", "label": "joy fear"}], ";", "found 1: 'joy fear'; is ';' what separates"),
+        ([{"text": "a", "label": "joy fear"}], ";", "found 1: 'joy fear'; is ';' the separator"),
         ([{"text": "a", "label": None}], ";", "no labels under 'label'"),
         ([{"text": "a", "label": "x;y"}], "", "delimiter is empty"),
         ([{"text": "a", "mood": "x;y"}], ";", "none of the keys label"),

@@ -304,7 +304,7 @@ def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
     config = ModelConfig(cell="transformer", hidden_size=8, heads=2, context=4, layers=2)
     model = build_model(config, seed=1).eval()
     for layer in (0, -2):
-        with pytest.raises(InputError, match=rf"layer {layer}: .*last layer alone"):
+        with pytest.raises(InputError, match=rf"layer {layer}: .*only in its last layer"):
             Reader(model, Clamp(unit=3, layer=layer, hidden=1.0))
     high, low = (Reader(model, Clamp(unit=3, layer=1, hidden=value)) for value in (9.0, -9.0))
     assert not np.array_equal(high.logits(), low.logits())

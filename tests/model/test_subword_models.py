@@ -69,7 +69,7 @@ def test_a_vocabulary_of_another_size_is_refused(folder):
     description = json.loads((folder / "config.json").read_text())
     description["architecture"]["vocabulary_size"] = 300
     (folder / "config.json").write_text(json.dumps(description))
-    with pytest.raises(InputError, match="300 tokens, and its tokenizer has 400"):
+    with pytest.raises(InputError, match="300 tokens, but its tokenizer has 400"):
         load_model(folder)
 
 

@@ -175,9 +175,9 @@ def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writ
     with pytest.raises(InputError) as caught, writer.advising(checkpoints):
         trainer.close_row()
     assert str(caught.value) == (
-        "the training loss is not finite at step 2: the training has diverged; start anew with an "
+        "the training loss is not finite at step 2: the training has diverged; start again with an "
         f"optim.lr below 0.25 or an optim.clip_norm below 2; --train.start_from {tmp_path}/"
-        "checkpoint/step-00000001 begins with the weights from before"
+        "checkpoint/step-00000001 begins with the earlier weights"
     )
     with pytest.raises(Diverged):
         checkpoints.save(trainer, text_profile("openai"), {})

@@ -532,7 +532,9 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "training.json"])
 def test_a_torn_file_is_refused_with_the_advice_to_go_back(saved, checkpoints, file):
     torn = (saved[1] / file).read_bytes()[:20]
-    with pytest.raises(InputError, match=f"{file}.*; remove .*00001 to go on from the one before"):
+    with pytest.raises(
+        InputError, match=f"{file}.*; remove .*00001 to continue from the one before"
+    ):
         go_on(saved, checkpoints, file, torn)
 
 

@@ -52,7 +52,7 @@ def test_what_fails_in_drawing_is_one_line(tmp_path, caplog):
     (record,) = caplog.records
     assert record.getMessage() == (
         f"warning: {tmp_path / 'a.png'} could not be drawn (ValueError: ParseException in a "
-        "label); the results are whole"
+        "label); the results are complete"
     )
 
 

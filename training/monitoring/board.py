@@ -46,17 +46,17 @@ class Board:
         self._write(lambda: self._writer.add_figure(name, figure, step))
 
     def close(self) -> None:
-        """Write what is left to write."""
+        """Write what is left."""
         self._write(self._writer.close)
 
     def _write(self, act: Callable[[], object]) -> None:
-        """Act, unless that has failed before; what fails may be what was asked for earlier."""
+        """Call `act` unless an earlier call failed; the failure may come from an earlier call."""
         if self._failed:
             return
         try:
             act()
         except OSError as error:
-            log.warning("%s: takes no more events (%s); the training goes on", self.folder, error)
+            log.warning("%s: takes no more events (%s); the training continues", self.folder, error)
             self._failed = True
             with suppress(OSError):  # again
                 self._writer.close()  # ends its thread

@@ -1,4 +1,4 @@
-"""What a training run says on the console; it continues if the console is closed."""
+"""What a training run prints on the console; it continues if the console is closed."""
 
 import errno
 import sys
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file that stdout goes to
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
 
 
 @contextmanager
 def outliving_the_reader() -> Iterator[None]:
-    """Print within this context, which outlives a reader that leaves, as a `tee` after a logout.
-
-    A file of which the disk is full ends nothing either.
+    """Within this context, printing survives a reader that leaves, such as a `tee` after a logout,
+    and a full disk.
     """
     try:
         yield
@@ -38,7 +37,7 @@ def outliving_the_reader() -> Iterator[None]:
         full = f"stdout takes no more ({error.strerror})"
         reason = full if error.errno in FULL else "nobody reads stdout any more"
         try:
-            print(f"{reason}; the training goes on", file=sys.stderr, flush=True)
+            print(f"{reason}; the training continues", file=sys.stderr, flush=True)
         except OSError:
             drop(sys.stderr)
 
@@ -51,7 +50,7 @@ def say(world: World, line: str) -> None:
 
 
 def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: float) -> None:
-    """Print the sizes of the model, the data and the run, and the folder that it is written to."""
+    """Print the sizes of the model, the data and the run, and the run's folder."""
     world, model, step = trainer.world, trainer.model, trainer.progress.step
     parameters = sum(parameter.numel() for parameter in model.parameters())
     train = corpus.splits["train"]
@@ -66,7 +65,7 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
     ]
     if model.dtype == torch.bfloat16 and not has_fast_bf16(world.device):
         lines.append(
-            "bf16 is slow on this hardware; --train.precision fp32 is faster, also of a resume"
+            "bf16 is slow on this hardware; --train.precision fp32 is faster, also for a resume"
         )
     lines.append(f"writing to {folder}")
     if step >= trainer.steps:

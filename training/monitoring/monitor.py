@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLE = SamplingConfig(temperature=0.7, length=240)
 COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
-PROBE = "evaluate.probe_train and probe_val"  # as an error names them
+PROBE = "evaluate.probe_train and probe_val"  # their name in errors
 COLUMNS = 40  # characters in a line of the coloured text
 
 
@@ -33,7 +33,7 @@ class Monitor:
     """Examines the model on the main rank only; the others wait for it."""
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
-        """Read the probe's texts; InputError, on every rank, where they cannot be read."""
+        """Read the probe's texts; InputError, on every rank, if they cannot be read."""
         self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
         self.probe: Probe | None = None
@@ -56,8 +56,8 @@ class Monitor:
     def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
 
-        Raises Diverged, on every rank, where the model predicts nothing finite, as weights that
-        are finite, and too large, make it do.
+        Raises Diverged, on every rank, if the model's predictions are not finite, which finite
+        weights can cause if they are too large.
         """
         row: dict[str, float] = {}
         try:
@@ -69,7 +69,7 @@ class Monitor:
     def _shown(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
         model, step = trainer.model, trainer.progress.step
         model.eval()
-        lines = self.sample(model).splitlines()  # indented: shown as they are
+        lines = self.sample(model).splitlines()  # indented: shown verbatim
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:

@@ -16,7 +16,7 @@ from model.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 
-KIND = FeatureKind(pooling="mean")  # early in training better than the last state
+KIND = FeatureKind(pooling="mean")  # early in training, better than the last state
 PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
 SEED = 0
 
@@ -57,7 +57,7 @@ class Probe:
     def read(
         cls, train: Path, val: Path, most_texts: int, profile: TextProfile, tokenizer: Tokenizer
     ) -> "Probe":
-        """Read two files of labelled texts; of each draw at most `most_texts`, by a fixed seed.
+        """Read two files of labelled texts; from each draw at most `most_texts`, by a fixed seed.
 
         Raises InputError unless there are two classes, both of them in train.
         """
@@ -70,7 +70,7 @@ class Probe:
         return cls(fitted_on, scored_on, profile, tokenizer)
 
     def measure(self, model: LanguageModel) -> Findings:
-        """Return what the model's features tell."""
+        """Return the findings for the model's features."""
         return self.examine(*(features_in_order(model, s, kind=KIND) for s in self.sequences))
 
     def examine(self, train: np.ndarray, val: np.ndarray) -> Findings:
@@ -94,6 +94,6 @@ class Probe:
 
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a probe
+            warnings.simplefilter("ignore", ConvergenceWarning)  # accurate enough for a probe
             fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))

@@ -23,14 +23,14 @@ class Tracker:
                 f"log.tracker is {package}: not installed ({error}); pip install {package}, or "
                 "leave it out"
             ) from error
-        except Exception as error:  # an empty name, or whatever the package does when imported
+        except Exception as error:  # an empty name, or any error of the import
             raise InputError(
                 f"log.tracker is {package!r}: cannot be imported ({type(error).__name__}: {error})"
             ) from error
         plain = {key: str(value) for key, value in settings.items()}
         try:
             self._package.init(project=PROJECT, name=name, config=plain)
-        except Exception as error:  # trackers have many kinds of them
+        except Exception as error:  # trackers raise many kinds of errors
             raise InputError(f"log.tracker is {package}: it started no run ({error})") from error
         self._failed = False
 

@@ -24,7 +24,7 @@ def make_lamb(
     with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. The bias of m
     and v is not corrected: but for weight decay and epsilon, |r| divides it out, and the paper's
     appendix finds that warm-up does the same.
-    Raises InputError where the package is missing.
+    Raises InputError if the package is missing.
     """
     try:
         from pytorch_optimizer import Lamb
@@ -41,5 +41,5 @@ def make_lamb(
         weight_decouple=False,  # in r, as the paper has it
         adam_debias=True,  # else lr is divided by 1 - beta1^t: half of a correction
     )
-    optimizer.clamp = math.inf  # of |w|; 10 unless told
+    optimizer.clamp = math.inf  # of |w|; 10 by default
     return optimizer

@@ -17,10 +17,10 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 class Muon(torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. So do we where we are asked
-    for that dtype. In fp32, for the gates' [4H, H], the iterations multiply matrices [H, H]. This
-    takes a third of the time on a CPU whose bf16 is slow, and the update does not depend on the
-    order of a gradient's sums.
+    torch multiplies the whole matrix in every iteration, in bfloat16. So do we if that dtype is
+    given. In fp32, for the gates' [4H, H], the iterations multiply matrices [H, H]. This takes a
+    third of the time on a CPU whose bf16 is slow, and the update does not depend on the order of a
+    gradient's sums.
     """
 
     def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):

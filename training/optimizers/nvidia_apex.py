@@ -1,4 +1,4 @@
-"""FusedAdam and FusedLAMB of NVIDIA's apex, for who has it installed and asks for it.
+"""FusedAdam and FusedLAMB of NVIDIA's apex, for users who have it installed and ask for it.
 
 `apex` on PyPI is another project, a web authentication toolkit of 2013, and fails to import in many
 ways. It is recognised by the modules of NVIDIA's apex that it lacks.
@@ -20,7 +20,7 @@ from model.errors import InputError
 from .lamb import EPSILON
 
 HAS = ("adam", "adamw", "lamb")
-DEVICE = "cuda"  # its kernels exist for no other
+DEVICE = "cuda"  # its kernels exist only for these
 BUILD = (
     "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "
     "git+https://github.com/NVIDIA/apex"
@@ -36,7 +36,7 @@ def make_fused(
 ) -> torch.optim.Optimizer:
     """Build apex's version of adam, adamw or lamb: the same update, in a few kernels.
 
-    Raises InputError where NVIDIA's apex, its kernels or a GPU are missing.
+    Raises InputError if NVIDIA's apex, its kernels or a GPU is missing.
     """
     optimizers = load_optimizers_of_apex()
     if parameters[0].device.type != DEVICE:
@@ -52,7 +52,7 @@ def make_fused(
             **settings,
             eps=EPSILON,
             bias_correction=False,
-            max_grad_norm=math.inf,  # optim.clip_norm is there for that
+            max_grad_norm=math.inf,  # optim.clip_norm does that
             use_nvlamb=True,  # steps in proportion to norms also without weight decay
         )
     else:
@@ -61,7 +61,7 @@ def make_fused(
 
 
 def load_optimizers_of_apex() -> ModuleType:
-    """Import NVIDIA's apex.optimizers; where that fails, InputError says what is there instead."""
+    """Import NVIDIA's apex.optimizers; if that fails, InputError says what is installed instead."""
     try:
         applier = import_module("apex.multi_tensor_apply").multi_tensor_applier
         optimizers = import_module("apex.optimizers")
@@ -86,12 +86,12 @@ def _what_is_wrong(error: Exception) -> str:
     place = f" in {folders[0]}" if folders else ""
     return (
         f"optim.fused apex: the package apex{place} is not NVIDIA's but the unrelated web "
-        f"authentication toolkit that PyPI has by that name; pip uninstall apex, then {BUILD}"
+        f"authentication toolkit of that name on PyPI; pip uninstall apex, then {BUILD}"
     )
 
 
 def _folders() -> list[Path] | None:
-    """Return the folders of the package apex without importing it; None where there is none."""
+    """Return the folders of the package apex without importing it; None if there is none."""
     module = sys.modules.get("apex")
     if module is not None:
         places = getattr(module, "__path__", [])

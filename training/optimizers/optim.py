@@ -51,9 +51,9 @@ def make_torchs(
 
 
 class Kernels(NamedTuple):
-    """What computes the updates."""
+    """The implementation of the updates."""
 
-    make: Callable[..., torch.optim.Optimizer]  # called as `make_torchs` is
+    make: Callable[..., torch.optim.Optimizer]  # called like `make_torchs`
     names: tuple[str, ...]  # the optimisers that there are
 
 
@@ -75,7 +75,8 @@ class OptimConfig:
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
     have ended, the rate of a step is scaled by the fraction that still reads."""
     decay: Decay = "linear"
-    """How the rate falls to zero: at the end of the run, unless decay_steps is given."""
+    """The shape in which the rate falls to zero, at the end of the run unless decay_steps is
+    given."""
     decay_steps: PositiveInt | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
     warmup: Fraction = 0.0
@@ -83,8 +84,8 @@ class OptimConfig:
     hold: Fraction = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     cooldown_steps: PositiveInt | None = None
-    """Steps over which the rate falls in a straight line to zero, where the run ends. A resume that
-    asks for it begins it at once. Default: no cooldown, only the schedule."""
+    """Steps over which the rate falls in a straight line to zero, where the run ends. A resume with
+    this option begins it at once. Default: no cooldown, only the schedule."""
     cooldown_from: NonNegativeInt | None = None
     """Step after which the cooldown begins. Default: it takes the last steps of a new run, or
     begins where the run resumes."""
@@ -109,7 +110,7 @@ class OptimConfig:
         check_bounds(self, "optim.")
         if self.cooldown_from is not None and self.cooldown_steps is None:
             raise InputError(
-                f"optim.cooldown_from is {self.cooldown_from}; it goes with optim.cooldown_steps"
+                f"optim.cooldown_from is {self.cooldown_from}; it needs optim.cooldown_steps"
             )
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
@@ -122,7 +123,7 @@ class OptimConfig:
 
     @property
     def stateful(self) -> bool:
-        """Whether a step depends on earlier ones by more than the weights."""
+        """Whether a step depends on earlier ones other than through the weights."""
         return self.name != "sgd" or self.beta1 > 0
 
     def peak(self, lanes: float) -> float:
@@ -160,11 +161,11 @@ def make_optimizers(
     config: OptimConfig,
     muon_dtype: Callable[[], torch.dtype] = lambda: torch.float32,
 ) -> list[torch.optim.Optimizer]:
-    """Build what updates the model. The trainer sets every learning rate before every step.
+    """Build the optimisers. The trainer sets every learning rate before every step.
 
     muon_dtype: returns the dtype of Muon's products, the same on all ranks, which agree on it; not
-    called for another optimiser. Raises InputError where a package or a GPU is missing that the
-    config asks for.
+    called for another optimiser. Raises InputError if the config needs a package or a GPU that is
+    missing.
     """
     if config.name != "muon":
         return [_make_optimizer(list(model.parameters()), config)]

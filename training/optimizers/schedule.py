@@ -16,17 +16,17 @@ Decay = Literal["linear", "cosine", "constant"]
 class Schedule:
     """The learning rates of a run. OptimConfig describes the fields after `steps`.
 
-    Raises InputError where steps of the run would have a rate of zero, or below, and learn nothing.
+    Raises InputError if steps of the run would have a rate of zero or below, and so learn nothing.
     """
 
     peak: float
-    steps: int  # that the run is planned for
+    steps: int  # the planned length of the run
     decay: Decay = "linear"
     decay_steps: int | None = None
     warmup: float = 0.0
     hold: float = 0.0
     cooldown_steps: int = 0
-    cooldown_begin: int | None = None  # the step after which it begins; None: there is none
+    cooldown_begin: int | None = None  # the step after which it begins; None: no cooldown
 
     def __post_init__(self) -> None:
         if self.rate(self.last_step - 1) > 0:
@@ -34,7 +34,7 @@ class Schedule:
         if self.cooldown_begin is None:
             raise InputError(
                 f"optim.decay_steps is {self.decay_steps:,}, of {self.steps:,} steps: the rest "
-                "would have a learning rate of zero; give as many as the run has, or more"
+                "would have a learning rate of zero; give at least as many as the run has"
             )
         if self.cooldown_begin < 0:
             raise InputError(
@@ -43,7 +43,7 @@ class Schedule:
             )
         raise InputError(
             f"the cooldown would begin at step {self.cooldown_begin:,}, where the learning rate is "
-            "zero already; begin it earlier, from an earlier checkpoint (--from), or set "
+            "already zero; begin it earlier, from an earlier checkpoint (--from), or set "
             "optim.decay constant"
         )
 

@@ -11,20 +11,20 @@ from model.files.shapes import check_not_negative, check_tensors
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
-# Numbers of the last step, which pytorch-optimizer's LAMB keeps for people to look at.
+# Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
 OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """Return the optimisers' tensors by name: the parameter's index, a dot, the tensor's name.
 
-    The indices of a second optimiser's parameters go on from the first's. Where steps are counted
+    The indices of a second optimiser's parameters continue after the first's. If steps are counted
     once for all parameters, the count has the index of the first. Before the first step, all
-    tensors are there as zeros.
+    tensors exist as zeros.
     """
     for optimizer in optimizers:
         _begin(optimizer)
-    # A number may be a view of many; safetensors wants memory of its own.
+    # A number may be a view of many; safetensors needs separate memory.
     tensors = {
         name: value if value.ndim else value.clone() for name, value in _remembered(optimizers)
     }
@@ -38,10 +38,9 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
 def load_optimizers(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], source: Path
 ) -> None:
-    """Put tensors back that `flatten_optimizers` returned; the settings stay the optimisers'.
-
-    Raises InputError, naming the file `source`, where they are not those of these optimisers: a
-    kernel would read and write beyond a tensor that is too small.
+    """Restore tensors that `flatten_optimizers` returned; the optimisers keep their settings.
+    Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
+    read and write beyond a tensor that is too small.
     """
     kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in OF_ONE_STEP}
     check_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
@@ -63,9 +62,8 @@ def _remembered(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[s
 
 
 def _begin(optimizer: torch.optim.Optimizer) -> None:
-    """Make an optimiser that has not stepped yet create its state, as zeros.
-
-    It takes a step that moves nothing, as in torch.distributed.checkpoint.
+    """Make an optimiser that has not stepped yet create its state, as zeros, by a step that changes
+    no weight, as in torch.distributed.checkpoint.
     """
     learning = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if optimizer.state or not learning:

@@ -1,14 +1,14 @@
 """Adasum averages what gradients have in common and adds what is orthogonal.
 
-Maleki et al. 2020 (arXiv:2006.02924), as Horovod has it: a pair (a, b) becomes
+Maleki et al. 2020 (arXiv:2006.02924), as in Horovod: a pair (a, b) becomes
 
     (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-for each tensor on its own, with dot products in float64. Groups 0 and 1, 2 and 3, ... are pairs;
+for each tensor separately, with dot products in float64. Groups 0 and 1, 2 and 3, ... are pairs;
 their results are paired in turn, until one is left. Horovod halves the vectors between each two
 ranks. Here every rank takes an equal part of all vectors at once, and the dot products are summed
-over all ranks. A rank sends as much, 2 (p - 1) / p of a vector as in a ring. Every element is
-computed by one rank alone, so all ranks end with the same bits, whatever their hardware.
+over all ranks. A rank sends as much as in a ring, 2 (p - 1) / p of a vector. Every element is
+computed by only one rank, so all ranks end with the same bits, whatever their hardware.
 """
 
 import sys
@@ -31,15 +31,15 @@ from .buckets import Exchange, begin_as_one, gradients_of
 from .distributed import World
 from .rank_groups import OptimizerStates, RankGroups
 
-TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added as it is
+TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
 
 
 class AdasumExchange(Exchange):
     """The mean of a group's gradients within each group, and Adasum between the groups.
 
-    Adasum combines the gradients; or, where the optimiser remembers earlier steps, the steps that
-    each group's optimiser makes of its own gradients.
+    Adasum combines the gradients; or, if the optimiser remembers earlier steps, the steps that each
+    group's optimiser makes from its own gradients.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class AdasumExchange(Exchange):
         *,
         of_steps: bool,
     ):
-        """Take what averages within this rank's group; of_steps: not gradients but steps."""
+        """Take the exchange within this rank's group; of_steps: combine steps, not gradients."""
         super().__init__(model, world)
         self.groups, self.within, self.of_steps = groups, within, of_steps
         self.adasum = Adasum(groups)
@@ -61,7 +61,7 @@ class AdasumExchange(Exchange):
 
     @property
     def sent_bytes(self) -> float:
-        """What this rank has sent so far, within its group and between groups."""
+        """The bytes that this rank has sent so far, within its group and between groups."""
         return self.within.sent_bytes + self.adasum.sent_bytes
 
     def lanes_averaged(self, lanes: int) -> float:
@@ -69,7 +69,7 @@ class AdasumExchange(Exchange):
         return lanes / self.groups.count
 
     def gradient_scale(self, batches: Sequence[Batch]) -> Tensor:
-        """Return what nats are multiplied by, so that the mean of a group's ranks is per token."""
+        """Return the factor of the nats that makes the mean of a group's ranks per token."""
         tokens = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
         if self.groups.size > 1:
             dist.all_reduce(tokens, group=self.groups.within)
@@ -82,7 +82,7 @@ class AdasumExchange(Exchange):
             yield
 
     def on_any_rank(self, found: Tensor) -> Tensor:
-        """Ask the other groups, whose gradients are others."""
+        """Ask the other groups, whose gradients differ."""
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
         return found
 
@@ -111,10 +111,10 @@ class AdasumExchange(Exchange):
 
 
 class AdasumStates(OptimizerStates):
-    """One for each group where Adasum combines their steps; one where it combines gradients."""
+    """One state per group if Adasum combines steps; a single one if it combines gradients."""
 
     def __init__(self, world: World, groups: RankGroups, group_size: int, *, of_steps: bool):
-        """Take `parallel.adasum_group` too: a process alone is a group, whatever it asks for."""
+        """Take `parallel.adasum_group` too: a single process is a group, whatever the setting."""
         super().__init__(groups if of_steps else RankGroups.whole(world))
         self.combined, self.group_size, self.ranks = groups.count, group_size, world.size
 
@@ -123,9 +123,9 @@ class AdasumStates(OptimizerStates):
         return {**super().describe(), "adasum_groups": self.combined}
 
     def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
-        """Raise InputError, too, where there is one state but Adasum had other groups."""
+        """Also raise InputError if there is one state but Adasum had another number of groups."""
         super().check_saved(description, path)
-        now = self.combined  # older checkpoints do not say it
+        now = self.combined  # older checkpoints do not record it
         if (saved := self.saved_number(description, "adasum_groups", now, path)) != now:
             raise InputError(
                 f"{path}: Adasum combined the gradients of {saved} groups, now of {now}; "
@@ -133,7 +133,7 @@ class AdasumStates(OptimizerStates):
             )
 
     def reason_against(self, saved: int) -> str:
-        """Say how to start as many groups as were saved."""
+        """Say how to start the saved number of groups."""
         return (
             f"each Adasum group has its own optimiser state; the checkpoint has {saved} groups, "
             f"this run {self.groups.count}; {self._mend(saved)}"
@@ -146,7 +146,7 @@ class AdasumStates(OptimizerStates):
 
 
 class Adasum:
-    """Combines what the groups have; the ranks of a group have the same."""
+    """Combines the groups' tensors; the ranks of a group have equal ones."""
 
     def __init__(self, groups: RankGroups):
         self.groups = groups
@@ -201,7 +201,7 @@ def combined(
     """Return Adasum [n] of vectors [groups, n], groups a power of two.
 
     lengths: columns of each tensor, one after the other; the dot products are taken for each.
-    total: adds dot products up over the ranks that hold other columns of the same tensors.
+    total: adds up dot products over the ranks that hold other columns of the same tensors.
     """
     while len(vectors) > 1:
         a, b = vectors[0::2], vectors[1::2]  # [pairs, n]
@@ -225,7 +225,7 @@ def _coefficient(ab: Tensor, square: Tensor) -> Tensor:
 
 
 def _pieces(lengths: Sequence[int], most: int) -> Iterator[tuple[int, slice]]:
-    """Yield the number of a tensor and some of its columns, at most so many."""
+    """Yield the number of a tensor and some of its columns, at most `most` at a time."""
     for tensor, (begin, end) in enumerate(pairwise(accumulate(lengths, initial=0))):
         for first in range(begin, end, most):
             yield tensor, slice(first, min(first + most, end))

@@ -1,4 +1,4 @@
-"""Decisions that all ranks take together, so that none decides for itself."""
+"""Decisions that all ranks take together, so that none decides alone."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ def _text_from_main(world: World, text: str) -> str:
 
 
 def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
-    """Resolve `auto` alike on all ranks: bf16 where each of them multiplies it fast, else fp32."""
+    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
     if precision != "auto":
         return precision
     fast = _fast_bf16(world)
@@ -60,17 +60,16 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
 
 
 def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of Muon's products, on every rank the same: otherwise weights drift apart.
-
-    compute_dtype: of the training's products. Muon's are in bf16 where those are, and where every
-    rank multiplies it fast; else in fp32.
+    """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
+    compute_dtype: of the training's products. Muon's are in bf16 if those are and if every rank
+    multiplies it fast; else in fp32.
     """
     fast = compute_dtype == torch.bfloat16 and all(_fast_bf16(world))
     return torch.bfloat16 if fast else torch.float32
 
 
 def _fast_bf16(world: World) -> list[bool]:
-    """Return of every rank whether its hardware multiplies bf16 faster than fp32."""
+    """Return for every rank whether its hardware multiplies bf16 faster than fp32."""
     own = torch.tensor(has_fast_bf16(world.device), device=world.device)
     return [bool(fast) for fast in world.gather(own)]
 
@@ -78,7 +77,7 @@ def _fast_bf16(world: World) -> list[bool]:
 def check_same(world: World, facts: Mapping[str, object]) -> None:
     """Raise InputError, on every rank, unless all ranks have the same facts as the main rank.
 
-    facts: values by the name that the error gives them, compared by their `repr`.
+    facts: values by their names in the error, compared by their `repr`.
     """
     digests = [blake2b(repr(fact).encode(), digest_size=8).digest() for fact in facts.values()]
     numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]

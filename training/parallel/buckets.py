@@ -20,43 +20,42 @@ from .rank_groups import OptimizerStates, RankGroups
 
 
 class Exchange:
-    """What a training step asks of the other ranks. A process alone asks for nothing.
-
-    The trainer computes forward and backward itself and calls the methods in this order:
+    """The part of a training step that involves other ranks; for a single process, nothing. The
+    trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
-    step, `on_any_rank` where losses are scaled, `update` around the optimisers.
+    step, `on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
     forgets: str | None = None
-    """What a resume begins anew, as a sentence for the user."""
+    """What a resume restarts, as a sentence for the user."""
     leaves: GateLeaves | None = None
-    """What takes the gradients in backward; absent, the parameters do."""
+    """Tensors that receive the gradients in backward; if absent, the parameters."""
 
     def __init__(self, model: LanguageModel, world: World):
         self.model, self.world = model, world
-        self.clock = Clock(world.device)  # seconds that nothing but the exchange took
+        self.clock = Clock(world.device)  # seconds of only the exchange
         self.states = OptimizerStates(RankGroups.whole(world))
 
     @property
     def sent_bytes(self) -> float:
-        """What this rank has sent so far."""
+        """The bytes that this rank has sent so far."""
         return 0.0
 
     def lanes_averaged(self, lanes: int) -> float:
-        """Return of how many lanes, of all, an optimiser sees the mean: its rate depends on it."""
+        """Return how many of the lanes an optimiser's gradient averages: its rate depends on it."""
         return lanes
 
     def gradient_scale(self, batches: Sequence[Batch]) -> float | Tensor:
-        """Return what a step's nats are multiplied by: the mean of all ranks is then per token."""
+        """Return the factor of a step's nats that makes the mean of all ranks per token."""
         return self.world.size / sum(batch.transitions for batch in batches)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:
-        """Run a step's last backward pass within; at the end every gradient is the ranks' mean."""
+        """Within it, run a step's last backward pass; then every gradient is the ranks' mean."""
         yield
 
     def on_any_rank(self, found: Tensor) -> Tensor:
-        """Return whether something was found on any rank, given whether it was in this gradient.
+        """Return whether something was found on any rank, given whether it was on this one.
 
         found: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
         """
@@ -64,16 +63,16 @@ class Exchange:
 
     @contextmanager
     def update(self) -> Iterator[None]:
-        """Run the step of the optimisers within."""
+        """Within this context, run the step of the optimisers."""
         yield
 
 
 class BucketSender:
     """Sends buckets of gradients and counts what it sends and waits for.
 
-    DDP keeps it as the state of its hook, in C++, where Python's collector does not look. It must
-    therefore not hold a reference to DDP: neither would ever be freed, nor the process group and
-    gloo's threads, which sometimes abort when the interpreter exits.
+    DDP keeps it as the state of its hook, in C++, which Python's collector does not see. It must
+    therefore hold no reference to DDP: neither would be freed, nor the process group and gloo's
+    threads, which sometimes abort when the interpreter exits.
     """
 
     forgets: str | None = None  # as in Exchange
@@ -85,15 +84,15 @@ class BucketSender:
         self.payload = 0  # bytes that this rank has put into all-reduces
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """Put a bucket on its way: what DDP calls when all gradients in it are there."""
-        self.clock.begin()  # again with every bucket: what counts is the wait after the last
+        """Send a bucket; DDP calls this when all its gradients are ready."""
+        self.clock.begin()  # again for every bucket: only the wait after the last counts
         buffer, size = bucket.buffer(), self.groups.size
         travelling = buffer.to(self.dtype)
         self.payload += travelling.nbytes
         work = dist.all_reduce(travelling, async_op=True, group=self.groups.within)
         assert work is not None
         future = work.get_future()
-        # Divided in fp32: a gradient of 1e-5 over 128 ranks is nothing to fp16.
+        # Divided in fp32: a gradient of 1e-5 over 128 ranks is zero in fp16.
         return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
 
 
@@ -115,15 +114,14 @@ class BucketedExchange(Exchange):
             gradient_as_bucket_view=True,
         )
         self._rehearse()
-        # Now that DDP has its first gradients: the sender does not count them.
+        # From here on: the sender does not count DDP's first gradients.
         self.ddp.register_comm_hook(sender, type(sender).send)
 
     def _rehearse(self) -> None:
-        """Send the gradients of one token, so that every step has its buckets laid out alike.
-
-        DDP lays them out anew, in the order of the first gradients, after it has sent those. gloo
-        adds three ranks' numbers in an order that depends on their place in a bucket: without this
-        the first step after a resume would differ from that of a run without interruption.
+        """Send the gradients of one token, so that every step has the same layout of buckets. DDP
+        changes the layout, to the order of the first gradients, after it has sent those. gloo adds
+        three ranks' numbers in an order that depends on their place in a bucket: without this, the
+        first step after a resume would differ from that of an uninterrupted run.
         """
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
         state = self.model.initial_state(1)
@@ -134,7 +132,7 @@ class BucketedExchange(Exchange):
 
     @property
     def sent_bytes(self) -> float:
-        """What this rank has sent so far, in a ring."""
+        """The bytes that this rank has sent so far, in a ring."""
         return ring_bytes(self.sender.groups.size, self.sender.payload)
 
     @contextmanager
@@ -147,10 +145,8 @@ class BucketedExchange(Exchange):
 
 
 class _Leaves(nn.Module):
-    """The parameters whose gradients DDP sends.
-
-    DDP begins to look for gradients when its module is called. The call computes nothing, so the
-    loss may come from anywhere.
+    """The parameters whose gradients DDP sends. DDP starts waiting for gradients when its module is
+    called. The call computes nothing, so the loss may be computed elsewhere.
     """
 
     def __init__(self, leaves: list[nn.Parameter]):
@@ -173,5 +169,5 @@ def begin_as_one(model: LanguageModel) -> None:
 
 
 def gradients_of(model: LanguageModel) -> list[Tensor]:
-    """Return the gradients that there are, in the order of the parameters."""
+    """Return the existing gradients, in the order of the parameters."""
     return [p.grad for p in model.parameters() if p.grad is not None]

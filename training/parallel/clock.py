@@ -22,7 +22,7 @@ class Clock:
         self._began = _event() if self.on_gpu else time.perf_counter()
 
     def end(self) -> None:
-        """Set the second point here; where there was a first, count the seconds between them."""
+        """Set the second point here; if there was a first, count the seconds between them."""
         began, self._began = self._began, None
         if isinstance(began, float):
             self._total += time.perf_counter() - began
@@ -30,7 +30,7 @@ class Clock:
             self._spans.append((began, _event()))
 
     def lap(self) -> float:
-        """Return the seconds counted so far, and begin anew; waits for a GPU's last point."""
+        """Return the seconds counted so far, and start from zero; waits for a GPU's last point."""
         total, self._total = self._total, 0.0
         spans, self._spans = self._spans, []
         if spans:

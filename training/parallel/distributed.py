@@ -14,8 +14,8 @@ from typing import Literal, NoReturn
 import torch
 import torch.distributed as dist
 
-# Its functions take the group of the moment as a default. DDP imports it too, but with the group
-# already there: the default would hold the group, and gloo's threads, until the interpreter goes.
+# Its functions take the current group as a default argument. DDP imports it too, but when the group
+# exists: the default would then hold the group, and gloo's threads, until the interpreter exits.
 import torch.distributed.nn
 from torch import Tensor
 
@@ -27,7 +27,7 @@ from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
-JOIN = timedelta(minutes=5)  # for all ranks to come: torch alone takes a busy node a minute to load
+JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
 SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
@@ -36,14 +36,14 @@ SHARED_STORE = (
 
 
 class Deal:
-    """Which of some items are a rank's: here an even part; parallel.shares names other ways."""
+    """How items, such as lanes, are divided among ranks: here evenly; see also parallel.shares."""
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
         """Return a rank's contiguous slice of the items."""
         return slice(rank * items // ranks, (rank + 1) * items // ranks)
 
     def better(self, speeds: Sequence[float], lanes: int) -> "Deal | None":
-        """Return how to deal the lanes from now on, by each rank's speed; None: as they are."""
+        """Return how to divide the lanes from now on, by each rank's speed; None: as before."""
         return None
 
 
@@ -58,11 +58,11 @@ class World:
     size: int
     device: torch.device
     deal: Deal = EVEN  # which items are a rank's
-    timeout: timedelta = timedelta(minutes=5)  # of every collective: a lost peer is no hang
+    timeout: timedelta = timedelta(minutes=5)  # of every collective: no hang if a peer is lost
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def own_slice(self, items: int) -> slice:
@@ -74,19 +74,18 @@ class World:
         return self.deal(rank, self.size, items)
 
     def from_main(self, number: int) -> int:
-        """Return the main rank's number, on every rank; none goes on before all have called."""
+        """Return the main rank's number, on every rank; none continues before all have called."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
     def meet(self) -> None:
-        """Go on once all ranks have called."""
+        """Continue when all ranks have called."""
         self.from_main(0)
 
     def finish(self, work: dist.Work | None) -> None:
-        """Wait for a collective whose result is read at once.
-
-        Plain `wait` lets a GPU's stream wait, not this process. If a peer is lost, this process
-        would hang where it reads the result, until NCCL's watchdog aborts it. Here it raises
-        dist.DistBackendError after the timeout.
+        """Wait for a collective whose result is read at once. Plain `wait` only makes a GPU's
+        stream wait, not this process. If a peer is lost, this process would hang when it reads the
+        result, until NCCL's watchdog aborts it. Here it raises dist.DistBackendError after the
+        timeout.
         """
         assert work is not None
         if self.device.type == "cuda":
@@ -114,7 +113,7 @@ class World:
         if self.size == 1:
             return own
         parts = []
-        for rank in range(self.size):  # broadcasts, since shares may differ in size
+        for rank in range(self.size):  # broadcasts, since parts may differ in size
             span = self.slice_of(rank, total)
             count = span.stop - span.start
             if not count:
@@ -129,8 +128,8 @@ class World:
 class Ballot:
     """Starts an all-reduce of this step's flag and returns the previous step's result.
 
-    That way no step waits for itself. On a GPU, votes are counted in a stream of their own: the
-    stream of work already has this step's kernels by then and never runs dry.
+    That way no step waits for its own vote. On a GPU, votes use a separate stream: the main stream
+    already has this step's kernels and never runs empty.
     """
 
     def __init__(self, world: World):
@@ -147,14 +146,13 @@ class Ballot:
             self._count()
 
     def cast(self, flag: bool) -> bool:
-        """Return whether the flag of the step before was set on any rank, the same on every rank.
-
-        A lost peer is noticed here, a step later.
+        """Return whether the previous step's flag was set on any rank, the same on every rank. A
+        lost peer is noticed here, a step later.
         """
         if self.world.size == 1:
             return flag
         answer = self._count()
-        if self._stream is not None:  # NCCL's groups want an order: the exchange, the vote
+        if self._stream is not None:  # NCCL's groups need a fixed order: the exchange, the vote
             self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
         with self._beside():
             votes = torch.full((), float(flag), device=self.world.device)
@@ -175,7 +173,7 @@ class Ballot:
 
 @contextmanager
 def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
-    """Join the world that `python -m torch.distributed.run` describes, or be alone.
+    """Join the world that `python -m torch.distributed.run` describes, or be a world of one.
 
     A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
     """
@@ -196,18 +194,19 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
             _leave_at_once(error)
         raise
     finally:
-        # DDP sits in reference cycles and holds the group. With the last holder go gloo's threads;
-        # alive when the interpreter exits, they sometimes abort (pytorch/pytorch#179291).
+        # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
+        # threads end; if they are alive when the interpreter exits, they sometimes abort
+        # (pytorch/pytorch#179291).
         gc.collect()
         if dist.is_initialized():
             dist.destroy_process_group()
 
 
 def _join(device: torch.device, timeout: timedelta) -> None:
-    """Meet the other ranks, in a store with no keys of an attempt before this one."""
+    """Meet the other ranks, in a store without keys from earlier attempts."""
     store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
-        if os.environ.get("GROUP_WORLD_SIZE") == "1":  # nodes count their restarts each for itself
+        if os.environ.get("GROUP_WORLD_SIZE") == "1":  # each node counts its own restarts
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
@@ -218,7 +217,7 @@ def _join(device: torch.device, timeout: timedelta) -> None:
 
 
 def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
-    """Wait for all ranks; refuse, on each of them, devices that do not go together."""
+    """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
     store.set(f"here/{rank}", _name_of(device))
     keys = [f"here/{peer}" for peer in range(size)]
     store.wait(keys, JOIN)
@@ -226,9 +225,8 @@ def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None
 
 
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
-    """Warn, on the first of them, where OpenMP binds ranks of a machine to the same cores.
-
-    Every rank's threads then begin at the first of these, and the other cores idle.
+    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores.
+    Every rank's threads then start at the first of these, and the other cores are idle.
     """
     places = f"{socket.gethostname()} {' '.join(map(str, sorted(bound)))}"
     store.set(f"cores/{rank}", places)
@@ -239,9 +237,9 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
     sharing = [peer for peer, (host, cores) in enumerate(owns) if host == own_host and cores & own]
     if len(sharing) > 1 and sharing[0] == rank:
         logging.getLogger(__name__).warning(
-            f"OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
+            "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
             f"{', '.join(map(str, sharing))} to the same cores of {own_host}: unset it, or give "
-            "each rank cores of its own (taskset, srun --cpu-bind=cores)"
+            "each rank its own cores (taskset, srun --cpu-bind=cores)"
         )
 
 
@@ -257,15 +255,15 @@ def _name_of(device: torch.device) -> str:
 
 
 def _check_devices(names: Sequence[str]) -> None:
-    """Raise InputError where two ranks have the same GPU, or only some of them have one."""
+    """Raise InputError if two ranks have the same GPU, or only some of them have one."""
     owners: dict[str, int] = {}
     for rank, name in enumerate(names):
         owner = owners.setdefault(name, rank)
         if owner != rank and name != "cpu":
             raise InputError(
                 f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
-                "machine as it has GPUs (--nproc-per-node), or show each process one of its own "
-                "(CUDA_VISIBLE_DEVICES)"
+                "machine as it has GPUs (--nproc-per-node), or make only its own visible to each "
+                "process (CUDA_VISIBLE_DEVICES)"
             )
     if "cpu" in owners and len(owners) > 1:
         having = min(rank for name, rank in owners.items() if name != "cpu")
@@ -276,9 +274,9 @@ def _check_devices(names: Sequence[str]) -> None:
 
 
 def _leave_at_once(error: RuntimeError) -> NoReturn:
-    """Report the lost peer and end at once: code that tidies up could wait for that peer."""
+    """Report the lost peer and end at once: clean-up code could wait for that peer."""
     reason = " ".join(str(error).split())
-    with suppress(OSError, ValueError):  # nobody may read it any more
+    with suppress(OSError, ValueError):  # perhaps nobody reads it any more
         print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -286,11 +284,11 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank, from then on torch's current one; the CPU where there is none.
+    """Return the GPU of this rank, from then on torch's current one; the CPU if there is none.
 
     A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.
-    `launched` checks that no two ranks have the same one. Raises InputError where `cuda` is asked
-    for and there is none that torch can use.
+    `launched` checks that no two ranks have the same one. Raises InputError if `cuda` is asked for
+    and torch can use no GPU.
     """
     if device == "cuda" and (reason := reason_against(torch.device(device))):
         raise InputError(f"train.device is cuda: {reason}; use auto or cpu")
@@ -302,10 +300,9 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
 
 
 def _share_cores() -> None:
-    """Give each of the machine's processes its part of the cores, unless somebody chose a number.
-
-    torch.distributed.run sets OMP_NUM_THREADS=1 where it is not set, which leaves cores idle.
-    torch's own default takes all cores in every process, which is worse.
+    """Give each of the machine's processes its part of the cores, unless a number was chosen.
+    torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
+    own default takes all cores in every process, which is worse.
     """
     if os.environ.get("OMP_NUM_THREADS", "1") == "1":
         processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -1,4 +1,4 @@
-"""How several ranks train one model: the settings, and the strategy that they ask for."""
+"""How several ranks train one model: the settings, and the resulting strategy."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -49,45 +49,45 @@ class ParallelConfig:
     groups must be a power of two."""
     powersgd_rank: PositiveInt = 4
     """Rank of the two factors that PowerSGD sends instead of a gradient matrix."""
-    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch asks for 2 or more
+    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch requires 2 or more
     """Exchanges before PowerSGD compresses, at least 2."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "parallel.")
         if self.flat and self.compression == "powersgd":
-            raise InputError("parallel.flat cannot go with powersgd, which works by buckets")
+            raise InputError("parallel.flat does not work with powersgd, which needs buckets")
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
         if not min(numbers, default=-1) >= 0 < sum(numbers):
             raise InputError(f"parallel.shares is {self.shares}; numbers from 0, not all of them 0")
         self._check_adasum()
 
     def check_precision(self, precision: str) -> None:
-        """Raise InputError where gradients of scaled losses cannot travel in this form.
+        """Raise InputError if gradients of scaled losses cannot be sent in this form.
 
         PowerSGD would feed errors of one scale back to gradients of another.
         """
         if precision == "fp16" and self.compression == "powersgd":
-            raise InputError("parallel.compression powersgd goes with train.precision fp32 or bf16")
+            raise InputError("parallel.compression powersgd needs train.precision fp32 or bf16")
 
     def _check_adasum(self) -> None:
         if self.combine == "mean":
             if self.adasum_group > 1:
-                raise InputError("parallel.adasum_group goes with parallel.combine adasum alone")
+                raise InputError("parallel.adasum_group needs parallel.combine adasum")
             return
         for key, value in (("compression", self.compression), ("flat", self.flat)):
             if value not in ("none", False):
                 raise InputError(
-                    f"parallel.combine adasum and parallel.{key} {value} do not go together"
+                    f"parallel.combine adasum and parallel.{key} {value} do not work together"
                 )
 
 
 def make_exchange(
     model: LanguageModel, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
 ) -> Exchange:
-    """Return how the ranks' gradients become one; a process alone has nothing to exchange.
-
-    stateful_optimizer: whether its steps depend on earlier ones by more than the weights. All ranks
-    call it together. Raises InputError where the ranks cannot be grouped as asked for.
+    """Return the strategy that combines the ranks' gradients; a single process has nothing to
+    exchange. stateful_optimizer: whether its steps depend on earlier ones other than through the
+    weights. All ranks call it together. Raises InputError if the ranks cannot be grouped as
+    configured.
     """
     if config.combine == "mean":
         return _mean_within(RankGroups.whole(world), model, config, world)

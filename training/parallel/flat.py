@@ -13,7 +13,7 @@ from .distributed import World
 
 
 class FlatExchange(Exchange):
-    """Nothing travels while backward computes."""
+    """Nothing is sent while backward computes."""
 
     def __init__(self, model: LanguageModel, world: World, dtype: torch.dtype):
         """Take the dtype in which gradients travel."""
@@ -24,12 +24,12 @@ class FlatExchange(Exchange):
 
     @property
     def sent_bytes(self) -> float:
-        """What this rank has sent so far, in a ring."""
+        """The bytes that this rank has sent so far, in a ring."""
         return ring_bytes(self.world.size, self.payload)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:
-        """Send all gradients once they are there."""
+        """Send all gradients when they are complete."""
         yield
         self.clock.begin()
         self._send()

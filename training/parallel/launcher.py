@@ -1,4 +1,4 @@
-"""torch.distributed.run, where it has started this process and may start it again."""
+"""Deals with torch.distributed.run, if it started this process and may start it again."""
 
 import json
 import os
@@ -25,15 +25,14 @@ def end_launcher() -> None:
 
 
 def report_failure(error: BaseException, line: str) -> None:
-    """Say in one line why this process ends, where a launcher prints it last.
-
-    torch.distributed.run prints a traceback of its own, then a paragraph for each process that
-    failed; the last one ends with what stands in the process's error file.
+    """Report in one line why this process ends, where a launcher prints it last.
+    torch.distributed.run prints its own traceback, then a paragraph for each process that failed;
+    the last one ends with the content of the process's error file.
     """
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # empty under --log-dir /dev/null
     if file and os.environ.get("LOCAL_RANK") != "0":
         _leave_it_to_the_first(Path(file))
-    with suppress(OSError):  # nobody may read it any more
+    with suppress(OSError):  # perhaps nobody reads it any more
         print(line, file=sys.stderr, flush=True)
     if file:
         with suppress(OSError):  # its disk may be full
@@ -43,10 +42,9 @@ def report_failure(error: BaseException, line: str) -> None:
 
 
 def _leave_it_to_the_first(file: Path) -> None:
-    """Wait for the launcher to end this process, silently, because the first one has failed too.
-
-    What a user can cause is most often refused by all of them, in the same words. Where the first
-    has no error file, it has only lost this process: then this one goes on, to say why.
+    """Wait for the launcher to end this process, silently, because the first one has failed too. An
+    error of the user is usually raised by all of them, in the same words. If the first has no error
+    file, it has only lost this process: then this one continues, to report why.
     """
     asked_to_end: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
@@ -55,7 +53,7 @@ def _leave_it_to_the_first(file: Path) -> None:
         time.sleep(0.05)
     first = file.parent.with_name("0") / file.name
     if asked_to_end and first.is_file():
-        os._exit(0)  # no failure: the launcher lists those
+        os._exit(0)  # no failure: the launcher lists failed ones
 
 
 def _write_error_file(path: Path, line: str) -> None:

@@ -1,6 +1,5 @@
-"""PowerSGD: two factors of low rank travel instead of a gradient.
-
-Vogels et al. 2019 (arXiv:1905.13727), as torch has it.
+"""PowerSGD: two factors of low rank are sent instead of a gradient. Vogels et al. 2019
+(arXiv:1905.13727), as in torch.
 """
 
 import torch
@@ -16,12 +15,12 @@ class PowerSgdSender(BucketSender):
     """Sends a bucket's factors, in fp32."""
 
     forgets = (
-        "PowerSGD's memory of what it has left out is not saved: it begins anew, after the first "
+        "PowerSGD's memory of what it left out is not saved: it starts again, after the first "
         "parallel.powersgd_start exchanges in full"
     )
 
     def __init__(self, groups: RankGroups, device: torch.device, *, rank: int, start: int):
-        """Take the rank of the factors, and from which exchange on they are sent."""
+        """Take the rank of the factors, and the exchange from which on they are sent."""
         super().__init__(groups, torch.float32, device)
         self.device = device
         self.state = powersgd.PowerSGDState(
@@ -29,7 +28,7 @@ class PowerSgdSender(BucketSender):
         )
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """Put a bucket, or its factors, on the way."""
+        """Send a bucket, or its factors."""
         self.clock.begin()
         state, before = self.state, self.state.total_numel_after_compression
         buffer = bucket.buffer()
@@ -38,8 +37,8 @@ class PowerSgdSender(BucketSender):
         sent = state.total_numel_after_compression - before if compressing else buffer.numel()
         self.payload += sent * buffer.element_size()
         if self.device.type == "cpu":
-            # PowerSGD reduces again in callbacks, which gloo runs as they come: those of two
-            # buckets under way would meet in another order on each rank. NCCL keeps a stream's.
+            # PowerSGD reduces again in callbacks, which gloo runs in any order: those of two
+            # buckets could run in different orders on different ranks. NCCL keeps a stream's order.
             future.wait()
             self.clock.end()
         return future

@@ -1,4 +1,4 @@
-"""Ranks in groups of neighbours of equal size, and whose optimiser states a checkpoint holds."""
+"""Ranks in groups of neighbours of equal size, and the optimiser states of these groups."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class RankGroups:
 
     @classmethod
     def of(cls, world: World, size: int) -> "RankGroups":
-        """Return groups of so many ranks. All ranks call it together.
+        """Return groups of this many ranks. All ranks call it together.
 
         Raises InputError unless the number of groups is a power of two, as Adasum's pairs need.
         """
@@ -61,7 +61,7 @@ class RankGroups:
         return cls(size, count, index, place, within, across)
 
     def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
-        """Send this group's tensors to the main rank's `receive`; for all the other ranks."""
+        """Send this group's tensors to the main rank's `receive`; called by all other ranks."""
         if self.index and not self.place:
             for tensor in tensors.values():
                 sent = tensor.to(world.device).contiguous()
@@ -85,28 +85,28 @@ class RankGroups:
 
 
 class OptimizerStates:
-    """The optimiser states of a run: one in every group of ranks; by default all are one group."""
+    """The optimiser states of a run: one for each group of ranks; by default one group."""
 
     def __init__(self, groups: RankGroups):
         self.groups = groups
 
     def describe(self) -> dict[str, Any]:
-        """Return what a checkpoint says of them, for `check_saved`."""
+        """Return a checkpoint's description of them, for `check_saved`."""
         return {"optimizer_states": self.groups.count} if self.groups.count > 1 else {}
 
     def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
-        """Raise InputError, naming the file, where a checkpoint is not of as many groups."""
+        """Raise InputError, naming the file, if a checkpoint has another number of groups."""
         saved = self.saved_number(description, "optimizer_states", 1, path)
         if saved != self.groups.count:
             raise InputError(f"{path}: {self.reason_against(saved)}")
 
     def reason_against(self, saved: int) -> str:
-        """Return what keeps this run from going on with another number of states."""
+        """Return why this run cannot continue with another number of states."""
         return f"optimizer_states is {saved}; this run has {self.groups.count}"
 
     @staticmethod
     def saved_number(description: Mapping[str, Any], key: str, default: int, path: Path) -> int:
-        """Return a number of groups; InputError where it is none."""
+        """Return a number of groups; InputError if it is invalid."""
         number = description.get(key, default)
         if not isinstance(number, int) or number < 1:
             raise InputError(f"{path}: {key} is {number!r}; it should be a number")

@@ -1,4 +1,4 @@
-"""Lanes dealt to ranks in proportion: by numbers that the user gives, or by measured speed."""
+"""Lanes divided among ranks in proportion to the user's numbers, or to measured speed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from model.errors import InputError
 
 from .distributed import EVEN, Deal, World
 
-HYSTERESIS = 0.05  # of a step: lanes are dealt anew where that saves more
+HYSTERESIS = 0.05  # of a step: lanes are divided again if that saves more
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Shares(Deal):
 
 @dataclass(frozen=True)
 class MeasuredShares(Deal):
-    """Each rank's part of the lanes is in proportion to its speed; even until that is measured."""
+    """Each rank's part of the lanes is in proportion to its speed; equal until that is measured."""
 
     now: Deal = EVEN
 
@@ -34,16 +34,15 @@ class MeasuredShares(Deal):
         return self.now(rank, ranks, items)
 
     def better(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
-        """Return shares by the speeds, where they would save much."""
+        """Return shares by the speeds, if they would save much."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
         shares = better_shares(speeds, [own.stop - own.start for own in slices], lanes)
         return None if shares is None else MeasuredShares(Shares(shares))
 
 
 def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
-    """Return the world as parallel.shares has it deal: as the word says, or by a number a rank.
-
-    Raises InputError where there are not as many numbers as ranks.
+    """Return the world with the division of parallel.shares: by its word, or by a number per rank.
+    Raises InputError unless there are as many numbers as ranks.
     """
     if isinstance(shares, str):
         return replace(world, deal=MeasuredShares()) if shares == "measured" else world
@@ -55,7 +54,7 @@ def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
 
 
 def apportion(items: int, shares: Sequence[float]) -> list[int]:
-    """Share whole items out in proportion, by largest remainders; they are all given."""
+    """Divide whole items in proportion, by largest remainders; none is left over."""
     exact = [items * share / sum(shares) for share in shares]
     counts = [int(part) for part in exact]
     by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
@@ -67,7 +66,7 @@ def apportion(items: int, shares: Sequence[float]) -> list[int]:
 def better_shares(
     speeds: Sequence[float], counts: Sequence[int], lanes: int
 ) -> tuple[float, ...] | None:
-    """Return shares in proportion to measured speed; None where they would save little.
+    """Return shares in proportion to measured speed; None if they would save little.
 
     counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
     """

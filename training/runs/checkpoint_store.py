@@ -21,7 +21,7 @@ from model.files.weights import load_tensors
 
 
 class CheckpointStore:
-    """What every kind of run does with its checkpoints; a subclass says what is in one."""
+    """Common handling of checkpoints; a subclass defines their content."""
 
     DESCRIPTION_FILE: ClassVar[str]  # JSON with the format's version and the run's progress
     FORMAT_VERSION: ClassVar[int]  # the newest that is read

@@ -1,7 +1,6 @@
-"""One process at a time writes into a folder: a lock of the system's, which ends with its holder.
-
-While a process has locked a folder, `.lock` in it is locked and `.holder.json` says who that is.
-Both go when it ends; a kill leaves them behind, but no lock on them.
+"""One process at a time writes into a folder: a lock of the operating system, which ends with its
+holder. While a process has locked a folder, `.lock` in it is locked and `.holder.json` names the
+process. Both are removed when it ends; a kill leaves the files, but no lock.
 """
 
 import errno
@@ -20,8 +19,8 @@ from model.errors import InputError
 from model.files.storage import read_json, write_json
 
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"
-MOST_TRIES = 100  # at a folder that other processes make and remove
-RECORD_SECONDS = 1.0  # within which a process that has taken a folder says who it is
+MOST_TRIES = 100  # to lock a folder that other processes create and remove
+RECORD_SECONDS = 1.0  # within which a new holder of a folder records its name
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
 
 log = logging.getLogger(__name__)
@@ -29,18 +28,17 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
-    """Keep other processes from locking the folder, which is made where it is absent.
-
-    patience: seconds to wait for a holder that may be about to end. A folder that was made and that
-    nothing was written to is removed at the end. Raises InputError, saying who locked it, where it
-    is; new: FileExistsError, where it exists.
+    """Keep other processes from locking the folder, which is created if absent. patience: seconds
+    to wait for a holder that may be about to end. A created folder without content is removed at
+    the end. Raises InputError, naming the holder, if it is locked; new: FileExistsError, if it
+    exists.
     """
     if not new and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
-            raise InputError(f"{place}: is a link to nothing; is its disk mounted?")
-    # A lock file without a lock would outlive a kill: better none, and a warning.
+            raise InputError(f"{place}: is a broken link; is its disk mounted?")
+    # A lock file without a lock would survive a kill: better none, and a warning.
     lock = filelock.FileLock(folder / LOCK_FILE, fallback_to_soft=False)
     made = _acquire(lock, folder, patience, new, MOST_TRIES)
     try:
@@ -58,7 +56,7 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
 def _acquire(
     lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool, tries: int
 ) -> bool:
-    """Return whether the folder had to be made."""
+    """Return whether the folder had to be created."""
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=not new)
@@ -99,7 +97,7 @@ def _description() -> dict[str, int | str]:
 
 
 def _holder(folder: Path) -> str:
-    """Say who holds a folder; who has only just taken it is given the time to say so."""
+    """Return the name of a folder's holder; wait for a new holder to record it."""
     end = time.monotonic() + RECORD_SECONDS
     while time.monotonic() < end:
         try:
@@ -112,5 +110,5 @@ def _holder(folder: Path) -> str:
 
 
 def holds_nothing(folder: Path) -> bool:
-    """Return whether a folder has no more in it than a start cut short may leave."""
+    """Return whether a folder has nothing in it but what an interrupted start may leave."""
     return all(path.name.startswith(".") for path in folder.iterdir())

@@ -1,6 +1,5 @@
-"""Which checkpoint a run goes on from, and those that are kept by a name.
-
-Pruning knows `step-N` alone: a checkpoint under any other name stays until somebody removes it.
+"""Chooses the checkpoint from which a run continues, and keeps named ones. Only `step-N` is pruned:
+a checkpoint under any other name stays until the user removes it.
 """
 
 import filecmp
@@ -32,16 +31,15 @@ BEFORE_COOLDOWN = "before-cooldown"
 
 
 def find_checkpoint(folder: Path, name: str | None) -> Path | None:
-    """Return the checkpoint of that name, or the newest; None where a run has none yet.
-
-    For the main rank. Raises InputError where there is none of that name.
+    """Return the checkpoint of that name, or the newest; None if a run has none yet. For the main
+    rank. Raises InputError if there is none of that name.
     """
     recover_folders(folder)
     return whole_checkpoint(folder, name)
 
 
 def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
-    """Do the same without a change to the folder, where a training may be writing another one."""
+    """Do the same without changing the folder, in which a training may be writing another one."""
     if name is None:
         return next(reversed(step_folders(folder)), None)
     found = sorted(path.parent.name for path in folder.glob(f"[!.]*/{TRAINING_FILE}"))
@@ -58,7 +56,7 @@ def last_until(folder: Path, step: int) -> Path | None:
 
 
 def saved_step(checkpoint: Path | None) -> int:
-    """Return the step that a checkpoint is of, 0 for none; InputError where it does not say it."""
+    """Return a checkpoint's step, 0 without a checkpoint; InputError if it does not record it."""
     if checkpoint is None:
         return 0
     path = checkpoint / TRAINING_FILE
@@ -66,23 +64,23 @@ def saved_step(checkpoint: Path | None) -> int:
         progress = read_json(path).get("progress")
         step = progress.get("step") if isinstance(progress, dict) else None
         if type(step) is not int or step < 0:
-            raise InputError(f"{path}: does not say of which step it is; is the file damaged?")
+            raise InputError(f"{path}: does not record its step; is the file damaged?")
         return step
 
 
 @contextmanager
 def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
-    """Say in an InputError that the checkpoint before may be whole."""
+    """Add to an InputError that the checkpoint before may be intact."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{error}; remove {checkpoint} to go on from the one before") from error
+        raise InputError(f"{error}; remove {checkpoint} to continue from the one before") from error
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
     """Keep copies of the newest checkpoint, as `word-N`, N its step, and of the best model.
 
-    Copies of that name from another branch of the run get a number behind it.
+    Copies of that name from another branch of the run get a number after it.
     """
     newest = find_checkpoint(run.checkpoints, None)
     if newest is not None:
@@ -100,17 +98,15 @@ def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
         if beside.is_dir():
             beside.rename(_model_beside(run, free.name))
         kept.rename(free)
-        log.info("%s: of another branch; now %s", kept, free.name)
+        log.info("%s: from another branch; now %s", kept, free.name)
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:
-    """Make a checkpoint the newest of its run, what came after it a run of its own beside it.
-
+    """Make a checkpoint the newest of its run, and what came after it a separate run beside it.
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
-    checkpoints; where there is one of that name, `aside-step-N-2/`. Another checkpoint of the same
-    step is of another branch, and counts as later. The model stays only if it was the best at the
-    checkpoint; if it was not, the one kept beside the checkpoint may be. A kill leaves nothing less
-    than before.
+    checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
+    from another branch, and counts as later. The model stays only if it was the best at the
+    checkpoint; if it was not, the one kept beside the checkpoint may be. A kill loses nothing.
     """
     checkpoint = run.checkpoints / name
     step = saved_step(checkpoint)
@@ -121,7 +117,7 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     if other or last > step:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
-        if not _is_best_of(run.model, checkpoint):  # first: after a kill, none of another branch
+        if not _is_best_of(run.model, checkpoint):  # first, in case of a kill
             remove_folder(run.model)
     if not run.model.is_dir() and _is_best_of(_model_beside(run, name), checkpoint):
         _copy(_model_beside(run, name), run.model)
@@ -132,29 +128,29 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
 
 
 def _model_beside(run: PretrainingDirectory, name: str) -> Path:
-    """Return where the best model from the time of a named checkpoint is kept."""
+    """Return the folder of the best model from the time of a named checkpoint."""
     return run.folder / f"model-{name}"
 
 
 def _is_best_of(model: Path, checkpoint: Path) -> bool:
-    """Return whether a model is the best that its run had when it saved a checkpoint."""
+    """Return whether a model was its run's best when a checkpoint was saved."""
     progress = read_json(checkpoint / TRAINING_FILE)["progress"]
     return has_score(model, progress.get("best_bits_per_character"))
 
 
 def has_score(model: Path, bits: float | None) -> bool:
-    """Return whether a model is there and says that this was its score when it was the best."""
+    """Return whether a model exists and records this score as its own when it was the best."""
     return bits is not None and bits == _provenance(model).get("best_valid_bits_per_character")
 
 
 def _step_of_model(folder: Path) -> int:
-    """Return the step that a model is of: one may be newer than any checkpoint; 0 for none."""
+    """Return a model's step, which may be newer than any checkpoint; 0 without a model."""
     step = _provenance(folder).get("step")
     return step if type(step) is int else 0
 
 
 def _provenance(model: Path) -> dict[str, Any]:
-    """Return what a model says of its origin; nothing where it is absent or says nothing."""
+    """Return a model's record of its origin; nothing if the model or the record is absent."""
     with suppress(InputError):
         provenance = read_json(model / CONFIG_FILE).get("provenance")
         return provenance if isinstance(provenance, dict) else {}
@@ -173,7 +169,7 @@ def _same_files(one: Path, other: Path) -> bool:
 
 
 def _free(folder: Path) -> Path:
-    """Return the folder, or the first of its name with a number that is not there."""
+    """Return the folder, or its name with the first free number."""
     names = chain([folder.name], (f"{folder.name}-{number}" for number in count(2)))
     return next(path for path in map(folder.with_name, names) if not path.exists())
 

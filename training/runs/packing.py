@@ -1,6 +1,6 @@
 """A run's whole state in one compressed file, and back: a tar of its folder under Zstandard.
 
-What is in it is a run's folder as it was, but that tensors may be rounded to bfloat16.
+It contains a run's folder unchanged, except that tensors may be rounded to bfloat16.
 """
 
 import shutil
@@ -27,12 +27,12 @@ from .run_directory import PretrainingDirectory
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
-LEVEL = 10  # of Zstandard; what is left is noise to higher ones
+LEVEL = 10  # of Zstandard; higher ones gain nothing
 
 
 @dataclass(frozen=True)
 class PackedRun:
-    """What went into a file."""
+    """The content of a packed file."""
 
     step: int
     bytes_before: int  # of the files that are in it
@@ -42,10 +42,9 @@ class PackedRun:
 def pack_run(
     folder: Path, output: Path, name: str | None = None, *, weights: Kept, moments: Kept
 ) -> PackedRun:
-    """Write a checkpoint of a run, the newest unless named, with what it takes to go on from it.
-
-    The run may be under way. Raises InputError where `folder` is no run or has no such checkpoint,
-    and where the run removes it meanwhile.
+    """Write a checkpoint of a run, the newest unless named, with everything needed to continue from
+    it. The run may be training. Raises InputError if `folder` is not a run or has no such
+    checkpoint, or if the run removes it meanwhile.
     """
     run = PretrainingDirectory(folder).check_exists()
     checkpoint = whole_checkpoint(run.checkpoints, name)
@@ -70,10 +69,10 @@ def pack_run(
 
 
 def _copy(checkpoint: Path, target: Path) -> None:
-    """Copy a checkpoint; InputError where its run has removed it meanwhile."""
+    """Copy a checkpoint; InputError if its run has removed it meanwhile."""
     try:
         shutil.copytree(checkpoint, target)
-    except OSError as error:  # as shutil's own is
+    except OSError as error:  # also shutil's own error
         if (checkpoint / TRAINING_FILE).exists():
             raise
         raise InputError(f"{checkpoint}: {REMOVED}") from error
@@ -82,9 +81,9 @@ def _copy(checkpoint: Path, target: Path) -> None:
 
 
 def unpack_run(packed: Path, folder: Path) -> None:
-    """Make a run's folder, to be gone on with, from what `pack_run` wrote.
+    """Unpack a run so that it can be resumed.
 
-    Raises InputError where the file is something else or damaged, or the folder is taken.
+    Raises InputError if the file is damaged or is not a packed run, or if the folder is taken.
     """
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")
@@ -103,7 +102,7 @@ def unpack_run(packed: Path, folder: Path) -> None:
                     pass
             PretrainingDirectory(partial).check_exists()
     except damage as error:
-        raise InputError(f"{packed}: no packed run, or damaged ({error})") from error
+        raise InputError(f"{packed}: not a packed run, or damaged ({error})") from error
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

@@ -13,24 +13,24 @@ from model.files.storage import recover_folders
 
 from .folder_lock import holds_nothing, lock_folder
 
-VISIBLE_SECONDS = 60.0  # NFS may hide for as long what another machine has just written
+VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
 
 
 class RunDirectory:
-    """The folder that a run writes to; a subclass adds what its kind of run writes besides."""
+    """The folder of a run; a subclass adds the other files of its kind of run."""
 
     CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
-    TAKEN: ClassVar[str]  # how to mend a new run's folder that is not empty
-    ABSENT: ClassVar[str]  # how to mend the resuming of a folder without a run
+    TAKEN: ClassVar[str]  # remedy if a new run's folder is not empty
+    ABSENT: ClassVar[str]  # remedy if a folder to resume has no run
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     @property
     def config(self) -> Path:
-        """The settings that the run was begun with."""
+        """The settings with which the run began."""
         return self.folder / self.CONFIG_FILE
 
     @property
@@ -57,11 +57,11 @@ class RunDirectory:
 
 
 class PretrainingDirectory(RunDirectory):
-    """The folder of a pretraining; InputError for a name that TensorBoard cannot write to."""
+    """The folder of a pretraining; InputError for a name to which TensorBoard cannot write."""
 
     ROOT = Path("runs")  # of runs without --run-dir
     CONFIG_FILE = "config.toml"
-    TAKEN = "go on with --resume {folder}, or name another --run-dir"
+    TAKEN = "continue with --resume {folder}, or name another --run-dir"
     ABSENT = "not a run directory (no config.toml); cannot resume it"
 
     def __init__(self, folder: Path):
@@ -112,7 +112,7 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 
 @contextmanager
 def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
-    """Lock the folder of a run that may have begun, and clear what a kill left half-written.
+    """Lock the folder of a run that may have begun, and remove what a kill left half-written.
 
     patience: as in `lock_folder`. Raises InputError if the folder holds something but no run.
     """
@@ -127,18 +127,18 @@ def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
 def await_visible(path: Path) -> None:
     """Wait until this machine sees what the main rank has written.
 
-    Raises InputError where it does not appear.
+    Raises InputError if it does not appear.
     """
     deadline = time.monotonic() + VISIBLE_SECONDS
     while not _is_listed(path):
         if time.monotonic() > deadline:
             raise InputError(
-                f"{path}: the main rank has it, this one does not see it; put the run directory "
-                "on a file system that all nodes share"
+                f"{path}: the main rank wrote it, but this rank cannot see it; put the run "
+                "directory on a file system that all nodes share"
             )
         time.sleep(0.2)
 
 
 def _is_listed(path: Path) -> bool:
-    """Look into the folder: unlike a question for the file, that is not answered from memory."""
+    """List the folder: unlike a query for the file, that is not answered from a cache."""
     return path.parent.is_dir() and path.name in os.listdir(path.parent)

@@ -16,7 +16,7 @@ class StopRequest:
     """A flag that SIGINT, SIGTERM or SIGHUP sets; a second one, seconds later, ends the process.
 
     A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
-    as well: what arrives again within ECHO_SECONDS is the same request.
+    as well: a signal within ECHO_SECONDS is the same request.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,10 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """0 after SIGTERM, a wish fulfilled; 130 after Ctrl-C, so that a calling script stops; 129
-        after SIGHUP, of a terminal that was closed.
-
-        75 where another rank was signalled and this one stopped with it: a launcher that may
-        restart goes on without the other then; with 0 it would take the run for finished.
+        """0 after SIGTERM, as requested; 130 after Ctrl-C, so that a calling script stops; 129
+        after SIGHUP, from a closed terminal. 75 if another rank was signalled and this one stopped
+        with it: a launcher that may restart then continues without the other; after 0 it would
+        treat the run as finished.
         """
         if not self.requested:
             return TEMPORARY_FAILURE

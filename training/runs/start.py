@@ -9,7 +9,7 @@ from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 def load_weights(
     model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
 ) -> None:
-    """Load the weights of the model `start_from`, if there is one, into `model`.
+    """Load the weights of the model `start_from`, if given, into `model`.
 
     text_profile, tokenizer: the corpus's. Raises InputError if `start_from` has others, or another
     architecture.
@@ -21,15 +21,15 @@ def load_weights(
     _check_same_architecture(model.config, loaded.model.config, start_from)
     if loaded.profile.name != text_profile:
         raise InputError(
-            f"train.start_from {start_from}: reads text as {loaded.profile.name!r}, the corpus "
-            f"holds it as {text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
+            f"train.start_from {start_from}: reads text as {loaded.profile.name!r}, the corpus has "
+            f"{text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
         )
     model.load_state_dict(loaded.model.state_dict())
 
 
 def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:
     mine, theirs = wanted.architecture(), given.architecture()
-    # The bias is added to initial weights only: trained ones go with any.
+    # The bias is added only to initial weights, so trained ones fit any value.
     different = [key for key in mine if mine[key] != theirs.get(key) and key != "forget_gate_bias"]
     if different:
         settings = ", ".join(f"model.{key} {theirs[key]}" for key in different)

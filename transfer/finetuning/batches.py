@@ -1,6 +1,6 @@
 """The batches of an epoch: drawn at random, each of texts of similar length.
 
-A batch is read without padding: a text leaves it at its end, so every different length costs a call
+A batch is read without padding: a text leaves it at its end, so every distinct length costs a call
 of the recurrence. Texts are therefore sorted by length within random pools of many batches, which
 still differ from epoch to epoch.
 """

@@ -22,7 +22,7 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 
 
 class FinetuningCheckpoints(CheckpointStore):
-    """The checkpoints of a fine-tuning: the newest one."""
+    """The checkpoints of a fine-tuning: only the newest one is kept."""
 
     DESCRIPTION_FILE = "progress.json"
     FORMAT_VERSION = 1
@@ -50,7 +50,7 @@ class FinetuningCheckpoints(CheckpointStore):
         step = step_of(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         restore_weights(learning_modules(tuner), folder / WEIGHTS_FILE, "the request asks for")
-        # The optimiser has no state of a parameter that had not begun to learn by the last step.
+        # The optimiser has no state for a parameter that had not begun to learn.
         let_learn(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
         moments = folder / OPTIMIZER_FILE
         expected = flatten_optimizers([tuner.optimizer])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningConfig:
-    """Heads, rates, losses, and what is chosen on the validation set."""
+    """Heads, rates, losses, and the choices made on the validation set."""
 
     epochs: PositiveInt = 5
     """Passes over the training set; the best one by the validation set is kept."""
@@ -64,7 +64,7 @@ class FinetuningConfig:
     """Metric on the validation set that chooses the best epoch. Default: f1_macro if a text may
     have several labels, else accuracy."""
     patience: NonNegativeInt = 0
-    """Stop after so many epochs without a better one; 0: never stop early."""
+    """Stop after this many epochs without a better one; 0: never stop early."""
     seed: Annotated[int, Bound(min=0, below=2**32)] = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
@@ -86,5 +86,5 @@ class FinetuningConfig:
 
     @classmethod
     def of(cls, options: Any) -> "FinetuningConfig":
-        """Return the part of a command's options that this is."""
+        """Return this part of a command's options."""
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})

@@ -25,7 +25,7 @@ class FinetuningDirectory(RunDirectory):
     """`finetuning.json`, `checkpoint/`, `model/` with `classifier/` inside, `results.json`."""
 
     CONFIG_FILE = "finetuning.json"
-    TAKEN = "go on with --resume, or name another --output"
+    TAKEN = "continue with --resume, or name another --output"
     ABSENT = "no fine-tuning was begun there; leave out --resume"
 
     def __init__(self, folder: Path):
@@ -34,18 +34,18 @@ class FinetuningDirectory(RunDirectory):
 
     @property
     def results(self) -> Path:
-        """What it is worth."""
+        """The results."""
         return self.folder / "results.json"
 
     @property
     def choices(self) -> Path:
-        """The classes told to the texts of val and test: int64 [N], or [N, C] of 0 and 1."""
+        """The predicted classes of the texts of val and test: int64 [N], or [N, C] of 0 and 1."""
         return self.folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
         """Lock the folder of the run to resume, or of a new one.
 
-        Entering raises InputError where there is no such run, or no room for a new one.
+        Entering raises InputError if there is no such run, or if a new one's folder is taken.
         """
         return lock_run(self.check_exists()) if resume else lock_new_run(self)
 
@@ -54,7 +54,7 @@ class FinetuningDirectory(RunDirectory):
     ) -> None:
         """Write down the request; on resume, raise InputError if it differs from the first one.
 
-        This process holds the folder.
+        This process must hold the folder.
         """
         request = as_request(loaded, task, config)
         if not resume:
@@ -65,7 +65,7 @@ class FinetuningDirectory(RunDirectory):
         self.origin = before.get("origin", self.origin)
 
     def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
-        """Replace the best model and heads so far by the present model and these heads."""
+        """Replace the best model and heads so far by the current model and these heads."""
         provenance = {
             "finetuned_from": dict(source.provenance),
             "epoch": tuner.progress.best_epoch,
@@ -90,13 +90,13 @@ def as_request(loaded: LoadedModel, task: Task, config: FinetuningConfig) -> dic
 
 
 def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) -> None:
-    """Refuse to go on with another model, other texts or labels, or other settings."""
+    """Refuse to continue with another model, other texts or labels, or other settings."""
     check_format_version(before, FORMAT_VERSION, path)
     for key, what in ((OTHER_MODEL, "another model"), (OTHER_TEXTS, "other texts or labels")):
         if before.get(key) != now[key]:
-            raise InputError(f"{path}: was begun with {what}; give the same, or start anew")
+            raise InputError(f"{path}: was begun with {what}; give the same, or start again")
     earlier = before.get("config", {})
     changed = [key for key, value in now["config"].items() if earlier.get(key) != value]
     if changed:
         settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)
-        raise InputError(f"{path}: was begun with {settings}; set the same, or start anew")
+        raise InputError(f"{path}: was begun with {settings}; set the same, or start again")

@@ -1,9 +1,9 @@
 """Texts to features, with a gradient: each read whole, none padded.
 
-Where a text is longer than the window, what comes before its last `window` tokens is read without
-a gradient (truncated back-propagation), so that features are those of `model.features` whatever the
-length, and memory is bounded. Rows of a batch stand side by side and leave as they end: what a text
-gives does not depend on the others.
+If a text is longer than the window, all but its last `window` tokens are read without a gradient
+(truncated back-propagation). So features are those of `model.features` whatever the length, and
+memory is bounded. Rows of a batch are side by side and leave as they end: a text's features do not
+depend on the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ from model.state import State
 from model.text.ragged import ragged_batches
 from training.objective import IGNORED, linear_cross_entropy
 
-BLOCK = 128  # tokens that are read at once where there is no gradient
+BLOCK = 128  # tokens that are read at once without a gradient
 
 
 class Encoded(NamedTuple):
-    """What a batch of texts has become."""
+    """The result of reading a batch of texts."""
 
     features: Tensor  # [B, F], in the order given
     nats: Tensor  # of every token that was predicted, summed; zero unless asked for
@@ -36,9 +36,9 @@ class Encoded(NamedTuple):
 class LearningEncoder:
     """A model that learns while it reads.
 
-    kind: what becomes a feature: the last state, the mean of the last layer's hidden ones, or both;
-    InputError for others. count: of predicted tokens, by which the language model's loss is
-    divided; a tokenizer's `count_bytes` makes it nats per byte.
+    kind: the features: the last state, the mean of the last layer's hidden states, or both;
+    InputError for others. count: counts predicted tokens; the language model's loss is divided by
+    it, and a tokenizer's `count_bytes` makes it nats per byte.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class LearningEncoder:
     ):
         of_window = kind.is_of_window(model.config, model.initial_state(1))
         if not set(kind.poolings) <= ({"last", "mean"} if of_window else {"last"}):
-            raise InputError(f"{kind}: fine-tuning learns no such features")
+            raise InputError(f"{kind}: fine-tuning cannot learn such features")
         self.model, self.window, self.predicts = model, window, predicts
         self.kind, self.count = kind, count
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
         """Read sequences[rows], tokens [n] each."""
         texts = [sequences[row] for row in rows]
-        with without_graphs():  # captured graphs are for a few sizes that come again
+        with without_graphs():  # captured graphs are for a few recurring sizes
             return encode(texts, self.model, self.window, self.predicts, self.kind, self.count)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
@@ -80,7 +80,7 @@ class FrozenEncoder:
         self._known: dict[str, np.ndarray] = {}
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
-        """Look up what training texts gave."""
+        """Look up the features of training texts."""
         features = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
         return Encoded(features, features.new_zeros(()), 0)
 
@@ -101,7 +101,7 @@ def encode(
 ) -> Encoded:
     """Read sequences, tokens [n] each, from the zero state; gradients flow back `window` tokens.
 
-    predicts: also score every token of the window but its first, given those before it.
+    predicts: also score every token of the window but its first.
     """
     weights = model.fold()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
@@ -130,9 +130,8 @@ def _read(
     kind: FeatureKind,
     predicts: bool = False,
 ) -> tuple[State, Tensor, Tensor]:
-    """Return every row's state after its own last token, `total`, and what predicting cost.
-
-    total: [B, F'], to which the features of every state that `kind` takes the mean of are added.
+    """Return every row's state after its last token, `total`, and the cost of predicting. total:
+    [B, F'], the sum of the features over the states that `kind` averages.
     """
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)
@@ -156,7 +155,7 @@ def _read(
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:
-    """Return the token after each of start to stop, [B, T]; the last of a text has none."""
+    """Return the token after each of start to stop, [B, T]; a text's last token has none."""
     targets = np.full((len(rows), stop - start), IGNORED, dtype=np.int64)
     for target, row in zip(targets, rows, strict=True):
         following = row[start + 1 : stop + 1]

@@ -48,11 +48,10 @@ def run_finetuning(
     stop: StopRequest | None = None,
     cache: FeatureCache | None = None,
 ) -> dict[str, Any] | None:
-    """Fine-tune a model on train, choose on val, report on val and, if there is one, test.
-
-    sets: train, val, and test if there is one. Everything is written to `output`, frozen features
-    too unless they have a `cache` elsewhere. Returns what `results.json` holds, or None where
-    SIGINT or SIGTERM, noted in `stop`, ended it early: `resume` goes on from there.
+    """Fine-tune a model on train, choose on val, report on val and, if given, test. sets: train,
+    val, and test if given. Everything is written to `output`, frozen features too unless they have
+    a `cache` elsewhere. Returns the content of `results.json`, or None if SIGINT or SIGTERM, noted
+    in `stop`, ended it early: `resume` continues from there.
     """
     directory = FinetuningDirectory(output)
     with directory.locked(resume=resume):
@@ -82,7 +81,7 @@ def make_finetuner(
     device: torch.device,
     cache: FeatureCache,
 ) -> Finetuner:
-    """Build what learns, on its device, from a seed."""
+    """Build the model and the heads that learn, on their device, from a seed."""
     model = loaded.model.to(device)
     sizes = model.config.hidden_size, len(task.classes)
     heads = build_heads(config.heads(), *sizes, config.seed).to(device)
@@ -104,7 +103,7 @@ def learn(
     stop: StopRequest,
     save_seconds: float,
 ) -> None:
-    """Take all epochs that are left, saving now and then; end after a step where asked to stop."""
+    """Run the remaining epochs, saving now and then; end after a step if asked to stop."""
     saved_at = time.monotonic()
     counted = tuner.progress.step
     bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=counted)
@@ -136,7 +135,7 @@ def learn(
 
 
 def line_of(tuner: Finetuner) -> str:
-    """Return the epoch that has just ended in one line."""
+    """Describe the epoch that has just ended in one line."""
     row = tuner.progress.history[-1]
     best = ", the best so far" if tuner.progress.best_epoch == row["epoch"] else ""
     return (
@@ -151,7 +150,7 @@ def describe(
     sets: Sequence[LabelledSet],
     device: torch.device,
 ) -> dict[str, Any]:
-    """Score what lies in model/ on all sets but train; return all but what it began from."""
+    """Score the model in model/ on val and test; return the results without the source model."""
     best = load_model(directory.model, compute_dtype=torch.float32)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     assert isinstance(fitted, FineTuned)
@@ -183,7 +182,7 @@ def describe(
 
 
 def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet, name: str) -> np.ndarray:
-    """Return the classes that a classifier tells: int64 [N], or [N, C] of 0 and 1."""
+    """Return a classifier's choices: int64 [N], or [N, C] of 0 and 1."""
     sequences = list(map(loaded.tokens, part.texts))
     with ProgressBar(name, sum(map(len, sequences))) as progress:
         features = features_in_order(loaded.model, sequences, advance=progress.advance)
@@ -191,6 +190,6 @@ def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet, name: 
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name; savez would add an ending of its own to a path."""
+    """Write arrays by name; savez would add its own ending to a path."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)

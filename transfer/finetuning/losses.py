@@ -12,10 +12,10 @@ from torch import Tensor
 
 
 def head_loss(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
-    """Return the mean loss of every head by itself, for logits [B, K, C].
+    """Return the mean of the heads' separate losses, for logits [B, K, C].
 
-    labels: int64 [B], or [B, C] of 0 and 1. weights: what `balancing_weights` returned, or none.
-    Each head learns on its own; only their probabilities are averaged.
+    labels: int64 [B], or [B, C] of 0 and 1. weights: from `balancing_weights`, or none. Each head
+    learns alone; only their probabilities are averaged.
     """
     B, K, C = logits.shape
     if labels.ndim == 1:

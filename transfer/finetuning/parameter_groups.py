@@ -1,4 +1,4 @@
-"""Which parameters learn, from when on, and how fast: discriminative rates, gradual unfreezing.
+"""Which parameters learn, when, and how fast: discriminative rates, gradual unfreezing.
 
 As in ULMFiT (Howard & Ruder 2018, arXiv 1801.06146), layers nearer to the labels learn faster and
 begin sooner.
@@ -59,6 +59,6 @@ def let_learn(
 
 
 def make_optimizer(groups: list[ParameterGroup], weight_decay: float) -> torch.optim.Optimizer:
-    """Build AdamW; every group's rate is set anew before every step."""
+    """Build AdamW; every group's rate is set before every step."""
     described = [{"params": g.parameters, "factor": g.factor} for g in groups]
     return torch.optim.AdamW(described, lr=0.0, weight_decay=weight_decay, fused=True)

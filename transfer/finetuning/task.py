@@ -1,4 +1,4 @@
-"""What is to be learned: texts to train and to choose on, as the model reads them, and labels."""
+"""The task to learn: texts to train and to choose on, as the model reads them, and labels."""
 
 import hashlib
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all of it, by which a resume knows the task again."""
+        """A digest of all of it, by which a resume recognises the task."""
         digest = hashlib.sha256(repr(self.classes).encode())
         for sequences, labels in ((self.train, self.train_labels), (self.val, self.val_labels)):
             digest.update(labels.tobytes())
@@ -42,7 +42,7 @@ class Task:
 
 
 def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task:
-    """Encode the texts; InputError where some class could not be learned, or no epoch chosen."""
+    """Encode the texts; InputError if a class could not be learned, or no epoch chosen."""
     check_learnable(train)
     if not val.is_multilabel:
         check_classes(val.labels, "validation", MEND)
@@ -51,7 +51,7 @@ def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task
 
 
 def check_learnable(train: LabelledSet) -> None:
-    """Refuse a class that every training text has, or none."""
+    """Refuse a class that every training text has, or that none has."""
     if not train.is_multilabel:
         check_classes(train.labels)
         return check_present(train)
@@ -66,7 +66,7 @@ def check_learnable(train: LabelledSet) -> None:
 
 
 def check_present(train: LabelledSet) -> None:
-    """Refuse a class of which all texts were held out: the others know only that it is there."""
+    """Refuse a class of which all texts were held out: nothing would be left to learn it from."""
     for label, name in enumerate(train.classes):
         if label not in train.labels:
             raise InputError(

@@ -26,7 +26,7 @@ from .losses import balancing_weights, head_loss
 from .parameter_groups import let_learn, make_optimizer, parameter_groups
 from .task import Task
 
-STATISTICS_TEXTS = 2048  # of the training set, from which features are standardised
+STATISTICS_TEXTS = 2048  # of the training set, to standardise features
 
 
 @dataclass
@@ -37,13 +37,13 @@ class FinetuningProgress(Progress):
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
     nats: float = 0.0  # of the language model's loss, over the epoch so far
-    symbols: int = 0  # tokens that those are of
-    seconds: float = 0.0  # of steps and evaluations, of every process that took part
+    symbols: int = 0  # the number of these tokens
+    seconds: float = 0.0  # of steps and evaluations, over all processes of the run
     history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
 
 
 class Step(NamedTuple):
-    """What a step of learning says of its texts."""
+    """The result of a learning step."""
 
     loss: float  # of the heads
     nats: float  # of the language model's loss, summed
@@ -85,7 +85,7 @@ class Finetuner:
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are over, or no better one has come for long enough."""
+        """Whether all epochs are over, or none was better for long enough."""
         waited = len(self.progress.history) - self.progress.best_epoch
         tired = self.config.patience and waited >= self.config.patience
         return bool(tired) or self.epoch >= self.config.epochs
@@ -103,8 +103,8 @@ class Finetuner:
     def run_epoch(self, after_step: Callable[[], bool]) -> FineTuned | None:
         """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
 
-        after_step, called between steps, says whether to go on; an epoch that it ends early is not
-        evaluated.
+        after_step, called between steps, returns whether to continue; an epoch that it ends early
+        is not evaluated.
         """
         epoch, begun = self.epoch, self.progress.step % self.epoch_steps
         let_learn(self.model, self.groups, self.config, epoch)
@@ -162,7 +162,7 @@ class Finetuner:
         return norm.item()
 
     def conclude_epoch(self) -> FineTuned | None:
-        """Evaluate, add a row to the history; return the heads if no epoch before was as good."""
+        """Evaluate, add a row to the history; return the heads if no earlier epoch was as good."""
         tuned, metrics = self.evaluate()
         progress = self.progress
         value = metrics[self.metric]
@@ -181,7 +181,7 @@ class Finetuner:
 
     @property
     def metric(self) -> str:
-        """What the best epoch is best in."""
+        """The metric that chooses the best epoch."""
         return self.config.metric or ("f1_macro" if self.task.is_multilabel else "accuracy")
 
     def evaluate(self) -> tuple[FineTuned, dict[str, float]]:
@@ -214,7 +214,7 @@ class Finetuner:
 
 @contextmanager
 def dropout_of(seed: int, step: int) -> Iterator[None]:
-    """Draw what is drawn from a generator of this step's own, so that none needs to be kept."""
+    """Draw random numbers from this step's own generator, so that none needs to be saved."""
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1)[0]))

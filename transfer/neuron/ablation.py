@@ -1,4 +1,4 @@
-"""What the classifier is worth with few units, and without one of them."""
+"""The classifier's accuracy with few units, and without one of them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def accuracy_by_units(
     whole: Regression,
     seed: int = 0,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Regress on the first k units of each order, every time with a C search of its own.
+    """Regress on the first k units of each order, each time with its own search for C.
 
     orders: int64 [F] each; sets: train, val, test; whole: the regression on all units, which is
     the last point of every order.
@@ -70,11 +70,10 @@ def without_unit(
     whole: Regression,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return what is left without a unit, once refitted on the others and once as it stood.
-
-    `refitted`: a regression on all other units, C chosen anew. `held`: the regression on all
-    units, while this one has its mean over train in every text. `lost` is the accuracy lost on
-    the same texts, `lost_interval` its 95 % interval for paired proportions.
+    """Return the accuracy without a unit, once refitted on the others and once unchanged.
+    `refitted`: a regression on all other units, C chosen again. `held`: the regression on all
+    units, with this one clamped to its mean over train in every text. `lost` is the accuracy lost
+    on the same texts, `lost_interval` its 95 % interval for paired proportions.
     """
     train, val, test = sets
     rest = np.delete(np.arange(train.features.shape[1]), unit)

@@ -1,9 +1,9 @@
 """Accuracy by the number of labels, as in the figure of Radford et al. 2017.
 
-A draw orders the training set at random, each class evenly spread; its first n examples are all
-that is fitted on. C is chosen on the whole validation set, whose labels are used in addition
-and not counted; the test set is the same for every point. Of a model that was fine-tuned on labels
-before, those labels are in the features and not counted either.
+A draw orders the training set at random, each class evenly spread; only its first n examples are
+fitted. C is chosen on the whole validation set, whose labels are used in addition and not counted;
+the test set is the same for every point. If the model was fine-tuned on labels before, the features
+contain these labels, which are not counted either.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ FEWEST = 10
 
 
 def label_counts(examples: int) -> list[int]:
-    """Return 10, 20, 50, ... and the number of examples there are."""
+    """Return 10, 20, 50, ... and the number of all examples."""
     return round_counts(examples, FEWEST)
 
 
@@ -38,15 +38,15 @@ def label_efficiency(
 ) -> dict[str, Any]:
     """Measure test accuracy with few labels, by all units, by one, and by a bag of words.
 
-    sets and examples: train, val, test. unit: the one known beforehand, which only gets its cut
-    from the labels; `found_unit` is the one that these labels alone would point at.
+    sets and examples: train, val, test. unit: the one known beforehand, for which the labels only
+    set the cut; `found_unit` is the one that these labels alone would choose.
     """
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
     with ProgressBar("labels", len(counts) * draws, unit=" draws") as progress:
         for count in counts:
-            drawn = orders if count < whole else orders[:1]  # of all labels there is one draw
+            drawn = orders if count < whole else orders[:1]  # with all labels there is one draw
             points = [_accuracies(sets, examples, unit, order[:count], seed) for order in drawn]
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
@@ -61,7 +61,7 @@ def label_efficiency(
 
 
 def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Return a random order of all examples in which every beginning has the classes in proportion.
+    """Return a random order of all examples in which every prefix has the classes in proportion.
 
     labels [N], 0 to C - 1. The first C examples are one of each class.
     """

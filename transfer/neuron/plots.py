@@ -10,7 +10,7 @@ from ..plots import STYLE
 
 SIZE = (5.6, 3.6)  # inches: letters stay readable on a phone
 TALL = (5.6, 4.6)  # with the legend below
-# Of middle lightness, for light and dark ground; apart for every kind of colour vision.
+# Of medium lightness, for light and dark backgrounds; distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9822b", "#2f9e77", "#c0629c", "#8a8f98"
 ORDERS = {"weight": ("largest L1 weight", BLUE), "accuracy": ("best by themselves", ORANGE)}
 CURVES = {
@@ -59,7 +59,7 @@ def draw_by_labels(
 ) -> Figure:
     """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw.
 
-    finetuned: whether the features have been trained on labels, which the picture then notes.
+    finetuned: whether the features were trained on labels; the figure then says so.
     """
     figure, axes = _figure("How many labels it takes", TALL)
     for name, (label, color) in CURVES.items():

@@ -1,8 +1,8 @@
-"""Every unit by itself: how well its value, cut once, tells two classes apart.
+"""Every unit by itself: how well its value, cut once, separates two classes.
 
 A unit's cut and direction are those of highest accuracy on the training set, found by sorting its
-values; the units are also ordered on the training set, so that their accuracies on val and test are
-not selected for.
+values; the units are also ordered on the training set, so that there is no selection by their
+accuracies on val and test.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ COLUMNS = 128  # units sorted together: a gigabyte for 100,000 texts
 
 @dataclass(frozen=True)
 class Cuts:
-    """For each unit the value to cut at and which side means the positive class."""
+    """For each unit the value of the cut, and the side that means the positive class."""
 
     values: np.ndarray  # float64 [F]
     polarity: np.ndarray  # int64 [F]: 1 where values above the cut are positive, -1 where below
@@ -41,7 +41,7 @@ class Ranking:
 
     cuts: Cuts
     accuracies: np.ndarray  # float64 [F], each at its own cut
-    areas: np.ndarray  # float64 [F], under the ROC curve; below one half where low is positive
+    areas: np.ndarray  # float64 [F], under the ROC curve; below one half if low is positive
     weights: np.ndarray  # float64 [F], in the L1 regression on all units
 
     def orders(self) -> dict[str, np.ndarray]:
@@ -58,7 +58,7 @@ class Ranking:
 
 
 def rank_units(train: Examples, regression: Regression) -> Ranking:
-    """Measure every unit of a training set of two classes."""
+    """Measure every unit on a training set of two classes."""
     cuts = fit_cuts(train)
     areas = areas_under_curve(train)
     return Ranking(cuts, cuts.accuracies(train), areas, regression.last_class())
@@ -79,7 +79,7 @@ def _fit_block(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     under = np.arange(count)[:, None]
     positives_under = np.cumsum(labels[order], axis=0) - labels[order]
     right = (under - positives_under) + (labels.sum() - positives_under)
-    gain = np.abs(2 * right - count)  # over saying it the other way round
+    gain = np.abs(2 * right - count)  # compared with the other direction
     gain[1:][np.diff(ordered, axis=0) == 0] = -1  # equal values cannot be cut apart
     best, column = gain.argmax(0), np.arange(values.shape[1])
     lower = np.where(best > 0, ordered[best - 1, column], ordered[0] - 2)
@@ -102,10 +102,10 @@ def areas_under_curve(examples: Examples) -> np.ndarray:
 def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
     """Return the 95 % interval of one unit's area (DeLong et al. 1988); values, labels [N].
 
-    Where the unit separates the classes, or is constant, DeLong's variance is 0 and the interval a
+    If the unit separates the classes, or is constant, DeLong's variance is 0 and the interval a
     point (Obuchowski and Lieber 2002). Then it is Wilson's for as many examples as the smaller
-    class has: each paired with another of the larger class gives so many independent pairs, whose
-    chance to be in order is the area. It is on the safe side, for there are more pairs.
+    class has: pairing each with another of the larger class gives that many independent pairs,
+    whose chance to be in order is the area. This is conservative, since there are more pairs.
     """
     fractions = _fractions_below(values, labels)
     area, variance = float(fractions[0].mean()), _variance(fractions)
@@ -118,8 +118,9 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
 def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Return the first unit's area less the second's, with its 95 % interval on the same examples.
 
-    first, second, labels [N]; turn values so that high means positive. DeLong et al. (1988): units
-    that err on the same examples differ more certainly than their two intervals tell.
+    first, second, labels [N]; turn values so that high means positive. DeLong et al. (1988): for
+    units that err on the same examples, the difference is more certain than their two intervals
+    suggest.
     """
     pairs = zip(*(_fractions_below(values, labels) for values in (first, second)), strict=True)
     apart = [one - other for one, other in pairs]
@@ -132,7 +133,7 @@ def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -
 
 
 def _fractions_below(values: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-    """Return, of each example of class 1, then of class 0, how much of the other is below it."""
+    """Return, for each example of class 1, then of 0, the fraction of the other class below it."""
     everyone, fractions = rankdata(values), []
     for label in (1, 0):
         own = labels == label

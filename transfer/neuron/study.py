@@ -45,11 +45,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """Which unit a study is about, and how much it measures."""
+    """The unit of a study, and the amount of measuring."""
 
     neuron: int | None = None  # None: the unit of largest weight
-    labels: tuple[int, ...] = ()  # numbers of labels; absent 10, 20, 50, ... and all
-    draws: PositiveInt = 10  # of the labels, for each number
+    labels: tuple[int, ...] = ()  # numbers of labels; if absent 10, 20, 50, ... and all
+    draws: PositiveInt = 10  # draws of the labels, for each number
     untrained: PositiveInt = 3  # seeds of the untrained baseline
     seed: int = 0
 
@@ -59,10 +59,10 @@ def run_study(
 ) -> dict[str, Any]:
     """Study one unit of a model on a task of two classes; return what neuron.json holds.
 
-    sets: train, val, test. What is measured is written part by part to neuron.partial.json. The
-    same study, interrupted, goes on after the parts that are there. neuron.json takes its place in
-    the end, so that the one of an earlier study stays until there is another whole one. Features
-    are kept in `output`/features, as a transfer's.
+    sets: train, val, test. Results are written part by part to neuron.partial.json, and an
+    interrupted study continues after the finished parts. At the end neuron.json takes its place, so
+    that an earlier study's neuron.json stays until a new one is complete. Features are kept in
+    `output`/features, as for a transfer.
     """
     counts = check_study(loaded, sets, options)
     with only_writer_of(output):
@@ -123,7 +123,7 @@ def _study(
 
 
 def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: StudyOptions) -> str:
-    """Return a digest of all that the parts of a study depend on: also of the code."""
+    """Return a digest of all that the parts of a study depend on, the code included."""
     origin = results["origin"]
     about = [
         asdict(options),
@@ -136,25 +136,24 @@ def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: Study
 
 
 def _measured_before(partial: Path, digest: str) -> dict[str, Any]:
-    """Return what an interrupted study of the same digest left; nothing, if it was another."""
+    """Return the parts left by an interrupted study of the same digest, or nothing."""
     try:
         known = read_json(partial)
     except (OSError, InputError):
         return {}
     if known.get("digest") != digest:
         return {}
-    log.info("going on with what %s holds", partial)
+    log.info("continuing with the parts in %s", partial)
     return known
 
 
 def check_study(
     loaded: LoadedModel, sets: Sequence[LabelledSet], options: StudyOptions
 ) -> list[int]:
-    """Return the numbers of labels; InputError for sets and options that a study cannot use."""
+    """Return the numbers of labels; InputError for sets or options that a study cannot use."""
     if len(sets[0].classes) != 2:
         names = ", ".join(sets[0].classes)
-        raise InputError(f"the labels have classes {names}; name one to tell from the rest "
-                         "with --positive")  # fmt: skip
+        raise InputError(f"the labels have classes {names}; choose one with --positive")
     for name, part in zip(SPLITS, sets, strict=True):
         check_classes(part.labels, name)
         if not any(loaded.profile.clean(text) for text in part.texts):
@@ -168,14 +167,14 @@ def check_study(
     most = len(sets[0].labels)
     counts = sorted(set(options.labels)) or label_counts(most)
     if counts[0] < 2 or counts[-1] > most:
-        raise InputError(f"--labels must lie between 2 and {most}, the training examples")
+        raise InputError(f"--labels must be between 2 and {most}, the number of training examples")
     return counts
 
 
 def _transferred(
     transfer: Transfer, ranking: Ranking, unit: int, options: StudyOptions
 ) -> dict[str, Any]:
-    """Return the accuracies of the regression on all units and of that on the unit alone."""
+    """Return the accuracies of the regressions on all units and on the unit alone."""
     train, val, test = transfer.examples
     whole = transfer.regression
     alone = transfer.neuron

@@ -1,4 +1,4 @@
-"""Where a unit is most active: the texts it ends highest and lowest on, the words that move it.
+"""The texts after which a unit is highest and lowest, and the words that move it most.
 
 A word includes the white space after it, since the unit reacts when the word has ended. Its jump is
 the unit's value there, minus the value at the end of the word before.
@@ -18,11 +18,11 @@ from model.units.unit_traces import UnitTrace, read_texts
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
 RARE = 5  # words seen less often are not averaged
-MOST_CHARACTERS = 200_000  # searched for moments; minutes, whatever the set's size
+MOST_CHARACTERS = 200_000  # searched for moments: a few minutes, whatever the set's size
 TEXT_WINDOW = 600  # characters shown of a long text, its end
 CONTEXT = (90, 30)  # characters shown before a moment's word and after it
 WORD = re.compile(r"\S+\s*")
-CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word: without what is not letters around it
+CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word, without other characters around it
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def choose_texts(
     values: np.ndarray, labels: np.ndarray, polarity: int, cut: float
 ) -> dict[str, np.ndarray]:
     """Return indices of the highest and lowest values, and of the strongest that contradict the
-    label: they lie on the other side of the cut.
+    label: they are on the other side of the cut.
 
     values, labels [N]; the strongest first.
     """
@@ -106,7 +106,7 @@ def _sample(texts: Sequence[str], rows: np.ndarray, seed: int, most_characters: 
 
 
 def jumps_of(trace: UnitTrace, row: int = 0) -> list[Jump]:
-    """Return every word of a text with the change of the first unit over it."""
+    """Return every word of a text with the first unit's change over it."""
     spans = [match.span() for match in WORD.finditer(trace.text)]
     ends = [float(trace.before[0]), *(float(trace.values[stop - 1, 0]) for _, stop in spans)]
     return [

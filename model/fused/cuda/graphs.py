@@ -35,10 +35,10 @@ def graphed_mlstm(
 
 @dataclass
 class Captured:
-    """Both passes over memory of their own, to be replayed; for one window at a time."""
+    """Both passes, captured with their own memory, to be replayed for one window at a time."""
 
-    owner: "Graphs"  # to whom it goes back
-    sizes: Hashable  # of the windows it is good for, as `Graphs.sizes_of` says them
+    owner: "Graphs"  # which gets it back
+    sizes: Hashable  # of the windows that it fits, from `Graphs.sizes_of`
     inputs: Inputs
     made: Activations
     replay_forward: Callable[[], None]
@@ -49,15 +49,15 @@ class Captured:
 
 
 class Capture(Protocol):
-    """How work becomes something that can be repeated in the same memory."""
+    """Turns work into something that can be repeated in the same memory."""
 
     def stream(self, device: torch.device) -> int:
-        """Return the number of the stream that is current on a device."""
+        """Return the number of a device's current stream."""
 
     def __call__(
         self, work: Callable[[], Any], device: torch.device
     ) -> tuple[Any, Callable[[], None]]:
-        """Return what the work makes, and a function that makes it anew in the same place."""
+        """Return the result, and a function that computes it again in the same memory."""
 
 
 class CudaCapture:
@@ -88,29 +88,28 @@ def _capture_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 class Graphs:
-    """Captured windows that wait for another use, for a few sizes: each holds a window's memory.
+    """Captured windows kept for reuse, for a few sizes; each holds a window's memory.
 
     Threads may share them; they capture one after the other.
-    most_sizes: how many sizes are kept. stale: so many windows of other sizes, after which a kept
-    size may make room for a new one.
+    most_sizes: how many sizes are kept. stale: after this many windows of other sizes, a kept size
+    may make room for a new one.
     """
 
     def __init__(
         self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = STALE
     ) -> None:
-        # Reentrant: a window may come back, by the garbage collector, while one is being taken.
+        # Reentrant: the garbage collector may return a window while one is being taken.
         self._lock = threading.RLock()
         self._capture = capture or CudaCapture()
         self._most_sizes, self._stale = most_sizes, stale
         self.idle: dict[Hashable, list[Captured]] = {}
-        self._last_use: dict[Hashable, int] = {}  # of each size kept: the number of its window
+        self._last_use: dict[Hashable, int] = {}  # for each size kept: the number of its window
         self._windows = 0
 
     def borrow(self, inputs: Inputs) -> Captured | None:
-        """Return passes that nobody uses, captured now if need be.
-
-        None if `most_sizes` others are in use. A capture costs several passes: sizes that come in
-        turns must not drive each other out, but one that comes no more must not stay for good.
+        """Return passes that are not in use, captured now if necessary; None if `most_sizes` others
+        are in use. A capture costs several passes: sizes that alternate must not evict each other,
+        but a size that no longer occurs must not stay for ever.
         """
         sizes = self.sizes_of(inputs)
         with self._lock:
@@ -122,7 +121,7 @@ class Graphs:
             return idle.pop() if idle else self._captured(inputs, sizes)
 
     def _make_room(self) -> bool:
-        """Say whether one more size may be kept, once the one longest unused is gone if stale."""
+        """Return whether one more size may be kept; first drop the longest unused one if stale."""
         if len(self.idle) < self._most_sizes:
             return True
         oldest = min(self._last_use, key=self._last_use.__getitem__)
@@ -132,14 +131,14 @@ class Graphs:
         return True
 
     def give_back(self, captured: Captured) -> None:
-        """Take passes back whose results are no longer needed; drop those of a size not kept."""
+        """Take back passes whose results are no longer needed; drop those of a size not kept."""
         with self._lock:
             idle = self.idle.get(captured.sizes)
             if idle is not None:
                 idle.append(captured)
 
     def sizes_of(self, inputs: Inputs) -> Hashable:
-        """Return what a capture is good for: sizes, dtypes, and the stream it is replayed on."""
+        """Return what a capture fits: sizes, dtypes, and the stream of its replay."""
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
         return tensors, self._capture.stream(inputs.h0.device)
 
@@ -163,7 +162,7 @@ shared_graphs = Graphs()  # of all threads
 
 
 class _Choice(threading.local):
-    """What `captured_by` was given in this thread."""
+    """The argument of `captured_by` in this thread."""
 
     made = False
     graphs: Graphs | None = None
@@ -185,13 +184,13 @@ def captured_by(graphs: Graphs | None) -> Iterator[None]:
 
 @contextmanager
 def without_graphs() -> Iterator[None]:
-    """Leave what is saved to autograd, since its hooks (checkpoint's) see no graph's memory."""
+    """Let autograd save activations: its hooks (of checkpointing) cannot see a graph's memory."""
     with captured_by(None):
         yield
 
 
 def graphs_for(device: torch.device) -> Graphs | None:
-    """Return the graphs that this thread captures windows in on a device, None for none."""
+    """Return the graphs in which this thread captures windows on a device, or None."""
     if _choice.made:
         return _choice.graphs
     return shared_graphs if device.type == "cuda" else None
@@ -205,7 +204,7 @@ def _flat(made: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
 
 
 class _Lease:
-    """Holds a captured window until its backward is done or given up."""
+    """Holds a captured window until its backward pass is done or abandoned."""
 
     def __init__(self, captured: Captured):
         self.captured = captured
@@ -215,7 +214,7 @@ class _Lease:
 
 
 class _LeasedFactors(Factors):
-    """Factors in captured memory, which is theirs until the last product of them is made."""
+    """Factors in captured memory, which stays reserved until their last product is computed."""
 
     lease: _Lease
 
@@ -245,8 +244,8 @@ class _GraphedMlstm(torch.autograd.Function):
             own.zero_() if grad is None else own.copy_(grad)
         captured.replay_backward()
         if not torch._C._autograd._get_current_graph_task_keep_graph():
-            # This node lives as long as the loss, which a loop holds until its next forward pass
-            # has made another: that pass would need a captured window beside this one.
+            # This node lives as long as the loss, which a training loop holds until its next
+            # forward pass: that pass would need a second captured window.
             ctx.lease = None
         of_weights = weight_gradients(factors, ctx.postponed)
         gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))

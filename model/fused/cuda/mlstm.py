@@ -28,7 +28,7 @@ def runs_in_triton(w_mh: Tensor) -> bool:
 
 @cache
 def _launches(device: torch.device) -> bool:
-    """Try a kernel: Triton needs a C compiler at run time and a GPU that it knows."""
+    """Try a kernel: Triton needs a C compiler at run time and a GPU that it supports."""
     if find_spec("triton") is None:
         return False
     from .triton_kernels import multiply
@@ -39,7 +39,7 @@ def _launches(device: torch.device) -> bool:
         with torch.cuda.device(device):
             multiply(x, None, r, m)
         return m.item() == 6.0
-    except Exception as error:  # whatever Triton, a compiler or a driver raise
+    except Exception as error:  # anything that Triton, a compiler or a driver raises
         _log.warning(
             "Triton does not run on %s (%s); the recurrence is slower there", device, error
         )
@@ -49,7 +49,7 @@ def _launches(device: torch.device) -> bool:
 def triton_mlstm(window: Window) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can."""
     inputs = as_kernels_read_them(window)
-    # The device of the tensors, which need not be the current one; autocast would cast anew.
+    # The tensors' device need not be the current one; autocast would cast again.
     device = inputs.x.device
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
@@ -70,7 +70,7 @@ def _with_gradient(inputs: Inputs, postponed: PostponedProducts | None) -> tuple
 
 
 class _TritonMlstm(torch.autograd.Function):
-    """Without graphs: autograd holds what is saved."""
+    """Without graphs: autograd saves the activations."""
 
     @staticmethod
     def forward(

@@ -73,7 +73,7 @@ def _advance(
 
 @triton.jit
 def _retreat(dh, dh_next, gates, c_before, c, dc, dx, H: tl.constexpr, BLOCK: tl.constexpr):
-    """From d h, of this byte's output and from the next byte, to d z; d c moves one byte back."""
+    """From d h, of this byte and from the next one, compute d z; move d c one byte back."""
     lane = tl.program_id(0).to(tl.int64)
     units = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     real = units < H
@@ -96,7 +96,7 @@ def _unmultiply(
     dm, x, indices, recurrent, dx, d_recurrent, m, H: tl.constexpr, BLOCK: tl.constexpr,
     INDEXED: tl.constexpr,
 ):  # fmt: skip
-    """From d m to both of its factors; m itself is made again for the weight gradient."""
+    """From d m compute the gradients of both factors; m is computed again for d W."""
     lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
     at = lane * H + units
     d_m = tl.load(dm + at, real).to(tl.float32)
@@ -135,7 +135,7 @@ def advance(
 def retreat(
     dh: Tensor, dh_next: Tensor, gates: Tensor, c_before: Tensor, c: Tensor, dc: Tensor, dx: Tensor
 ) -> None:
-    """Write d z into dx [B, 5H] behind its first H columns; move dc [B, H] one byte back."""
+    """Write d z into dx [B, 5H] after its first H columns; move dc [B, H] one byte back."""
     _launch(_retreat, dc, dh, dh_next, gates, c_before, c, dc, dx)
 
 

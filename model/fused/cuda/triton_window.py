@@ -1,8 +1,8 @@
 """A window on CUDA: products by cuBLAS, the arithmetic between them in Triton.
 
-`run_forward` and `run_backward` are the two passes over plain buffers. They run as they stand
-under Triton's interpreter, where the tests check them against the reference; on a GPU each is
-captured once in a CUDA graph, per sizes, and replayed.
+`run_forward` and `run_backward` are the two passes over plain buffers. They run unchanged under
+Triton's interpreter, where the tests check them against the reference; on a GPU each is captured
+once in a CUDA graph, per sizes, and replayed.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,8 @@ from ..weight_gradients import Factors
 
 
 class Activations(NamedTuple):
-    """What forward makes and backward reads.
-
-    If nothing is saved for backward, only h covers all bytes; the rest holds one byte.
+    """What forward writes and backward reads. If nothing is saved for backward, only h covers all
+    bytes; the rest covers one byte.
     """
 
     h: Tensor  # [T, B, H]
@@ -27,7 +26,7 @@ class Activations(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients that backward makes of `Inputs`; those of the weights are made apart."""
+    """The gradients of `Inputs` from backward; those of the weights are computed separately."""
 
     x: Tensor
     h0: Tensor
@@ -93,8 +92,8 @@ def in_order(
 def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:
     """Add up the gradients of all bytes that read the same row.
 
-    As a product: exact in its sums, the same every time, and it can be captured; adding 256 rows
-    up atomically is none of these, and slower.
+    As a product this is exact, repeatable, and can be captured; adding up 256 rows atomically is
+    none of these, and slower.
     """
     if inputs.indices is None:
         return dx

@@ -10,8 +10,7 @@ from ..compilation import ERRORS, Build, load, vector_options, window_library
 from ..cores import has_instructions, has_matrix_units
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
-# A sum is fused with a product where the source says so, not where a compiler likes to: both
-# builds round alike.
+# A sum is fused with a product only where the source says so, so that both builds round alike.
 _OPTIONS = ("-ffp-contract=off",)
 _AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mavx512bf16", "-mavx2", "-mfma")
 _AMX = ("-mamx-tile", "-mamx-bf16")
@@ -20,15 +19,15 @@ _log = logging.getLogger(__name__)
 
 @cache
 def tile_library() -> ctypes.CDLL | None:
-    """Return the library for this processor's matrix units, None if it or the system has none."""
+    """Return the library for this processor's matrix units; None if it or the system lacks them."""
     found = build_for_tiles() if has_matrix_units() else None
     if found is not None:
-        window_library()  # the watch for other programs needs it: not to be built within a step
+        window_library()  # needed by the watch for other programs; not to be built in a step
     return found
 
 
 def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:
-    """Build the library and ask it whether the processor has matrix units; None if it has none.
+    """Build the library and ask it whether the processor has matrix units; None if not.
 
     None, after a warning, also if the compiler knows no such instructions.
     """
@@ -36,8 +35,8 @@ def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL 
         library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX)))
     except ERRORS as error:
         _log.warning(
-            "the recurrence runs without the processor's matrix units: it was not compiled for "
-            "them (%s), which needs g++ 11 or clang 14",
+            "the recurrence runs without the processor's matrix units: compiling for them failed "
+            "(%s); it needs g++ 11 or clang 14",
             error,
         )
         return None

@@ -1,7 +1,7 @@
 """The recurrence on matrix units, with its gradient.
 
-Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes. Sizes that are
-no multiple of these are padded with zeros.
+Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes. Other sizes
+are padded with zeros to a multiple of these.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 
 
 def empty_factor(T: int, B: int, blocks: int) -> Tensor:
-    """Return memory for a factor: so many blocks of units, all bytes and lanes deep."""
+    """Return memory for a factor: this many blocks of units, all bytes and lanes deep."""
     return products.empty_factor(T * blocks_of(B), blocks)
 
 
@@ -56,7 +56,7 @@ class TiledFactors(NamedTuple):
         return out
 
 
-RESIDENT = 1 << 20  # bytes of weights that a core's second-level cache holds beside the rest
+RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
 
 
 class _Window(ctypes.Structure):
@@ -78,7 +78,7 @@ class _Window(ctypes.Structure):
 
 
 class Table(NamedTuple):
-    """x as the kernels read it, and how far apart its elements are."""
+    """x as the kernels read it, and its strides."""
 
     x: Tensor
     R: int  # rows
@@ -111,7 +111,7 @@ def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
-    """Lay the weights out as the forward pass multiplies by them."""
+    """Arrange the weights as the forward pass multiplies by them."""
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     packed = _empty_panels(len(w_mh))
     _call("pack", (0, 0, len(w_mh)), w_mh=w_mh, w_h=w_h, packed=packed)
@@ -121,9 +121,10 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
 def count_workgroups(B: int, H: int, threads: int) -> int:
     """Return into how many workgroups, each with its own lanes, the threads are divided.
 
-    The threads of a workgroup share the units and meet twice a byte. The thread with the most to do
-    should have as little as possible. Of equals the fewest workgroups, so that no two read the same
-    weights; the most, which meet least, where the weights stay in every core's cache.
+    The threads of a workgroup share the units and meet twice a byte. The thread with the most work
+    should have as little as possible. Among equals, the fewest workgroups are chosen, so that
+    weights are read less often; but if the weights fit into every core's cache, the most, which
+    meet least.
     """
     lanes, units = blocks_of(B), blocks_of(H)
 
@@ -242,7 +243,7 @@ def _contiguous_copy(tensor: Tensor) -> Tensor:
 
 
 def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[str, Tensor]:
-    """Return memory for d x and partial sums of d b; for d x by row, where there are R rows."""
+    """Return memory for d x and partial sums of d b; if there are R rows, d x is by row."""
     T, B, H = sizes
     K = blocks_of(H)
     if R is None:
@@ -253,7 +254,7 @@ def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[st
 
 
 def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
-    """Return d x and d b [4H] from what backward made of them."""
+    """Return d x and d b [4H] from backward's results."""
     if "dx" in made:
         return made["dx"], made["db"].sum(0).flatten(1)[:, :H].flatten()
     sums = made["sums"].sum(0).permute(1, 2, 0, 3)  # [R, 5, K, 32]

@@ -1,7 +1,7 @@
 """Products of matrices in bf16 on matrix units, added up in fp32.
 
-Both factors are laid out as tiles of 16 x 32 first, padded with zeros: whole kilobytes that a tile
-register loads in one piece. `matmul` does all of it; the rest is for who multiplies more than once.
+Both factors are first arranged as tiles of 16 x 32, padded with zeros: whole kilobytes that a tile
+register loads in one piece. `matmul` does all of it; the rest is for repeated products.
 """
 
 import ctypes
@@ -29,16 +29,15 @@ def matmul(
 ) -> Tensor:
     """Return a [M, K] times b [K, N], both in bf16 on the CPU, in fp32 or bf16.
 
-    symmetric: the result equals its transpose, as x x.T does; only half of it is computed. It runs
-    where `tile_library` returns one.
+    symmetric: the result equals its transpose, as x x.T does; only half of it is computed. It needs
+    `tile_library` to return a library.
     """
     return SummedProduct(a, b, dtype, symmetric=symmetric)()
 
 
 class SummedProduct:
-    """a [M, K] times b [K, N] as often as it is called, both laid out once. Best where K is large.
-
-    b may be a transposed view: it is read as it lies.
+    """a [M, K] times b [K, N], computed at each call; both are arranged once. Best for large K. b
+    may be a transposed view.
     """
 
     def __init__(
@@ -51,16 +50,15 @@ class SummedProduct:
         self.symmetric = symmetric
 
     def __call__(self) -> Tensor:
-        """Multiply, into the same memory every time."""
+        """Multiply, always into the same memory."""
         multiply_summed(self.a, self.b, self.out, self.rows, self.depth, symmetric=self.symmetric)
         return self.out
 
 
 class StreamedProduct:
-    """a [M, K] times w.T for w [N, K], both laid out once: the product of every byte of a window.
-
-    Each 32 columns of the result are overwritten by the next, as in a window, which goes on with
-    them at once. `result` keeps them.
+    """a [M, K] times w.T for w [N, K], both arranged once: the product of every byte of a window.
+    Each 32 columns of the result are overwritten by the next, as in a window, which uses them at
+    once. `result` keeps them.
     """
 
     def __init__(self, a: Tensor, w: Tensor):
@@ -128,7 +126,7 @@ class _Streamed(ctypes.Structure):
 
 
 def empty_factor(depth: int, blocks: int) -> Tensor:
-    """Return memory for a factor of `multiply_summed`: `depth` in tiles, so many blocks wide."""
+    """Return memory for a factor of `multiply_summed`: `depth` in tiles, this many blocks wide."""
     chunks = -(-depth // CHUNK)
     return recycled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
 
@@ -136,7 +134,7 @@ def empty_factor(depth: int, blocks: int) -> Tensor:
 def multiply_summed(
     a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int, *, symmetric: bool = False
 ) -> None:
-    """Write the product of two factors that are laid out for it, `depth` tiles deep.
+    """Write the product of two factors, arranged for it, `depth` tiles deep.
 
     out: [parts * rows, columns], bf16 or fp32.
     """
@@ -157,13 +155,13 @@ def multiply_summed(
 
 
 def _lay_left(a: Tensor, *, summed: bool) -> Tensor:
-    """Lay a [M, K] out, 32 rows after the other."""
+    """Arrange a [M, K], 32 rows after the other."""
     a = a.contiguous()
     return _arranged(a, _LEFT, len(a), a.shape[1], summed=summed)
 
 
 def _lay_right(b: Tensor, *, summed: bool) -> Tensor:
-    """Lay b [K, N] out, 32 columns after the other."""
+    """Arrange b [K, N], 32 columns after the other."""
     K, N = b.shape
     if b.t().is_contiguous():
         return _arranged(b.t(), _RIGHT_BY_COLUMNS, N, K, summed=summed)

@@ -1,1 +1,1 @@
-"""What only the recurrence on vector units has."""
+"""Products that only the recurrence on vector units has."""

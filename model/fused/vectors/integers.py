@@ -1,9 +1,9 @@
 """The recurrence with products of 8-bit integers, for inference.
 
-Each row of the weights becomes integers from -127 to 127 times a scale of its own. Shipped models
-are kept so on disk, and lose nothing more. Every lane's h, and then its m, is rounded in the same
-way before it is multiplied. Sums of integers are exact, whatever their order: a lane depends
-neither on the other lanes nor on the threads. Everything between the products is in fp32.
+Each row of the weights becomes integers from -127 to 127 times its own scale. Shipped models have
+this form on disk, and lose nothing more. Every lane's h, and then its m, is rounded in the same way
+before it is multiplied. Sums of integers are exact, whatever their order: a lane depends neither on
+the other lanes nor on the threads. Everything between the products is in fp32.
 """
 
 import ctypes
@@ -24,10 +24,10 @@ from ..cpu import INTEGERS, call, forward
 from ..recycling import recycled_empty
 
 LARGEST = 127
-SMALLEST = 1e-30  # kSmallest of integers.h: what the largest number of a row counts as, at least
-ZERO = 128  # how much too large integers.h keeps the left factor
+SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this
+ZERO = 128  # by how much integers.h shifts the left factor
 INTERLEAVED = 4  # units that one instruction multiplies
-EXACT = 1 << 24  # up to here fp32 has every integer
+EXACT = 1 << 24  # fp32 represents every integer up to this
 NO_GRADIENT = "products of 8-bit integers have no gradient; they are for inference"
 
 
@@ -39,7 +39,7 @@ class Rounded(NamedTuple):
 
 
 def round_rows(rows: Tensor) -> Rounded:
-    """Round each row [..., n] to integers times a scale, 127 for its largest number.
+    """Round each row [..., n] to integers times a scale; its largest number becomes 127.
 
     A row with a number that is not finite gets a scale that is not finite either.
     """
@@ -80,10 +80,10 @@ class _WithoutGradient(Function):
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
-    """Lay the weights out as the compiled recurrence multiplies by them.
+    """Arrange the weights as the compiled recurrence multiplies by them.
 
     Returns int8 [5H * H] of panels, then the bytes of the rows' scales, fp32 [5H], and of their
-    offsets, int32 [5H]; integers.h says what these are for.
+    offsets, int32 [5H]; integers.h explains them.
     """
     H = len(w_mh)
     rows = round_rows(torch.cat([w_mh, w_h]).detach())  # [5H, H]

@@ -83,7 +83,7 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
     ("extra", "message"),
     [
         ([("aclImdb/test/pos/77_9.txt", b"one more")], "4 test/pos"),
-        ([("aclImdb/test/pos/77_9.txt", b"x" * (MAX_REVIEW_BYTES + 1))], "no review"),
+        ([("aclImdb/test/pos/77_9.txt", b"x" * (MAX_REVIEW_BYTES + 1))], "too many for a review"),
         ([("aclImdb/test/pos/77_9.txt", b"\xff")], "damaged"),
     ],
 )

@@ -52,7 +52,7 @@ def rewrite_offsets(folder, change):
     ("place", "beyond", "message"),
     [
         (3, 0, "does not rise by whole reviews"),
-        (3, 1, "a review does not begin where it says"),
+        (3, 1, "a review does not begin at its offset"),
     ],
 )
 def test_offsets_that_cannot_be_are_named(folder, place, beyond, message):

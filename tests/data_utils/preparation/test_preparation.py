@@ -340,7 +340,7 @@ def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
 def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
     (tmp_path / "out.partial").mkdir()
     (tmp_path / "out.partial" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"out\.partial: is needed for this, but holds something"):
+    with pytest.raises(InputError, match=r"out\.partial: is needed as a work folder, but"):
         prepare_corpus([source], tmp_path / "out")
     assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
 
@@ -424,7 +424,7 @@ def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, sou
         file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
     prepare_corpus([source], tmp_path / "out")
     told = "records by the key of their text: 'text' 200, 'reviewText' 1"
-    assert [f"{source}: {told}; for one alone give --text-key"] == caplog.messages
+    assert [f"{source}: {told}; to read only one give --text-key"] == caplog.messages
     caplog.clear()
     prepare_corpus([source], tmp_path / "one", text_key="text")
     assert caplog.messages == []
@@ -487,5 +487,5 @@ def test_a_folder_that_is_no_corpus(tmp_path):
 
 def test_utf16_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("fine\nreally\n", encoding="utf-16")
-    with pytest.raises(InputError, match="begins as UTF-16 does"):
+    with pytest.raises(InputError, match="begins like UTF-16"):
         prepare_corpus([tmp_path / "a.txt"], tmp_path / "corpus")

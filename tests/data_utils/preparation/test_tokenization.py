@@ -295,7 +295,7 @@ def test_a_sample_of_everything_and_of_nothing():
     split = make_split([30] * 50)
     assert sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
     assert len(sample_reviews(split, 1499, seed=0)) == 49
-    with pytest.raises(InputError, match="not one whole review"):
+    with pytest.raises(InputError, match="too few for one whole review"):
         sample_reviews(split, 29, seed=0)
 
 

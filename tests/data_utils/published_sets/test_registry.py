@@ -183,7 +183,7 @@ def test_relatedness_is_a_score(tmp_path):
         (sick_rows([3, 6]), "row 3: '6' is not a relatedness_score; it is between 1 and 5"),
         (sick_rows([3, "nan"]), "row 3: 'nan' is not a relatedness_score"),
         (sick_rows(["much"]), "row 2: 'much' is not a relatedness_score; could not convert"),
-        (sick_rows([3]) + "7\ta\tb\n", "row 3: 3 columns, fewer than the header says"),
+        (sick_rows([3]) + "7\ta\tb\n", "row 3: 3 columns, fewer than in the header"),
         ("a\tb\tc\n", "no column 'relatedness_score'; present"),
         ("", "no column 'relatedness_score'; present"),
     ],

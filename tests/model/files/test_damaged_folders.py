@@ -143,5 +143,5 @@ def test_a_pipe_is_not_waited_for(folder):
     shutil.copytree(folder, copy)
     (copy / WEIGHTS_FILE).unlink()
     os.mkfifo(copy / WEIGHTS_FILE)
-    with pytest.raises(InputError, match=f"{WEIGHTS_FILE}: is no file"):
+    with pytest.raises(InputError, match=f"{WEIGHTS_FILE}: is not a file"):
         load_model(copy)

@@ -45,7 +45,7 @@ def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, cap
     with caplog.at_level(logging.INFO):
         interrupted(reading, path, "one", 3)
     assert not path.exists()
-    assert f"{tmp_path / 'x.partial.npy'}: kept; the same command goes on with it" in caplog.text
+    assert f"{tmp_path / 'x.partial.npy'}: kept; the same command continues it" in caplog.text
     compute(reading, path, "one", told.append)
     assert told[0] >= reading.tokens_in(2)  # what was there is told at once
     assert sum(told) == sum(map(len, TEXTS))

@@ -100,7 +100,7 @@ def test_a_compiler_that_is_not_there_is_named(tmp_path):
     quick_compiler(tmp_path)
     path = f"{tmp_path}:{os.environ['PATH']}"
     (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler", PATH=path)
-    assert line.startswith("CXX names /no/such/compiler, which is no program here")
+    assert line.startswith("CXX names /no/such/compiler, which is not a program here")
 
 
 def test_without_a_compiler_it_warns_once_and_continues(tmp_path):

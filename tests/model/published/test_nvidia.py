@@ -90,7 +90,7 @@ def test_auto_finds_the_order_that_reads_english(save, learnt, order, weight_nor
 
 
 def test_auto_refuses_where_neither_order_reads_english(save, language):
-    with pytest.raises(InputError, match=r"cannot be told.*--gate-order"):
+    with pytest.raises(InputError, match=r"cannot determine the gate order.*--gate-order"):
         import_nvidia(save(nvidia_language_model(language)))
 
 

@@ -146,7 +146,7 @@ def test_a_wrong_shape_is_refused(folder, number, change):
 @pytest.mark.parametrize("name", ["15.npy", "extra.npy", "01.npy", f"{10**40}.npy", "9999.npy"])
 def test_an_extra_file_is_refused(folder, name):
     np.save(folder / name, np.zeros(3, dtype=np.float32))
-    with pytest.raises(InputError, match=r"after wh|take it away"):
+    with pytest.raises(InputError, match=r"after wh|move it away"):
         import_openai(folder)
 
 

@@ -177,11 +177,11 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("a.jsonl", "a.jsonl: a link to what is not there"),
+        ("a.jsonl", "a.jsonl: a broken link"),
         ("b.jsonl", "b.jsonl: a pipe or a device"),
-        ("?.jsonl", "a.jsonl: a link to what is not there"),
+        ("?.jsonl", "a.jsonl: a broken link"),
         ("[b-c].jsonl", "b.jsonl: a pipe or a device"),
-        ("", "a.jsonl: a link to what is not there"),
+        ("", "a.jsonl: a broken link"),
         ("deep*", "matches nothing but folders"),
         ("**/*.source.json", "matches nothing but files that this project made"),
     ],
@@ -348,7 +348,7 @@ def test_a_server_that_speaks_no_http():
         thread = threading.Thread(target=answer)
         thread.start()
         (given,) = expand([f"http://127.0.0.1:{port}/a.jsonl"])
-        with pytest.raises(InputError, match="no proper answer came"):
+        with pytest.raises(InputError, match="no valid answer"):
             texts_of(given)
         thread.join()
 

@@ -89,7 +89,7 @@ def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path):
     path.write_bytes(whole(row_format, rows)[: end + 5])
     with caplog.at_level(logging.INFO):
         assert write(path, row_format, rows) == list(range(20, 26))
-    assert "out: goes on after 20 rows" in caplog.text
+    assert "out: continues after 20 rows" in caplog.text
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -103,7 +103,7 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog):
         assert not kept.begins_next({"text": "a"}, is_answered=True)
     assert path.read_bytes() == b""
     assert (tmp_path / "out.1").read_bytes() == whole("csv", [{"text": "a", "x": 1}])
-    assert "out: differs from the input; what was in it is now" in caplog.text
+    assert "out: differs from the input; its rows are now in" in caplog.text
 
 
 def test_an_empty_text_is_not_none(tmp_path):
@@ -172,7 +172,7 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
     final.write_text("old")
     with caplog.at_level(logging.INFO):
         interrupt(final, {"a": 1})
-    assert f"{partial}: kept; the same command goes on after its rows" in caplog.text
+    assert f"{partial}: kept; the same command continues after its rows" in caplog.text
     assert final.read_text() == "old"
     with growing_file(final, {"a": 1}) as file:
         assert file.read() == b"begun"
@@ -187,7 +187,7 @@ def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog)
     with caplog.at_level(logging.INFO), growing_file(final, {"a": 2}) as file:
         assert file.read() == b""
     assert (tmp_path / "out.csv.partial.1").read_bytes() == b"begun"
-    assert "is of another command, or of other options; what was in it is now" in caplog.text
+    assert "is from another command, or other options; its rows are now in" in caplog.text
 
 
 def test_a_file_of_someone_else_stays(tmp_path):
@@ -201,7 +201,7 @@ def test_a_file_of_someone_else_stays(tmp_path):
 
 def test_a_folder_in_its_place_is_refused(tmp_path):
     (tmp_path / "out.csv.partial").mkdir()
-    with pytest.raises(InputError, match=r"out\.csv\.partial: is needed for this, but is a folder"):
+    with pytest.raises(InputError, match=r"out\.csv\.partial: is a folder, but its name is needed"):
         interrupt(tmp_path / "out.csv", {})
 
 

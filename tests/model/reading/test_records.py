@@ -56,7 +56,7 @@ def test_utf16_is_refused(tmp_path, name, encoding):
     content = f"{mark}text\ncaf\u00e9\n".encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     for strict in (True, False):
-        with pytest.raises(InputError, match=f"{name}: begins as UTF-16 does; convert it to UTF-8"):
+        with pytest.raises(InputError, match=f"{name}: begins like UTF-16; convert it to UTF-8"):
             texts_of(tmp_path / name, strict=strict)
 
 

@@ -78,5 +78,5 @@ def test_csv_refuses_a_column_that_the_first_row_lacks():
 @pytest.mark.parametrize("value", [16**4000, {(1, 2): 3}], ids=["number", "key"])
 def test_what_json_cannot_say_is_named_by_its_place(value, row_format):
     """As lines in Python's notation may hold it."""
-    with pytest.raises(InputError, match="row 1: JSON cannot say it"):
+    with pytest.raises(InputError, match="row 1: JSON cannot represent it"):
         written([{"a": 1}, {"a": value}], row_format)

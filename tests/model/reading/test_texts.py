@@ -44,7 +44,7 @@ def test_each_text_is_counted_as_what_it_is(text, counted, accepted):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("caf\u00e9 \ud800", "a lone surrogate, which UTF-8 cannot say"),
+        ("caf\u00e9 \ud800", "a lone surrogate, which UTF-8 cannot encode"),
         (UNREADABLE, "an HTML reference of more digits than can be read"),
     ],
 )
@@ -52,7 +52,7 @@ def test_strictness_refuses_what_would_be_replaced_or_kept(tmp_path, text, messa
     with pytest.raises(ValueError, match=f"^{message}$"):
         accept(text, ReadingReport(), strict=True)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
-    with pytest.raises(InputError, match=rf"a\.jsonl, line 1: {message}; mend the text$"):
+    with pytest.raises(InputError, match=rf"a\.jsonl, line 1: {message}; fix the text$"):
         list(read_texts([tmp_path / "a.jsonl"], None, ReadingReport(), strict=True))
     report = ReadingReport()
     assert len(list(read_texts([tmp_path / "a.jsonl"], None, report, strict=False))) == 1

@@ -126,7 +126,7 @@ def test_a_vocabulary_that_cannot_say_every_byte_is_refused(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(REVIEWS), model_prefix=str(prefix), vocab_size=60, minloglevel=2
     )
-    with pytest.raises(InputError, match="cannot say every byte"):
+    with pytest.raises(InputError, match="cannot encode every byte"):
         SubwordTokenizer("unigram", prefix.with_suffix(".model").read_bytes())
 
 

@@ -23,7 +23,7 @@ def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
     board.add_histogram("probe_unit", [1.0], 5)
     board.add_figure("probe_unit", None, 5)
     board.close()
-    assert caplog.text.count("takes no more events (no such folder); the training goes on") == 1
+    assert caplog.text.count("takes no more events (no such folder); the training continues") == 1
     assert board._writer.calls == 2  # the first, and the end of the writer's thread
 
 

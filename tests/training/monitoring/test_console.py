@@ -43,5 +43,5 @@ def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdout", full)
         for _ in range(2):
             say(ALONE, "a line")
-    told = "stdout takes no more (No space left on device); the training goes on"
+    told = "stdout takes no more (No space left on device); the training continues"
     assert capsys.readouterr().err.splitlines() == [told]

@@ -112,4 +112,4 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
 
 def test_half_a_probe_is_refused(tmp_path, sets):
     process = run(*small_run(tmp_path / "run", 2, **{"evaluate.probe_train": sets[0]}))
-    assert_refused(process, "evaluate.probe_train and evaluate.probe_val go together")
+    assert_refused(process, "evaluate.probe_train and evaluate.probe_val need each other")

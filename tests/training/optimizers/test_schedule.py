@@ -74,7 +74,7 @@ def test_the_rate_stays_at_zero_after_the_end(shape):
     [
         ({"cooldown_steps": 11}, "cooldown_steps is 11, more than the 10 steps"),
         ({"cooldown_steps": 20, "warmup": 0.2}, "cooldown_steps is 20"),
-        ({"cooldown_steps": 4, "cooldown_from": 10}, "begin at step 10, where .* is zero already"),
+        ({"cooldown_steps": 4, "cooldown_from": 10}, "begin at step 10, where .* is already zero"),
         ({"decay_steps": 9}, "decay_steps is 9, of 10 steps"),
         ({"decay_steps": 2, "warmup": 0.5}, "decay_steps is 2"),
     ],

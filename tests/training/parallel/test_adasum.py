@@ -147,7 +147,7 @@ def test_what_does_not_go_together_is_refused_by_both_names(keys, word):
 
 
 def test_groups_are_adasums_alone():
-    with pytest.raises(InputError, match=r"^parallel\.adasum_group goes with parallel\.combine"):
+    with pytest.raises(InputError, match=r"^parallel\.adasum_group needs parallel\.combine"):
         ParallelConfig(adasum_group=2)
 
 

@@ -284,7 +284,7 @@ def test_shares_may_be_fractions_and_some_of_them_nothing():
         ({"lane_groups": -1}, "lane_groups"),
         ({"bucket_cap_mb": 0.0}, "bucket_cap_mb"),
         ({"powersgd_start": 1}, "powersgd_start"),
-        ({"flat": True, "compression": "powersgd"}, "flat cannot go with powersgd"),
+        ({"flat": True, "compression": "powersgd"}, "flat does not work with powersgd"),
         ({"shares": (0.0, 0.0)}, "shares"),
         ({"shares": (1.0, -1.0)}, "shares"),
         ({"shares": ()}, "shares"),
@@ -297,7 +297,7 @@ def test_refused(keys, word):
 
 def test_powersgd_does_not_go_with_a_scaled_loss():
     config = ParallelConfig(compression="powersgd")
-    with pytest.raises(InputError, match=r"^parallel\.compression powersgd goes with train\.prec"):
+    with pytest.raises(InputError, match=r"^parallel\.compression powersgd needs train\.prec"):
         make_loss_scaler("fp16", World(0, 2, CPU), config)
     assert not make_loss_scaler("bf16", World(0, 2, CPU), config).is_enabled()
     fp16 = ParallelConfig(compression="fp16")

@@ -98,7 +98,7 @@ def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
     (tmp_path / place).symlink_to("/nonexistent/disk")
     folder = tmp_path / "run" if place == "run" else tmp_path / "runs" / "run"
     with (
-        pytest.raises(InputError, match=f"/{place}: is a link to nothing; is its disk mounted?"),
+        pytest.raises(InputError, match=f"/{place}: is a broken link; is its disk mounted?"),
         lock_folder(folder, new=new),
     ):
         pass

@@ -47,7 +47,7 @@ def test_a_description_that_says_no_step_comes_with_the_advice_to_go_back(a_run,
     (newest / TRAINING_FILE).unlink()
     if content is not None:
         (newest / TRAINING_FILE).write_text(content)
-    with pytest.raises(InputError, match=f"; remove {newest} to go on from the one before"):
+    with pytest.raises(InputError, match=f"; remove {newest} to continue from the one before"):
         saved_step(newest)
 
 

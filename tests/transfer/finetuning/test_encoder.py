@@ -84,7 +84,7 @@ def test_features_are_those_that_classify_reads(small_model, sequences, window, 
     "kind", [FeatureKind(pooling="mean"), FeatureKind(state="hidden", pooling="max")]
 )
 def test_features_that_cannot_be_learned_are_refused(small_model, kind):
-    with pytest.raises(InputError, match="no such features"):
+    with pytest.raises(InputError, match="cannot learn such features"):
         LearningEncoder(small_model, 8, predicts=False, kind=kind)
 
 

@@ -218,7 +218,7 @@ def test_it_ends_when_no_better_epoch_comes(folder, tmp_path, caplog):
 
 def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
     run(folder, tmp_path / "out", epochs=1)
-    with pytest.raises(InputError, match="out: exists already; go on with --resume"):
+    with pytest.raises(InputError, match="out: exists already; continue with --resume"):
         run(folder, tmp_path / "out", epochs=1)
     with pytest.raises(InputError, match=r"was begun with epochs 1, head_lr 0\.05; set the same"):
         run(folder, tmp_path / "out", epochs=2, head_lr=0.1, resume=True)

@@ -256,7 +256,7 @@ def test_one_class_against_the_rest(sets):
     [
         (lambda part: with_questions(part, 5), {}, "classes 0, 1, question; .* --positive"),
         (None, {"neuron": 12}, "unit 12: the model has units 0 to 11"),
-        (None, {"labels": (10, 61)}, "--labels must lie between 2 and 60"),
+        (None, {"labels": (10, 61)}, "--labels must be between 2 and 60"),
         (None, {"draws": 0}, "--draws is 0; it must be at least 1"),
         (None, {"seed": 2**32 - 1, "draws": 1}, "--seed 4294967295: with 3 draws, .* 4294967293"),
         (None, {"seed": 2**32 - 9, "untrained": 1}, "with 10 draws"),
