@@ -24,6 +24,7 @@ from torch import Tensor
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shapes import check_not_negative, check_tensors
+from model.files.shipped import CONFIG_FILE
 from model.files.storage import step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
@@ -132,6 +133,8 @@ class Checkpoints(CheckpointStore):
         step = saved_step(folder) if name else step_of(folder)
         with advice_if_damaged(folder):
             content, path = self.describe(folder)
+            if not (folder / CONFIG_FILE).is_file():  # without it, the weights are no model
+                raise InputError(f"{folder / CONFIG_FILE}: no such file")
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "

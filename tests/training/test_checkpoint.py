@@ -549,6 +549,13 @@ def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
         go_on(saved, checkpoints, f"{name}.safetensors", save({}))
 
 
+def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints):
+    folder = shutil.copytree(saved[1], checkpoints.folder / saved[1].name)
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError, match=r"config\.json: no such file; remove .*00001"):
+        checkpoints.restore(make_trainer("fp16", name="muon", loss_scale=2.0**10))
+
+
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
 def test_a_file_far_too_large_is_refused_unread(saved, checkpoints, name):
     """A sparse file of 2^40 bytes: read, it would not fit into memory."""
