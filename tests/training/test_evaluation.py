@@ -22,9 +22,10 @@ def reference_bits(model, sequence):
     logits = model.decoder.bias[None]
     bits = []
     with torch.no_grad():
+        weights = model.fold()
         for byte in sequence.tolist():
             bits.append(-logits[0].log_softmax(0)[byte].item() / math.log(2))
-            logits, state = model.step(torch.tensor([byte]), state)
+            logits, state = model.step(torch.tensor([byte]), state, weights)
     return np.array(bits)
 
 
