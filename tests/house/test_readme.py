@@ -18,6 +18,7 @@ REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob
 PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
 README = PAGES["README.md"]
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
+ELASTIC = "scripts/elastic.sh"
 ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
 
 
@@ -42,7 +43,7 @@ def checkout(tmp_path_factory):
 @pytest.mark.timeout(600)
 def test_every_command_runs_in_order(checkout):
     ran = 0
-    launchers = set()
+    launchers = {launcher_of(shortened(c)) for c in COMMANDS if ELASTIC in c}  # see below
     for command in COMMANDS:
         if any(word in command for word in (*SLOW, *ELSEWHERE)):
             continue
@@ -53,12 +54,27 @@ def test_every_command_runs_in_order(checkout):
     the_python_examples_run(checkout)  # on the model just trained
 
 
+@pytest.mark.slow
+def test_the_elastic_script_launches_ranks(tmp_path):
+    folder = make_checkout(tmp_path)
+    (command,) = (c for c in COMMANDS if ELASTIC in c and "--standalone" in c)
+    prepare = "python scripts/prepare_corpus.py reviews.jsonl --output data/reviews --split 98,1,1"
+    for words in (prepare, shortened(command)):
+        process = run_shell(words, cwd=folder)
+        assert process.returncode == 0, process.stdout + process.stderr
+
+
+def launcher_of(command):
+    """Return what starts the ranks of a command."""
+    return command.partition(" main.py ")[0]
+
+
 def run_or_launch(command, checkout, launchers):
     """Run a command; where a command before had the same launcher, what it starts.
 
     launchers: the words before main.py that have launched ranks; a new one is added.
     """
-    launcher, _, rest = command.partition(" main.py ")
+    launcher, rest = launcher_of(command), command.partition(" main.py ")[2]
     if launcher in launchers:
         return run_ranks(2, "main.py", *shlex.split(rest), cwd=checkout)
     if "--nproc-per-node 2" in launcher:

@@ -107,6 +107,7 @@ def test_a_container_may_allow_less_memory_than_the_machine_has(tmp_path, files,
     assert available_bytes(torch.device("cpu"), tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_more_lanes_take_more_memory():
     optim = OptimConfig(cooldown_steps=300)  # of a run; a trial is shorter
     job = SearchedJob(

@@ -120,6 +120,7 @@ def test_a_compiler_that_fails_is_quoted(tmp_path):
     assert not libraries(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_damaged_library_is_compiled_again(compiled_cache, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(compiled_cache, cache)
@@ -130,6 +131,7 @@ def test_a_damaged_library_is_compiled_again(compiled_cache, tmp_path):
     assert library.stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
     assert compiled_aloud(tmp_path, CXX=str(quick_compiler(tmp_path))) == []
