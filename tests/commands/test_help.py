@@ -26,7 +26,7 @@ SCRIPTS = [
     "scripts/largest_batch.py", "scripts/plan.py",
 ]  # fmt: skip
 NETWORK = ["scripts/download_data.py"]
-# Run by the tests of the README, of the launch, and of scaling/benchmark/busy.py.
+# Run by the tests of the README and of the launch; by a slow one of scaling/benchmark/busy.py.
 ELSEWHERE = ("torch.distributed.run", "benchmark.py busy")
 # Scripts whose examples make nothing for later ones: those on the pages are run there.
 LAST = ("scripts/benchmark.py", "scripts/largest_batch.py")

@@ -13,7 +13,6 @@ SHORT_RUN = (
 # What a first start leaves to the ranks; a test has two of them and few reviews.
 SHORT_LAUNCH = SHORT_RUN.replace("--data.lanes 4", "--data.lanes_per_rank 2")
 SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cpu"
-SHORT_BUSY = " --work train --others 1 --rounds 1 --seconds 0.1"
 
 
 def make_checkout(folder):
@@ -62,7 +61,7 @@ def shortened(command):
     if "largest_batch.py" in command:
         return re.sub(r"--config \S+", "--config configs/tour.toml", command) + " --limit 8"
     if "benchmark.py" in command:
-        return command + (SHORT_BUSY if " busy" in command else SHORT_BENCHMARK)
+        return command + SHORT_BENCHMARK
     if "neuron.py" in command:
         return command + SHORT_STUDY
     if "--tokenizer" in command and "--vocabulary-size" not in command:
