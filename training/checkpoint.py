@@ -32,7 +32,7 @@ from model.text.profiles import TextProfile
 from model.text.tokenizer import BYTES, Tokenizer
 
 from .divergence import check_divergence
-from .optimizers.state import flatten_optimizers, load_optimizers
+from .optimizers.state import flatten_optimizers, restore_optimizers
 from .parallel.agreement import through_main
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
@@ -157,8 +157,7 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
         restore_weights(trainer.averaging.module, averaged, CONFIG)
         trainer.averaging.n_averaged.fill_(1)  # not 0: there are weights to average with
     path = folder / optimizer_file(trainer.exchange.states.groups.index)
-    expected = flatten_optimizers(trainer.optimizers)
-    load_optimizers(trainer.optimizers, load_tensors(path, like=expected), path)
+    restore_optimizers(trainer.optimizers, path)
     _restore_carried(trainer, folder / LANES_FILE)
 
 

@@ -134,7 +134,7 @@ def keep_rows(path: Path, last_step: int) -> None:
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    damaged = 0  # number of the line before; a kill tears the last one, which is not told
+    damaged = 0  # number of the line before; a kill tears the last one, which is not reported
     for number, line in enumerate(_lines_of(path), start=1):
         if damaged:
             log.warning(f"{path}: line {damaged} is damaged; left out")
@@ -150,12 +150,12 @@ def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file with their ends; of one that is too long for a row, a part."""
+    """Yield the lines of a file; an empty one for a line that is too long for a row."""
     if not path.is_file():
         return
     with path.open("rb") as file:
         while line := file.readline(MOST_ROW_BYTES):
-            end = line
-            while not end.endswith(b"\n") and len(end) == MOST_ROW_BYTES:
-                end = file.readline(MOST_ROW_BYTES)
-            yield line if end is line else line[:-1] + end[-1:]
+            rest = line
+            while not rest.endswith(b"\n") and len(rest) == MOST_ROW_BYTES:
+                rest = file.readline(MOST_ROW_BYTES)
+            yield line if rest is line else b""

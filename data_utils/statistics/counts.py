@@ -210,7 +210,7 @@ def describe_reviews(
             for block in _blocks(reviews, tally.stars, stars_key):
                 tally.add(block)
                 duplicates.add(block)
-                progress.advance(len(block.offsets) - 1)
+                progress.advance(block.reviews)
         if stars_key is not None and set(tally.stars) == {NO_STARS}:
             raise InputError(f"{path}: no record has the key {stars_key!r} (--stars-key)")
         within[name] = duplicates.end_part()

@@ -4,7 +4,6 @@ Nothing is ever unpickled.
 """
 
 import hashlib
-import math
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -239,13 +238,12 @@ def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[s
     fit into memory, is refused unread.
     """
     with _told_if_unreadable(path):
-        size, most = path.stat().st_size, math.inf
         if like is not None:
             most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
-        if size > most:
-            raise InputError(
-                f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
-            )
+            if (size := path.stat().st_size) > most:
+                raise InputError(
+                    f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
+                )
         tensors = load_file(path)
     check_finite(path, tensors)
     return tensors

@@ -1,5 +1,6 @@
 """torch's LSTM and GRU as layers, with which the mLSTM is compared: plain, and with weight norm."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
@@ -25,15 +26,15 @@ class TorchLayer(RecurrentLayer):
     """
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
-    weight_norm: ClassVar[bool] = False
-    """Whether the rows of both matrices have gains, as the mLSTM's have."""
+    gains: ClassVar[Mapping[str, str]] = {}
+    """The gains of weight norm by name, each with its matrix; a plain cell has none."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
         self.hidden_size = hidden_size
         module = self.kind(input_size, hidden_size)
         self.add_module(self.kind.__name__.lower(), module)
-        for name, matrix in GAINS.items() if self.weight_norm else ():
+        for name, matrix in self.gains.items():
             rows = len(module.get_parameter(matrix))
             self.register_parameter(name, nn.Parameter(torch.empty(rows)))
 
@@ -53,7 +54,7 @@ class TorchLayer(RecurrentLayer):
         with torch.no_grad():
             for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
                 module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
-            for name, matrix in GAINS.items() if self.weight_norm else ():
+            for name, matrix in self.gains.items():
                 self.get_parameter(name).copy_(module.get_parameter(matrix).norm(dim=1))
 
     def fold(
@@ -61,10 +62,9 @@ class TorchLayer(RecurrentLayer):
     ) -> list[Tensor]:
         """Apply the weight norm, and cast the four weights to the compute dtype."""
         (module,) = self.children()
-        weights: dict[str, Tensor] = dict(
-            module.named_parameters()
-        )  # in the order that torch reads
-        for name, matrix in GAINS.items() if self.weight_norm else ():
+        # In the order that torch reads.
+        weights: dict[str, Tensor] = dict(module.named_parameters())
+        for name, matrix in self.gains.items():
             weights[matrix] = apply_weight_norm(weights[matrix], self.get_parameter(name))
         return [weight.to(dtype) for weight in weights.values()]
 
@@ -119,11 +119,11 @@ class NormedLstmLayer(LstmLayer):
     """torch's LSTM with weight norm, as the mLSTM has it."""
 
     title = "LSTM with weight norm"
-    weight_norm = True
+    gains = GAINS
 
 
 class NormedGruLayer(GruLayer):
     """torch's GRU with weight norm, as the mLSTM has it."""
 
     title = "GRU with weight norm"
-    weight_norm = True
+    gains = GAINS

@@ -43,7 +43,7 @@ def checkout(tmp_path_factory):
 @pytest.mark.timeout(600)
 def test_every_command_runs_in_order(checkout):
     ran = 0
-    launchers = {launcher_of(shortened(c)) for c in COMMANDS if ELASTIC in c}  # see below
+    launchers = {launcher_of(shortened(c)) for c in COMMANDS if ELASTIC in c}  # in a slow test
     for command in COMMANDS:
         if any(word in command for word in (*SLOW, *ELSEWHERE)):
             continue

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from model.files.shapes import check_not_negative, check_tensors
+from model.files.weights import load_tensors
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
@@ -33,6 +34,12 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
         if "step" in group:
             tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(group["step"])
     return tensors
+
+
+def restore_optimizers(optimizers: Sequence[torch.optim.Optimizer], path: Path) -> None:
+    """Put back the tensors of a file; InputError as for `load_tensors` and `load_optimizers`."""
+    tensors = load_tensors(path, like=flatten_optimizers(optimizers))
+    load_optimizers(optimizers, tensors, path)
 
 
 def load_optimizers(

@@ -10,8 +10,8 @@ from pathlib import Path
 from torch import nn
 
 from model.files.storage import step_folder, step_of
-from model.files.weights import load_tensors, save_tensors
-from training.optimizers.state import flatten_optimizers, load_optimizers
+from model.files.weights import save_tensors
+from training.optimizers.state import flatten_optimizers, restore_optimizers
 from training.runs.checkpoint_store import CheckpointStore, restore_weights
 
 from .parameter_groups import let_learn
@@ -52,9 +52,7 @@ class FinetuningCheckpoints(CheckpointStore):
         restore_weights(learning_modules(tuner), folder / WEIGHTS_FILE, "the request asks for")
         # The optimiser has no state for a parameter that had not begun to learn.
         let_learn(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
-        moments = folder / OPTIMIZER_FILE
-        expected = flatten_optimizers([tuner.optimizer])
-        load_optimizers([tuner.optimizer], load_tensors(moments, like=expected), moments)
+        restore_optimizers([tuner.optimizer], folder / OPTIMIZER_FILE)
 
 
 def learning_modules(tuner: Finetuner) -> nn.ModuleDict:

@@ -64,10 +64,7 @@ class LearningEncoder:
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
         """Return float32 [N, F], without a gradient."""
-        with ProgressBar(name, sum(map(len, sequences))) as progress:
-            return features_in_order(
-                self.model, sequences, kind=self.kind, advance=progress.advance
-            )
+        return read_features(self.model, name, sequences, self.kind)
 
 
 class FrozenEncoder:
@@ -89,6 +86,17 @@ class FrozenEncoder:
         if name not in self._known:
             self._known[name] = self._compute(name, sequences)
         return self._known[name]
+
+
+def read_features(
+    model: LanguageModel,
+    name: str,
+    sequences: Sequence[np.ndarray],
+    kind: FeatureKind = FINAL_CELL,
+) -> np.ndarray:
+    """Return float32 [N, F], without a gradient, and show the progress under a name."""
+    with ProgressBar(name, sum(map(len, sequences))) as progress:
+        return features_in_order(model, sequences, kind=kind, advance=progress.advance)
 
 
 def encode(

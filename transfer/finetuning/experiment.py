@@ -15,7 +15,6 @@ from model.classifiers.classifier import FOLDER
 from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import load_fitted
 from model.classifiers.heads import build_heads
-from model.features import features_in_order
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
@@ -27,7 +26,7 @@ from ..metrics import describe_choices
 from .checkpoint import FinetuningCheckpoints
 from .config import FinetuningConfig
 from .directory import FinetuningDirectory
-from .encoder import FrozenEncoder, LearningEncoder
+from .encoder import FrozenEncoder, LearningEncoder, read_features
 from .task import Task, make_task
 from .trainer import Finetuner
 
@@ -183,9 +182,7 @@ def describe(
 
 def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet, name: str) -> np.ndarray:
     """Return a classifier's choices: int64 [N], or [N, C] of 0 and 1."""
-    sequences = list(map(loaded.tokens, part.texts))
-    with ProgressBar(name, sum(map(len, sequences))) as progress:
-        features = features_in_order(loaded.model, sequences, advance=progress.advance)
+    features = read_features(loaded.model, name, list(map(loaded.tokens, part.texts)))
     return fitted.choose(fitted.probabilities(features))
 
 
