@@ -22,5 +22,7 @@ $python -c "import importlib.util as i, sys; sys.exit(not i.find_spec('sentence_
 command -v uv > /dev/null || echo "not here: uv; the test that uv.lock is that of pyproject.toml" \
     "skips (pip install uv)" >&2
 
+# Many tests start Python. Where this is set, as in some images, each would compile all sources anew.
+unset PYTHONDONTWRITEBYTECODE
 # One thread per process: two workers on two cores, and the tests' own processes beside them.
 OMP_NUM_THREADS=1 $python -m pytest -n 2 --dist worksteal "$@"

@@ -71,7 +71,7 @@ def load(build: Build) -> ctypes.CDLL:
 
 
 def _compiled(build: Build) -> Path:
-    command = [_compiler(), *_OPTIONS, *build.options, str(build.source)]
+    command = [_compiler(), *_OPTIONS, *build.options]
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
     system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home
@@ -81,7 +81,7 @@ def _compiled(build: Build) -> Path:
         with _one_at_a_time(library):
             if not library.exists():
                 _announce(build)
-                _compile([*command, *build.libraries], library)
+                _compile([*command, str(build.source), *build.libraries], library)
     return library
 
 

@@ -2,11 +2,8 @@
 
 import json
 import os
-import pty
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 from safetensors.torch import load_file
@@ -24,6 +21,7 @@ from tests.support.runs import (
     run_code,
     start,
     start_anew,
+    terminal,
     wait_for,
 )
 
@@ -234,25 +232,25 @@ def test_the_device_may_change_on_resume(tmp_path):
 @pytest.mark.parametrize("errors_too", [False, True])
 def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
     """As `| tee log` does when a terminal is closed, also `2>&1 | tee log`."""
-    folder = tmp_path / "run"
-    command = [sys.executable, *map(str, small_run(folder, STEPS))]
-    errors = subprocess.STDOUT if errors_too else subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors) as process:
-        process.stdout.close()
-        told = "" if errors_too else process.stderr.read().decode()
-    assert process.returncode == 0, told
-    assert errors_too or "nobody reads stdout" in told
+    folder, pipe, errors = (tmp_path / name for name in ("run", "pipe", "errors"))
+    os.mkfifo(pipe)
+    streams = [str(pipe), str(pipe if errors_too else errors)]
+    process = start(*small_run(folder, STEPS), streams=streams)
+    with open(pipe):
+        pass  # it opens when the process has opened its end
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert errors_too or "nobody reads stdout" in errors.read_text()
     assert_same_run(folder, whole[0])
 
 
 def test_a_terminal_that_is_closed_ends_no_training(whole, tmp_path):
     """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
     folder = tmp_path / "run"
-    command = [sys.executable, *map(str, small_run(folder, STEPS))]
-    master, slave = pty.openpty()
-    with subprocess.Popen(command, cwd=ROOT, stdout=slave, stderr=slave) as process:
-        os.close(slave)
-        os.close(master)
+    with terminal() as (path, reader):
+        process = start(*small_run(folder, STEPS), streams=[path, path])
+        os.read(reader, 1)  # the process has opened it and written
+    process.communicate(timeout=120)
     assert process.returncode == 0
     assert_same_run(folder, whole[0])
 

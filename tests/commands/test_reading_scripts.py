@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -15,7 +14,7 @@ from model.files.weights import load_model, model_digest
 from model.fused.compilation import window_library
 from model.pages.page import PALETTES
 from model.text.profiles import text_profile
-from tests.support.runs import ROOT, assert_refused, run, run_shell
+from tests.support.runs import ROOT, assert_refused, run, run_shell, start, terminal
 
 
 @pytest.fixture
@@ -132,23 +131,20 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     assert "unit 5, cell: -" in named.stdout
 
 
-def terminal_of(command, **environment):
+def shown_on_a_terminal(command, **environment):
     """Run a command on a terminal of its own; return what it shows there."""
-    terminal, inside = os.openpty()
-    environment = os.environ | {"NO_COLOR": ""} | environment
-    process = subprocess.run(command, cwd=ROOT, env=environment, stdout=inside, text=True)
-    assert process.returncode == 0
-    os.set_blocking(terminal, False)
-    shown = os.read(terminal, 1 << 16).decode()
-    os.close(inside)
-    os.close(terminal)
-    return shown
+    with terminal() as (path, reader):
+        process = start(*command, env={"NO_COLOR": "", **environment}, streams=[path, path])
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+        os.set_blocking(reader, False)
+        return os.read(reader, 1 << 16).decode()
 
 
 def test_heatmap_colours_only_a_terminal_unless_told(folder):
     give_classifier(folder)
     words = ("--model", folder, "--text", "so good")
-    command = [sys.executable, "scripts/heatmap.py", *words]
+    command = ["scripts/heatmap.py", *words]
     plain = heatmap(folder, "--text", "so good").stdout
     assert re.fullmatch(
         r"unit 4, cell, sign turned: label no -\S+ to \S+ label yes\n"
@@ -158,11 +154,11 @@ def test_heatmap_colours_only_a_terminal_unless_told(folder):
     )
     assert heatmap(folder, "--text", "so good", "--no-ansi").stdout == plain
     assert "\x1b[38;2;" in heatmap(folder, "--text", "so good", "--ansi").stdout
-    shown = terminal_of(command)
+    shown = shown_on_a_terminal(command)
     assert "\x1b[38;2;" in shown
     assert plain.splitlines()[-1] in shown  # the classifier's own words
-    assert "\x1b" not in terminal_of(command, NO_COLOR="1")
-    assert "\x1b" not in terminal_of([*command, "--no-ansi"])
+    assert "\x1b" not in shown_on_a_terminal(command, NO_COLOR="1")
+    assert "\x1b" not in shown_on_a_terminal([*command, "--no-ansi"])
 
 
 def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):

@@ -45,12 +45,17 @@ def run_forked(command, cwd, timeout, environment):
 
 
 class RunningProcess:
-    """A forked command that goes on beside the test, with what tests use of subprocess.Popen."""
+    """A forked command that goes on beside the test, with what tests use of subprocess.Popen.
 
-    def __init__(self, command, cwd, environment):
+    streams: paths for its output and its errors, for instance of a terminal or a named pipe.
+    Without them, `communicate` returns both.
+    """
+
+    def __init__(self, command, cwd, environment, streams=None):
         self._folder = tempfile.TemporaryDirectory()
         self._output = Path(self._folder.name, "output")
-        self._child = _start(command, cwd, environment, [str(self._output)] * 2)
+        self._output.touch()
+        self._child = _start(command, cwd, environment, streams or [str(self._output)] * 2)
         self.pid = self._child.pid
         atexit.register(self.kill)  # of a test that failed: pytest would wait for it for ever
 
@@ -92,7 +97,8 @@ def _child(command, cwd, environment, streams):
     os.environ.update(environment)
     os.chdir(cwd)
     for number, stream in enumerate(streams, start=1):
-        os.dup2(os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY
+        os.dup2(os.open(stream, flags, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # Anew, since those of the server were made for its own streams.
     sys.stdin, sys.stdout, sys.stderr = (

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.forked import RunningProcess, run_forked
@@ -70,9 +71,9 @@ def environment_of(changes=None):
     return {**os.environ, "OMP_NUM_THREADS": "1", **(changes or {})}
 
 
-def run_code(code, cwd=ROOT, timeout=120):
+def run_code(code, cwd=ROOT, timeout=120, env=None):
     """Run Python code in a folder, in a process forked for it."""
-    return run_forked(["-c", code], cwd, timeout, environment_of())
+    return run_forked(["-c", code], cwd, timeout, environment_of(env))
 
 
 def is_ours(command):
@@ -81,9 +82,23 @@ def is_ours(command):
     return command[0].endswith(".py") or module.startswith(("experiments.", "tests.", "model"))
 
 
-def start(*command, env=None):
-    """Start `python <command>` in a process forked for it and return the running process."""
-    return RunningProcess(list(map(str, command)), ROOT, environment_of(env))
+def start(*command, env=None, streams=None):
+    """Start `python <command>` in a process forked for it and return the running process.
+
+    streams: as of RunningProcess.
+    """
+    return RunningProcess(list(map(str, command)), ROOT, environment_of(env), streams)
+
+
+@contextmanager
+def terminal():
+    """Yield the path of a new terminal and the number of the file that reads what it shows."""
+    outside, inside = os.openpty()
+    try:
+        yield os.ttyname(inside), outside
+    finally:
+        os.close(inside)
+        os.close(outside)
 
 
 def start_anew(*command):

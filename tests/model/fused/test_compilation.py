@@ -14,7 +14,7 @@ import torch
 
 from model.fused import compilation
 from model.fused.recycling import SMALLEST, MemoryPool
-from tests.support.runs import ROOT
+from tests.support.runs import run_code, start
 
 USE = """
 import logging, re, sys, torch
@@ -40,13 +40,7 @@ print(runs_compiled(w_mh))
 
 def use(cache, **environment):
     """Run the fused recurrence in a process of its own; return (compiled?, stderr)."""
-    process = subprocess.run(
-        [sys.executable, "-c", USE],
-        cwd=ROOT,
-        env=os.environ | {"XDG_CACHE_HOME": str(cache)} | environment,
-        capture_output=True,
-        text=True,
-    )
+    process = run_code(USE, env={"XDG_CACHE_HOME": str(cache)} | environment)
     assert process.returncode == 0, process.stderr
     return process.stdout.strip() == "True", process.stderr
 
@@ -110,6 +104,19 @@ def test_without_a_compiler_it_warns_once_and_continues(tmp_path):
     assert "CXX" in stderr
 
 
+def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
+    """As of a checkout and of what it has installed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    built = set()
+    for text in ("int one() { return 1; }", "int one() { return 1; }", "int two() { return 2; }"):
+        source = tmp_path / str(len(list(tmp_path.iterdir()))) / "window.cpp"
+        source.parent.mkdir()
+        source.write_text(text)
+        compilation.load(compilation.Build(source, ("-O0",)))
+        built |= set(libraries(tmp_path))
+        assert len(built) == (2 if "two" in text else 1)
+
+
 def test_a_compiler_that_fails_is_quoted(tmp_path):
     broken = tmp_path / "c++"
     broken.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
@@ -140,11 +147,10 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 def test_processes_share_one_build(tmp_path):
     counter = tmp_path / "builds"
     counting = quick_compiler(tmp_path, before=f"echo built >> {counter}")
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", USE], cwd=ROOT, env=environment) for _ in range(3)
-    ]
-    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
+    processes = [start("-c", USE, env=environment) for _ in range(3)]
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], said
     assert counter.read_text().split() == ["built"]
 
 
