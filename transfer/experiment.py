@@ -9,7 +9,8 @@ from typing import Any
 from data_utils.labelled import LabelledSet
 from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.separation import save_separation
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
 from model.files.locks import one_at_a_time
@@ -37,6 +38,7 @@ from .regression import (
     find_neuron,
     fit_regression,
 )
+from .separation import separation_of
 from .thresholds import calibrate_threshold
 
 SPLITS = ("train", "val", "test")
@@ -109,7 +111,10 @@ def _transferred(
     results["seed"] = seed
     results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
-    save_classifier(output / "classifier", classifier, origin_of(transfer, sets))
+    train = transfer.examples[0]
+    separation = separation_of(train.features, train.labels, loaded.model.config.hidden_size)
+    save_classifier(output / FOLDER, classifier, origin_of(transfer, sets))
+    save_separation(output / FOLDER, separation)
     write_json(output / "results.json", results)
     _write_figures(transfer, classifier, loaded.model.config.cell, output)
     return results

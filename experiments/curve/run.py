@@ -29,9 +29,10 @@ from model.language_model import untrained_like
 from model.units.unit_traces import read_texts
 from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
-from transfer.neuron.ranking import areas_under_curve, fit_cuts
+from transfer.neuron.ranking import fit_cuts
 from transfer.neuron.top_activations import jumps_of
 from transfer.regression import Examples
+from transfer.separation import areas_under_curve
 
 # Most texts to fit on, to choose on and to test on; SST is read whole.
 PARTS = {"sst": None, "mr": (2000, 500, 2000), "imdb": (800, 200, 1000)}
@@ -193,9 +194,9 @@ def selectivity(sets: Sequence[Examples]) -> dict[str, Any]:
     One half is chance. A sentiment neuron is a unit far above the next.
     """
     train, _, test = sets
-    on_train = areas_under_curve(train)
+    on_train = areas_under_curve(train.features, train.labels == 1)
     best = np.argsort(-np.abs(on_train - 0.5), kind="stable")[:2]
-    on_test = areas_under_curve(test.units(best))
+    on_test = areas_under_curve(test.units(best).features, test.labels == 1)
     areas = np.where(on_train[best] > 0.5, on_test, 1 - on_test)
     return {"units": best.tolist(), "areas": areas.tolist()}
 

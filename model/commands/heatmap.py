@@ -57,8 +57,9 @@ def add_options(parser: Parser) -> None:
         type=int,
         default=0,
         help="number of further units to show: the sentiment unit, unless it is shown already, "
-        "then those that influence the model's classifier most; without a classifier, those that "
-        "vary most over the texts",
+        "then those that alone separate the classes of the model's classifier best (if that was "
+        "not recorded, those that influence it most; without a classifier, those that vary most "
+        "over the texts)",
     )
     parser.add_argument(
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"
@@ -100,7 +101,6 @@ def run(options: Namespace) -> None:
 
     import torch
 
-    from ..classifiers.influence import ranked_units
     from ..files.weights import load_model
     from ..units.unit_traces import poles_of, read_texts
 
@@ -113,7 +113,7 @@ def run(options: Namespace) -> None:
         texts,
         units,
         top=options.top,
-        ranking=[] if own is None else [own.neuron, *ranked_units(own.influence)],
+        ranking=ranking_of(loaded, own),
         state=options.state,
         layer=options.layer,
         poles=None if first is None else poles_of(first),
@@ -179,6 +179,23 @@ def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
         if options.neuron or options.top:
             return None
         raise
+
+
+def ranking_of(loaded: "LoadedModel", own: "Fitted | None") -> list[int]:
+    """Return the sentiment unit, then the units that separate the classifier's classes best, or,
+    where that is not known, those that influence it most.
+    """
+    from ..classifiers.fitted import find_classifier
+    from ..classifiers.influence import ranked_units
+    from ..classifiers.separation import CHANCE, load_separation
+
+    folder = find_classifier(loaded)
+    if own is None or folder is None:
+        return []
+    separation = load_separation(folder, loaded.model.config.hidden_size)
+    if separation is None:
+        return [own.neuron, *ranked_units(own.influence)]
+    return [own.neuron, *ranked_units(separation[None] - CHANCE)]
 
 
 def texts_of(file: str | None, text_key: str | None) -> list[str]:

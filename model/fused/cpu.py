@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..layers.window import Window
 from ..state import DTYPES, State
-from .arguments import Inputs, run_window
 from .compilation import window_library
 from .recycling import recycled_empty
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
+from .window import Inputs, Window, run_window
 
 INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..layers.window import Window
 from ..state import State, accumulation_dtype
 from .weight_gradients import Factors, PostponedProducts, weight_gradients
+from .window import Window
 
 
 def deferred_mlstm(window: Window) -> tuple[Tensor, State]:

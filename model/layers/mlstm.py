@@ -11,12 +11,12 @@ from torch.utils.checkpoint import checkpoint
 
 from ..fused.cuda.graphs import without_graphs
 from ..fused.weight_gradients import PostponedProducts, join
+from ..fused.window import RecurrentWeights, Window
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
 from .recurrence import Backend, named, pack, recur
 from .weight_norm import apply_weight_norm
-from .window import RecurrentWeights, Window
 
 if TYPE_CHECKING:
     from ..language_model import ModelConfig

@@ -20,8 +20,8 @@ from ..fused.vectors.integers import (
     plain_integer_mlstm,
 )
 from ..fused.vectors.integers import pack as pack_for_integers
+from ..fused.window import Window
 from ..state import State
-from .window import Window
 
 Backend = Literal["auto", "reference", "fused"]
 Recurrence = Callable[[Window], tuple[Tensor, State]]  # h [T, B, H] and the state after the window

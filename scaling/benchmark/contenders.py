@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.fused.window import RecurrentWeights, Window
 from model.layers.recurrence import Recurrence, fused_mlstm, reference_mlstm
-from model.layers.window import RecurrentWeights, Window
 from model.state import State, accumulation_dtype
 
 from .problem import Problem

@@ -10,6 +10,7 @@ import pytest
 
 from model import save_model
 from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.separation import save_separation
 from model.files.weights import load_model, model_digest
 from model.fused.compilation import window_library
 from model.pages.page import PALETTES
@@ -129,6 +130,15 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
     named = heatmap(folder, "--text", "good", "--neuron", "5")
     assert "unit 5, cell: -" in named.stdout
+
+
+def test_heatmap_shows_the_units_that_separate_the_classes_best(folder):
+    give_classifier(folder)
+    separation = np.full(12, 0.5)
+    separation[[8, 4, 3]] = 0.9, 0.8, 0.7
+    save_separation(folder / FOLDER, separation)
+    shown = heatmap(folder, "--text", "good", "--top", "2").stdout
+    assert re.findall(r"^unit (\d+)", shown, flags=re.MULTILINE) == ["4", "8", "3"]
 
 
 def shown_on_a_terminal(command, **environment):

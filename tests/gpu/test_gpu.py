@@ -7,9 +7,9 @@ import torch
 from data_utils.lanes import WindowBatch
 from model.featurizer import SentimentFeaturizer
 from model.files.weights import LoadedModel, load_model, save_model
-from model.fused.arguments import Inputs
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton
+from model.fused.window import Inputs
 from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate

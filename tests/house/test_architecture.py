@@ -82,6 +82,13 @@ def test_dependencies_point_inwards(package):
                 assert name in allowed or top in allowed, f"{path} may not import {name}"
 
 
+def test_implementations_of_the_recurrence_know_no_layer():
+    for path in (ROOT / "model/fused").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert "layers" not in (node.module or "").split("."), path
+
+
 def test_nothing_imports_the_leaves():
     product = [path for name in (*PACKAGES, "scripts") for path in (ROOT / name).rglob("*.py")]
     for path in [*product, ROOT / "main.py", ROOT / "hubconf.py"]:

@@ -96,9 +96,11 @@ def _child(command, cwd, environment, streams):
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    for number, stream in enumerate(streams, start=1):
+    for number, stream in enumerate(dict.fromkeys(streams), start=1):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY
         os.dup2(os.open(stream, flags, 0o600), number)
+    if streams[0] == streams[1]:  # opened once: a pipe whose reader has left does not open again
+        os.dup2(1, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # Anew, since those of the server were made for its own streams.
     sys.stdin, sys.stdout, sys.stderr = (

@@ -15,6 +15,7 @@ from model.classifiers.classifier import FOLDER
 from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import load_fitted
 from model.classifiers.heads import build_heads
+from model.classifiers.separation import save_separation
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
@@ -23,6 +24,7 @@ from training.runs.signals import StopRequest
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
+from ..separation import separation_of
 from .checkpoint import FinetuningCheckpoints
 from .config import FinetuningConfig
 from .directory import FinetuningDirectory
@@ -149,17 +151,24 @@ def describe(
     sets: Sequence[LabelledSet],
     device: torch.device,
 ) -> dict[str, Any]:
-    """Score the model in model/ on val and test; return the results without the source model."""
+    """Score the model in model/ on val and test; return the results without the source model.
+
+    Its classifier is given the separation of the model's units, on val.
+    """
     best = load_model(directory.model, compute_dtype=torch.float32)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     assert isinstance(fitted, FineTuned)
     best.model.to(device)
     named = dict(zip(SPLITS, sets, strict=False))
-    choices = {
-        name: choices_of(best, fitted, part, name)
+    features = {
+        name: read_features(best.model, name, list(map(best.tokens, part.texts)))
         for name, part in named.items()
         if name != "train"
     }
+    choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
+    units = best.model.config.hidden_size
+    separation = separation_of(features["val"], named["val"].labels, units)
+    save_separation(directory.model / FOLDER, separation)
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),
@@ -178,12 +187,6 @@ def describe(
         "config": asdict(tuner.config),
         "origin": directory.origin,
     }
-
-
-def choices_of(loaded: LoadedModel, fitted: FineTuned, part: LabelledSet, name: str) -> np.ndarray:
-    """Return a classifier's choices: int64 [N], or [N, C] of 0 and 1."""
-    features = read_features(loaded.model, name, list(map(loaded.tokens, part.texts)))
-    return fitted.choose(fitted.probabilities(features))
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

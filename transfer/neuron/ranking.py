@@ -5,7 +5,6 @@ values; the units are also ordered on the training set, so that there is no sele
 accuracies on val and test.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from ..regression import CONFIDENCE, Examples, Regression, accuracy_interval
-
-COLUMNS = 128  # units sorted together: a gigabyte for 100,000 texts
+from ..separation import areas_under_curve, blocks_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Cuts:
         positive = examples.labels[:, None] == 1
         fractions = [
             ((block > self.values[units]) == positive).mean(0)
-            for units, block in _blocks(examples.features)
+            for units, block in blocks_of(examples.features)
         ]
         above = np.concatenate(fractions)
         return np.where(self.polarity > 0, above, 1 - above)
@@ -60,13 +58,13 @@ class Ranking:
 def rank_units(train: Examples, regression: Regression) -> Ranking:
     """Measure every unit on a training set of two classes."""
     cuts = fit_cuts(train)
-    areas = areas_under_curve(train)
+    areas = areas_under_curve(train.features, train.labels == 1)
     return Ranking(cuts, cuts.accuracies(train), areas, regression.last_class())
 
 
 def fit_cuts(train: Examples) -> Cuts:
     """Return each unit's cut of highest accuracy; of equal ones the lowest."""
-    blocks = [_fit_block(block, train.labels) for _, block in _blocks(train.features)]
+    blocks = [_fit_block(block, train.labels) for _, block in blocks_of(train.features)]
     values, polarity = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return Cuts(values, polarity)
 
@@ -85,18 +83,6 @@ def _fit_block(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     lower = np.where(best > 0, ordered[best - 1, column], ordered[0] - 2)
     cuts = (lower + ordered[best, column]) / 2
     return cuts, np.where(2 * right[best, column] >= count, 1, -1)
-
-
-def areas_under_curve(examples: Examples) -> np.ndarray:
-    """Return float64 [F]: the chance that a positive example has the higher value, ties half.
-
-    From ranks (Mann and Whitney 1947).
-    """
-    is_positive = examples.labels == 1
-    positives = int(is_positive.sum())
-    pairs = positives * (len(is_positive) - positives)
-    sums = [rankdata(block, axis=0)[is_positive].sum(0) for _, block in _blocks(examples.features)]
-    return (np.concatenate(sums) - positives * (positives + 1) / 2) / pairs
 
 
 def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
@@ -145,12 +131,6 @@ def _variance(fractions: list[np.ndarray]) -> float:
     return float(sum(f.var(ddof=1) / len(f) if len(f) > 1 else 0.25 for f in fractions))
 
 
-def _blocks(features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    for start in range(0, features.shape[1], COLUMNS):
-        units = slice(start, start + COLUMNS)
-        yield units, features[:, units]
-
-
 def describe_ranking(ranking: Ranking, val: Examples, test: Examples, top: int) -> dict[str, Any]:
     """Return the numbers of all units, and a row for each that is among the `top` of an order."""
     orders = ranking.orders()
@@ -179,7 +159,7 @@ def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) ->
         "test_accuracy": test_accuracy,
         "test_interval": accuracy_interval(test_accuracy, len(test.labels)),
         "train_area": float(ranking.areas[unit]),
-        "test_area": float(areas_under_curve(alone[1])[0]),
+        "test_area": float(areas_under_curve(alone[1].features, test.labels == 1)[0]),
         "test_area_interval": area_interval(test.features[:, unit], test.labels),
         "weight": float(ranking.weights[unit]),
         "rank": {

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..arguments import Inputs
 from ..weight_gradients import Factors, PostponedProducts, weight_gradients
+from ..window import Inputs
 from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
 
 MOST_SIZES = 4  # of windows whose passes are kept captured

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ...layers.window import Window
 from ...state import DTYPES, State
-from ..arguments import Inputs, as_kernels_read_them
 from ..weight_gradients import PostponedProducts, weight_gradients
+from ..window import Inputs, Window, as_kernels_read_them
 from .graphs import graphed_mlstm, graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
 

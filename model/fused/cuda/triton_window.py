@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..arguments import Inputs
 from ..weight_gradients import Factors
+from ..window import Inputs
 
 
 class Activations(NamedTuple):

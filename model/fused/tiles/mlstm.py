@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ...layers.window import Window
 from ...state import State
-from ..arguments import Inputs, run_window
 from ..recycling import recycled_empty
 from ..weight_gradients import PostponedProducts, weight_gradients
+from ..window import Inputs, Window, run_window
 from . import library, products
 from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 

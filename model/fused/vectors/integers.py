@@ -16,12 +16,11 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ...cell import mlstm_step
-from ...layers.window import Window
 from ...state import State
-from ..arguments import Inputs, run_window
 from ..compilation import window_library
 from ..cpu import INTEGERS, call, forward
 from ..recycling import recycled_empty
+from ..window import Inputs, Window, run_window
 
 LARGEST = 127
 SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this

@@ -27,7 +27,7 @@ logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.fused.cpu import runs_compiled
 from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.state import State
-from model.layers.window import RecurrentWeights, Window
+from model.fused.window import RecurrentWeights, Window
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
 window = Window(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))

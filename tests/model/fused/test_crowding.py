@@ -13,8 +13,8 @@ import torch
 
 from model.fused import compilation, crowding
 from model.fused.compilation import window_library
+from model.fused.window import RecurrentWeights, Window
 from model.layers.recurrence import fused_mlstm
-from model.layers.window import RecurrentWeights, Window
 from model.state import State
 
 MEETINGS = 4

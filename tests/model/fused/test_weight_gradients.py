@@ -9,9 +9,9 @@ import torch
 from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.deferred import deferred_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
+from model.fused.window import RecurrentWeights, Window
 from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import reference_mlstm
-from model.layers.window import RecurrentWeights, Window
 from model.state import State
 from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles

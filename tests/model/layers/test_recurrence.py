@@ -9,10 +9,10 @@ from torch import Tensor
 
 from model.cell import mlstm_step
 from model.fused.deferred import deferred_mlstm
+from model.fused.window import RecurrentWeights, Window
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.layers import recurrence
 from model.layers.recurrence import FASTEST_FIRST, Implementation, named, recur, reference_mlstm
-from model.layers.window import RecurrentWeights, Window
 from model.state import State
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm

@@ -3,21 +3,19 @@
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from sklearn.metrics import roc_auc_score
 
 from tests.transfer.test_regression import make_examples
 from transfer.neuron.ranking import (
-    COLUMNS,
     Cuts,
     Ranking,
     area_difference,
     area_interval,
-    areas_under_curve,
     describe_ranking,
     fit_cuts,
     rank_units,
 )
 from transfer.regression import Examples, fit_regression
+from transfer.separation import COLUMNS
 
 
 def coarse_examples(seed, count=41):
@@ -59,8 +57,6 @@ def test_units_are_measured_block_by_block():
     one, each = fit_cuts(few), fit_cuts(many)
     np.testing.assert_array_equal(each.values, np.tile(one.values, COLUMNS))
     np.testing.assert_array_equal(each.accuracies(many), np.tile(one.accuracies(few), COLUMNS))
-    areas = np.tile(areas_under_curve(few), COLUMNS)
-    np.testing.assert_array_equal(areas_under_curve(many), areas)
 
 
 def test_values_that_differ_by_the_last_bit_are_cut_apart():
@@ -81,12 +77,6 @@ def test_a_cut_keeps_to_its_side_on_other_texts():
     cuts = Cuts(np.array([0.0, 0.0]), np.array([1, -1]))
     test = Examples(np.array([[1, 1], [0, 0], [-1, -1]], np.float32), np.array([1, 1, 0]))
     np.testing.assert_allclose(cuts.accuracies(test), [2 / 3, 1 / 3])
-
-
-def test_areas_are_those_of_scikit_learn():
-    examples = coarse_examples(3)
-    expected = [roc_auc_score(examples.labels, column) for column in examples.features.T]
-    np.testing.assert_allclose(areas_under_curve(examples), expected, atol=1e-12)
 
 
 def test_the_interval_of_an_area_is_delongs():

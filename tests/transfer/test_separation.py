@@ -1,0 +1,68 @@
+"""Areas under ROC curves, against scikit-learn's, and what heatmaps make of them."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from model.classifiers.separation import load_separation, save_separation
+from model.errors import InputError
+from transfer.separation import COLUMNS, areas_under_curve, separation_of
+
+
+def coarse(seed, count=41):
+    """Values with many ties: one column rises with the class, one falls, one is constant."""
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-3, 4, (count, 6)).astype(np.float32) / 4
+    classes = rng.integers(0, 3, count)
+    features[:, 4] = 0.25
+    features[:, 1] += classes
+    features[:, 5] -= classes
+    return features, classes
+
+
+def area(column, positive):
+    return roc_auc_score(positive, column)
+
+
+def test_areas_are_those_of_scikit_learn():
+    features, classes = coarse(3)
+    positive = classes[:, None] == np.arange(3)
+    expected = [[area(column, each) for each in positive.T] for column in features.T]
+    np.testing.assert_allclose(areas_under_curve(features, positive), expected, atol=1e-12)
+    one = areas_under_curve(features, positive[:, 1])
+    np.testing.assert_allclose(one, np.array(expected)[:, 1], atol=1e-12)
+
+
+def test_features_are_measured_block_by_block():
+    features, classes = coarse(3)
+    areas = np.tile(areas_under_curve(features, classes == 1), COLUMNS)
+    many = areas_under_curve(np.tile(features, COLUMNS), classes == 1)
+    np.testing.assert_array_equal(many, areas)
+
+
+def test_a_unit_separates_as_its_best_pooling_does_its_best_class():
+    features, classes = coarse(5)  # two poolings of three units
+    each = [
+        max(max(a, 1 - a) for k in range(3) for a in [area(features[:, column], classes == k)])
+        for column in range(6)
+    ]
+    expected = np.maximum(each[:3], each[3:])
+    np.testing.assert_allclose(separation_of(features, classes, 3), expected, atol=1e-12)
+    several = np.eye(3, dtype=int)[classes]  # the same classes as labels of 0 and 1
+    np.testing.assert_allclose(separation_of(features, several, 3), expected, atol=1e-12)
+
+
+def test_classes_that_all_or_none_have_separate_nothing():
+    features, classes = coarse(7)
+    some = np.column_stack([classes == 1, np.ones_like(classes), np.zeros_like(classes)])
+    expected = separation_of(features, some[:, :1], 6)
+    np.testing.assert_array_equal(separation_of(features, some.astype(int), 6), expected)
+    assert separation_of(features, np.ones_like(some), 6).tolist() == [0.5] * 6
+
+
+def test_it_is_read_as_it_was_written(tmp_path):
+    assert load_separation(tmp_path, 4) is None
+    save_separation(tmp_path, np.array([0.5, 0.75, 1.0, 0.625]))
+    assert load_separation(tmp_path, 4).tolist() == [0.5, 0.75, 1.0, 0.625]
+    with pytest.raises(InputError, match=r"separation.safetensors: tensor separation is"):
+        load_separation(tmp_path, 5)
