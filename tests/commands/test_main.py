@@ -20,7 +20,6 @@ from tests.support.runs import (
     run,
     run_code,
     start,
-    start_anew,
     terminal,
     wait_for,
 )
@@ -104,7 +103,7 @@ def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
 
 def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
     folder = tmp_path / "run"
-    process = start_anew(*small_run(folder, 100_000))
+    process = start(*small_run(folder, 100_000))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)

@@ -75,10 +75,11 @@ def test_a_speed_is_that_of_the_median_step():
     assert speed == {"median": 2.0, "least": 1.0, "most": 3.0}
 
 
-def test_a_run_that_fails_is_kept_with_its_reason_and_has_no_speed(tmp_path):
+def test_a_run_that_fails_is_kept_with_its_reason_and_has_no_speed(tmp_path, monkeypatch):
     bad = Recipe("bad", 64 * 8, {**TINY, "optim.warmup": 2.0})
     result = measure(bad, CORPUS, tmp_path / "run", threads=1)
     assert result["valid_bits_per_character"] is None
     assert "optim.warmup is 2.0" in result["failure"][0]
+    monkeypatch.setattr(speeds, "measure", lambda *_: result)
     with pytest.raises(InputError, match=r"bad failed: optim.warmup is 2.0"):
         speeds.of_shape(bad, speeds.Options("sizes", corpus=CORPUS, threads=1))

@@ -162,7 +162,7 @@ def test_the_page_of_the_default_model_says_what_it_says_in_python(tmp_path):
 def test_words_are_counted_as_they_are_in_python(tmp_path):
     loaded = small_model(tmp_path / "model")
     classifier = small_stars_and_ngrams(loaded)
-    texts = [*WORDS, "word " * 3000, WORDS[0]]
+    texts = [*WORDS, "word " * 1000, WORDS[0]]
     page = demo_page(loaded, classifier, "Title")
     answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
     expected = python_says(as_8_bit(loaded), classifier, texts, 0)

@@ -14,6 +14,7 @@ from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.fused.vectors.integers import multiplies_integers
 from model.layers.recurrence import reference_mlstm
+from tests.model.fused.test_compilation import quick_compiler
 from tests.model.layers.test_recurrence import (
     EPS,
     hold_cell_state_in_fp32,
@@ -357,7 +358,8 @@ for name in sys.argv[1:]:
     errors = [t.error(*pair) for pair in zip(t.results(kernel.run, inputs), expected)]
     print(max(errors) / kernel.tolerance(T, H))
 """
-    environment = os.environ | OTHER_PROCESSORS[processor] | {"XDG_CACHE_HOME": str(tmp_path)}
+    build = {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(quick_compiler(tmp_path))}
+    environment = os.environ | OTHER_PROCESSORS[processor] | build
     process = subprocess.run(
         [sys.executable, "-c", code, *kernels],
         cwd=ROOT,
