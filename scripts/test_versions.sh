@@ -18,10 +18,11 @@ for pair in "${pairs[@]}"; do
     [ "$python" != "$pair" ] || { echo "error: $pair is no PYTHON:TORCH" >&2; exit 2; }
     folder=.versions/$("$python" -c 'import platform; print(platform.python_version())')-torch$torch
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-    # torch brings the version of triton that it was built with.
+    # torch brings the version of triton that it was built with. An environment of Python 3.11 begins
+    # with a setuptools that is too old to build our package.
     cat requirements.txt requirements-dev.txt | grep -vE '^(torch|triton)==|^-r ' > "$folder/requirements.txt"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
-        "torch==$torch" -r "$folder/requirements.txt" ||
+        "torch==$torch" "setuptools>=77" -r "$folder/requirements.txt" ||
         { outcomes+=("$folder: failed, could not be installed"); continue; }
     status=0
     OMP_NUM_THREADS=1 "$folder/bin/python" -m pytest -n 2 --dist worksteal "$@" || status=$?
