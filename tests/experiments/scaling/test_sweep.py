@@ -10,7 +10,6 @@ import torch.distributed as dist
 
 from configs.command import parse
 from configs.options import RunOptions
-from experiments.results import HERE
 from experiments.scaling import sweep
 from experiments.scaling.measuring import results
 from experiments.scaling.measuring.points import (
@@ -161,15 +160,22 @@ def test_a_point_is_a_run_of_main_py(exchange, tmp_path):
     assert of_corpus[of_corpus.index("--data.corpus") + 1] == str(tmp_path / "corpus")
 
 
-def test_pieces_are_those_that_torch_sent():
-    """Counted by torch's profiler when this machine was measured."""
-    counted = 0
-    for path in sorted((HERE / "scaling/results/sweep_gloo").glob("w2_*_fp*.json")):
-        kept = read_json(path)
-        recorded = kept["summary"]["profiler"]["pieces"]["median"]
-        assert Point(**kept["point"]).pieces == recorded, path.name
-        counted += recorded
-    assert counted > 8
+@pytest.mark.parametrize(
+    ("units", "exchange", "bucket_cap_mb", "windows", "counted"),
+    [
+        (128, "fp16", 0.1, 1, 6),
+        (128, "fp32", 0.1, 1, 6),
+        (128, "fp32", 0.1, 4, 6),
+        (128, "fp32", 25.0, 1, 1),
+        (64, "fp16", 0.1, 1, 3),
+        (64, "fp32", 0.1, 1, 3),
+        (64, "fp32", 0.1, 4, 3),
+        (64, "fp32", 25.0, 1, 1),
+    ],
+)
+def test_pieces_are_those_that_torch_sent(units, exchange, bucket_cap_mb, windows, counted):
+    """Counted by torch's profiler over two ranks, at revision 6a509f7."""
+    assert Point.of(2, units, exchange, bucket_cap_mb, windows).pieces == counted
 
 
 @pytest.mark.parametrize("cap", [1, 300, 1000, 10**6])
