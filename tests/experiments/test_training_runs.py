@@ -68,9 +68,16 @@ def test_a_recipe_is_trained_and_scored(tmp_path):
     assert result["training_seconds"] > 0
 
 
-def test_a_speed_is_that_of_the_median_step():
+def test_a_speed_is_that_of_the_median_step(monkeypatch):
+    rows = [{"characters_per_second": speed} for speed in (9.0, 9.0, 9.0, 9.0, 3.0, 1.0, 2.0)]
+    asked = []
+    monkeypatch.setattr(
+        speeds, "measure", lambda recipe, *_: asked.append(recipe) or {"failure": [], "rows": rows}
+    )
     options = speeds.Options("sizes", corpus=CORPUS, steps=8, threads=1)
-    assert speeds.of_shape(Recipe("tiny", 10**9, TINY), options) > 0
+    assert speeds.of_shape(Recipe("tiny", 10**9, TINY), options) == 2.0
+    assert asked[0].characters == 8 * 4 * 16
+    assert asked[0].keys["log.every_steps"] == 1
     speed = speeds.summary([3.0, 1.0, 2.0])
     assert speed == {"median": 2.0, "least": 1.0, "most": 3.0}
 

@@ -69,6 +69,14 @@ def quick_compiler(folder, before=""):
     return script
 
 
+def broken_compiler(folder):
+    """Write a compiler that always fails; return its path."""
+    script = folder / "c++"
+    script.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
+    script.chmod(0o755)
+    return script
+
+
 def path_to_a_quick_compiler(folder):
     return f"{quick_compiler(folder).parent}:{os.environ['PATH']}"
 
@@ -99,9 +107,10 @@ def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path):
-    path = path_to_a_quick_compiler(tmp_path)
-    (line,) = compiled_aloud(tmp_path, CXX="/no/such/compiler", PATH=path)
-    assert line.startswith("CXX names /no/such/compiler, which is not a program here")
+    broken_compiler(tmp_path)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    _, said = use(tmp_path, CXX="/no/such/compiler", PATH=path)
+    assert said.startswith("CXX names /no/such/compiler, which is not a program here")
 
 
 def test_without_a_compiler_it_warns_once_and_continues(tmp_path):
@@ -125,10 +134,7 @@ def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
 
 
 def test_a_compiler_that_fails_is_quoted(tmp_path):
-    broken = tmp_path / "c++"
-    broken.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    compiled, stderr = use(tmp_path, CXX=str(broken))
+    compiled, stderr = use(tmp_path, CXX=str(broken_compiler(tmp_path)))
     assert not compiled
     assert "error: unknown flag" in stderr
     assert not libraries(tmp_path)
@@ -152,10 +158,15 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 
 def test_processes_share_one_build(tmp_path):
-    counter = tmp_path / "builds"
-    counting = quick_compiler(tmp_path, before=f"echo built >> {counter}")
+    counter, source = tmp_path / "builds", tmp_path / "window.cpp"
+    source.write_text("int one() { return 1; }")
+    counting = quick_compiler(tmp_path, before=f"echo built >> {counter}; sleep 1")
     environment = {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
-    processes = [start("-c", USE, env=environment) for _ in range(3)]
+    code = (
+        "from pathlib import Path; from model.fused.compilation import Build, load; "
+        f"load(Build(Path({str(source)!r}), ()))"
+    )
+    processes = [start("-c", code, env=environment) for _ in range(3)]
     said = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], said
     assert counter.read_text().split() == ["built"]
