@@ -127,8 +127,8 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
     tensors = load_tensors(path)
     if not bool((tensors["scale"] > 0).all()):
         raise InputError(f"{path}: scale, by which features are divided, is not above zero")
-    heads = heads.to_empty(device="cpu")
-    heads.load_state_dict(tensors)
+    # to_empty would import sympy, which takes longer than all the rest.
+    heads.load_state_dict({name: t.float() for name, t in tensors.items()}, assign=True)
     return heads.eval()
 
 

@@ -186,10 +186,11 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path):
         load_model(tmp_path, device="cuda:99")
 
 
-def test_a_model_loads_without_torchs_compiler():
+def test_a_classifier_loads_and_answers_without_torchs_compiler():
     """Its import takes seconds, and so would that of sympy."""
     script = (
-        "import sys; from model.files.weights import load_model; load_model('default');"
+        "import sys; from model import SentimentClassifier;"
+        "SentimentClassifier.from_pretrained().predict(['good']);"
         "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
