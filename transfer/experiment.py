@@ -111,10 +111,7 @@ def _transferred(
     results["seed"] = seed
     results["model"] = describe_model(loaded)
     results["origin"] = describe_origin()
-    train = transfer.examples[0]
-    separation = separation_of(train.features, train.labels, loaded.model.config.hidden_size)
-    save_classifier(output / FOLDER, classifier, origin_of(transfer, sets))
-    save_separation(output / FOLDER, separation)
+    save_transferred(output / FOLDER, classifier, transfer, sets)
     write_json(output / "results.json", results)
     _write_figures(transfer, classifier, loaded.model.config.cell, output)
     return results
@@ -165,6 +162,16 @@ def as_classifier(
     val = transfer.examples[1]
     threshold = calibrate_threshold(classifier.probabilities(val.features), val.labels)
     return replace(classifier, threshold=threshold)
+
+
+def save_transferred(
+    folder: Path, classifier: Classifier, transfer: Transfer, sets: Sequence[LabelledSet]
+) -> None:
+    """Write a classifier, and how well each unit alone separates the classes of train."""
+    train, units = transfer.examples[0], classifier.influence.shape[1]
+    separation = separation_of(train.features, train.labels, units)
+    save_classifier(folder, classifier, origin_of(transfer, sets))
+    save_separation(folder, separation)
 
 
 def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:

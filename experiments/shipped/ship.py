@@ -15,14 +15,12 @@ import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from model.classifiers.classifier import FOLDER, save_classifier
-from model.classifiers.separation import save_separation
+from model.classifiers.classifier import FOLDER
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.weights import WEIGHTS_FILE, load_model, save_model
-from transfer.experiment import as_classifier, fit_transfer, origin_of
+from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
-from transfer.separation import separation_of
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
 LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
@@ -58,9 +56,7 @@ def main() -> None:
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
         classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
-        save_classifier(folder / FOLDER, classifier, origin_of(transfer, sets))
-        train, units = transfer.examples[0], shipped.model.config.hidden_size
-        save_separation(folder / FOLDER, separation_of(train.features, train.labels, units))
+        save_transferred(folder / FOLDER, classifier, transfer, sets)
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         place = options.output / options.name
         shutil.copytree(folder, place, dirs_exist_ok=True)  # an existing card stays

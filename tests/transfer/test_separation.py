@@ -1,4 +1,4 @@
-"""Areas under ROC curves, against scikit-learn's, and what heatmaps make of them."""
+"""Areas under ROC curves, against scikit-learn's, and the file that keeps them."""
 
 import numpy as np
 import pytest
