@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from textwrap import dedent, indent
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -60,6 +61,7 @@ def refuse_given(options: Any, names: Iterable[str], why: str) -> None:
             raise InputError(f"--{name.replace('_', '-')} {why}; leave it out")
 
 
+@cache  # tyro asks several times, and each parses the source
 def _help_of(options: type) -> dict[str, str]:
     """Return the docstrings of a dataclass's fields, each on one line."""
     owners = filter(is_dataclass, reversed(options.__mro__))
