@@ -31,6 +31,7 @@ MAY_CHANGE_ON_RESUME = {
     "evaluate.probe_train",
     "evaluate.probe_val",
     "evaluate.probe_texts",
+    "evaluate.sample_length",
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",

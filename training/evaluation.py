@@ -31,6 +31,8 @@ class EvaluateConfig:
     """Labelled texts on which to score the regression and the unit."""
     probe_texts: PositiveInt = 1000
     """Most texts of each file that the probe reads."""
+    sample_length: PositiveInt = 240
+    """Bytes of the text, shown in TensorBoard, that the model writes at every evaluation."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
     from .probe import Findings, Probe
 
-SAMPLE = SamplingConfig(temperature=0.7, length=240)
+TEMPERATURE = 0.7  # of the sample
 COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
 PROBE = "evaluate.probe_train and probe_val"  # their name in errors
 COLUMNS = 40  # characters in a line of the coloured text
@@ -36,6 +36,7 @@ class Monitor:
         """Read the probe's texts; InputError, on every rank, if they cannot be read."""
         self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
+        self.sampling = SamplingConfig(temperature=TEMPERATURE, length=config.sample_length)
         self.probe: Probe | None = None
         through_main(world, lambda: self._read_probe(config))
 
@@ -87,7 +88,7 @@ class Monitor:
     def sample(self, model: LanguageModel) -> str:
         """Return a review written by the model, with the same seed every time."""
         opening = self.profile.prefix.encode() or b"\n"
-        pieces = generate(model, opening, SAMPLE, tokenizer=self.tokenizer)
+        pieces = generate(model, opening, self.sampling, tokenizer=self.tokenizer)
         return "".join(piece for _, piece in pieces)
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
