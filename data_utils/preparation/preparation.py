@@ -21,7 +21,13 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.locks import one_at_a_time
-from model.files.storage import read_json, recover_folders, remove_folder, write_json
+from model.files.storage import (
+    read_json,
+    recover_folders,
+    remove_folder,
+    save_tokenizer,
+    write_json,
+)
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
@@ -180,11 +186,11 @@ def _encode(
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
         made = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
-        made.save(parts)
+        save_tokenizer(parts, made)
         write_json(described, made.describe())
     tokenizer = load_tokenizer(parts, read_json(described), described)
     sizes = tokenize(text, sizes, parts, partial, workers, preparation.pieces.tokenized_bytes)
-    tokenizer.save(partial)
+    save_tokenizer(partial, tokenizer)
     return tokenizer, sizes
 
 

@@ -104,8 +104,8 @@ def run(options: Namespace) -> None:
     import torch
 
     from ..files.weights import load_model
-    from ..pages.glyphs import visible
     from ..sampling import SamplingConfig, generate, review_start
+    from ..text.glyphs import visible
 
     config = SamplingConfig(
         temperature=options.temperature,
@@ -130,7 +130,7 @@ def run(options: Namespace) -> None:
 
 def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
     """Print the samples, the first one while it is written."""
-    from ..pages.glyphs import visible
+    from ..text.glyphs import visible
 
     texts = [prompt] * samples
     label = "[{}] " if samples > 1 else ""

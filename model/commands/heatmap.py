@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..pages.glyphs import visible
 from ..pages.outputs import check_outputs
 from ..reading.texts import read_plain_texts
+from ..text.glyphs import visible
 from .command_line import Parser, add_input, add_model, add_text_key
 from .program import prepare_output
 

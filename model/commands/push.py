@@ -36,7 +36,7 @@ def run(options: Namespace) -> None:
     if options.output is not None and options.private:
         raise InputError("--private is only for an upload; --output uploads nothing")
 
-    from ..files.hub import push_to_hub, write_repository
+    from ..classifiers.push import push_to_hub, write_repository
 
     if options.output is None:
         print(push_to_hub(options.model, options.repository, private=options.private))

@@ -14,6 +14,7 @@ from stat import S_IMODE
 from typing import Any
 
 from ..errors import InputError
+from ..text.tokenizer import TOKENIZER_FILE, Tokenizer
 
 MOST_JSON_BYTES = 1 << 26  # ours have a few megabytes at most; Python needs many times as many
 
@@ -59,6 +60,12 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write a vocabulary into a folder, whole or not at all; nothing for bytes, which have none."""
+    if tokenizer.content:
+        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(tokenizer.content))
 
 
 def _remove_abandoned(path: Path) -> None:

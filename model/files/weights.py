@@ -26,7 +26,13 @@ from .devices import choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from .storage import check_format_version, read_json, write_atomically, write_json
+from .storage import (
+    check_format_version,
+    read_json,
+    save_tokenizer,
+    write_atomically,
+    write_json,
+)
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary
 FORMAT_VERSION = 3
@@ -78,7 +84,7 @@ def save_model(
     tensors = model.state_dict()
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(folder)
+    save_tokenizer(folder, tokenizer)
     save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
     description = {
         **_format(tokenizer, quantized),

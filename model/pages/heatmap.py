@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..files.storage import write_atomically, write_json
+from ..text.glyphs import glyph, visible
 from ..units.unit_traces import UnitTrace, UnitTraces
-from .glyphs import glyph, visible
 from .outputs import PICTURES, check_outputs
 from .page import PALETTES, Palette, background, fill, page_style, shade
 from .picture import write_picture

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..files.storage import write_atomically
+from ..text.glyphs import glyph
 from ..units.unit_traces import UnitTrace, UnitTraces
-from .glyphs import glyph
 from .page import Color, Palette, background
 
 MOST_LINES = 400  # of all texts and units: they take 130 MB while drawn

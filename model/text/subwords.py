@@ -4,13 +4,11 @@ import hashlib
 import io
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..files.storage import write_atomically
 from .tokenizer import LARGEST_VOCABULARY, TOKENIZER_FILE, Tokenizer
 
 SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this character itself
@@ -94,10 +92,6 @@ class SubwordTokenizer(Tokenizer):
     def describe(self) -> dict[str, str]:
         """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}
-
-    def save(self, folder: Path) -> None:
-        """Write the vocabulary into a folder, whole or not at all."""
-        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(self.content))
 
 
 def _spelling(processor: Any, token: int) -> bytes:

@@ -21,6 +21,8 @@ class Tokenizer:
     comparable from one tokenizer to another.
     """
 
+    content = b""  # of the vocabulary's file; bytes have none
+
     def __init__(self, kind: str, spellings: Sequence[bytes], dtype: type[np.generic]):
         self.kind = kind
         self.spellings = spellings  # V, the bytes that each token stands for
@@ -59,9 +61,6 @@ class Tokenizer:
     def describe(self) -> dict[str, str]:
         """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind}
-
-    def save(self, folder: Path) -> None:
-        """Write the vocabulary into a folder; nothing for bytes, which have none."""
 
 
 class ByteTokenizer(Tokenizer):

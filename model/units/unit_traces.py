@@ -13,8 +13,8 @@ from ..errors import InputError, is_whole
 from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
 from ..language_model import LAYERS
-from ..pages.glyphs import visible
 from ..reading.progress import ProgressBar
+from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
 from .trace import liveliest_units, trace
 

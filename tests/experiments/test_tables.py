@@ -9,8 +9,8 @@ import pytest
 from data_utils.published_sets.registry import SOURCES
 from experiments import tables
 from experiments.shipped import tables as shipped
+from model.classifiers.push import write_repository
 from model.errors import InputError
-from model.files.hub import write_repository
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
 from tests.support.runs import ROOT

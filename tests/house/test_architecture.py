@@ -5,6 +5,7 @@ import re
 import statistics
 import subprocess
 import sys
+from pathlib import PurePath
 
 import pytest
 
@@ -87,6 +88,31 @@ def test_implementations_of_the_recurrence_know_no_layer():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 assert "layers" not in (node.module or "").split("."), path
+
+
+def modules_in(path):
+    """Paths, below the root and without an ending, of our modules that a file imports."""
+    folder = path.relative_to(ROOT).parent
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = folder.parents[node.level - 2] if node.level > 1 else folder
+            module = PurePath(*(node.module or "").split("."))
+            yield (base if node.level else PurePath()) / module
+
+
+def test_no_two_rooms_import_each_other():
+    """Rooms are the folders in one package; what stands beside them may use them and be used."""
+    arrows = {
+        (room.name, module.parts[1])
+        for package in PACKAGES
+        for room in (ROOT / package).iterdir()
+        if room.is_dir()
+        for path in room.rglob("*.py")
+        for module in modules_in(path)
+        if module.parts[:1] == (package,) and len(module.parts) > 1
+    }
+    assert len(arrows) > 20
+    assert not {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
 
 
 def test_nothing_imports_the_leaves():

@@ -7,7 +7,7 @@ import pytest
 
 import hubconf
 from model import SentimentFeaturizer, save_model
-from model.files.hub import write_repository
+from model.classifiers.push import write_repository
 from model.text.profiles import text_profile
 
 TEXTS = [f"It broke after {number} days. " * (number % 5 + 1) for number in range(18)] + [

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from data_utils.pictures import drawing
 from model.errors import is_whole
 from model.files.storage import write_atomically
-from model.pages.glyphs import visible
 from model.pages.page import as_utf8, fill, page_style, shade, table
+from model.text.glyphs import visible
 
 from ..plots import as_svg, cell_name, draw_histogram, save_png, state_name
 from .plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import filelock
 import pytest
 
-from data_utils.download.addresses import AMAZON, find_dataset
 from data_utils.download.dataset import Dataset, RemoteFile
 from data_utils.download.downloads import Patience, download_dataset
 from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
+from data_utils.published_sets.addresses import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.data_utils.web_server import served
@@ -303,5 +303,6 @@ def test_nothing_else_talks_to_a_server():
     assert found == {  # inputs: only where an input is named by its address
         "model/commands/serve.py",  # answers on this machine
         "model/reading/inputs.py",
-        *(f"data_utils/download/{name}.py" for name in ("addresses", "downloads", "partial_files")),
+        *(f"data_utils/download/{name}.py" for name in ("downloads", "partial_files")),
+        "data_utils/published_sets/addresses.py",
     }

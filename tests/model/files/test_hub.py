@@ -13,9 +13,10 @@ from safetensors import safe_open
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model, save_model
 from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.push import push_to_hub
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.files.hub import fetch_from_hub, push_to_hub
+from model.files.hub import fetch_from_hub
 from model.files.weights import model_digest
 from model.sentence_module import FinalState
 from model.text.profiles import text_profile

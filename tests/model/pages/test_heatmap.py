@@ -17,10 +17,10 @@ from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
 from model.language_model import ModelConfig, build_model
-from model.pages.glyphs import visible
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
 from model.pages.page import MIDDLE, PALETTES, background
 from model.pages.picture import COLUMNS, _lines, _painted
+from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts

@@ -11,8 +11,8 @@ import torch
 
 from model import save_model
 from model.files.weights import load_model
-from model.pages.glyphs import visible
 from model.pages.heatmap import as_html
+from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
 from tests.model.pages.test_heatmap import NASTY

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
+from model.files.storage import save_tokenizer
 from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, TOKENIZER_FILE, check_same_tokenizer, load_tokenizer
 from tests.conftest import small_vocabulary
@@ -92,7 +93,7 @@ def load(folder, **description):
 
 
 def test_what_was_written_is_read(tmp_path, subwords):
-    subwords.save(tmp_path)
+    save_tokenizer(tmp_path, subwords)
     assert load(tmp_path, **subwords.describe()).fingerprint == subwords.fingerprint
     assert load(tmp_path, **BYTES.describe()) is BYTES
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from model.errors import InputError
 
-from ..published_sets.registry import SETS
-from .dataset import Dataset, RemoteFile
+from ..download.dataset import Dataset, RemoteFile
+from .registry import SETS
 
 AMAZON_TERMS = (
     "The texts belong to the people who wrote them; McAuley's group offers them for research, to "

@@ -1,0 +1,58 @@
+"""Pushes a model with its classifier and a card to the Hugging Face hub."""
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..files.card import model_card
+from ..files.hub import CARD_FILE, FILES, MODULES_FILE, hub_library, refusals
+from ..files.shipped import CONFIG_FILE
+from ..files.storage import read_json, whole_folder
+from ..files.weights import load_model
+from .fitted import find_classifier, load_fitted
+
+# As sentence-transformers reads it: the class that reads this folder.
+MODULE = "mlstm_sentiment.sentence_module.FinalState"
+MODULES = [{"idx": 0, "name": "0", "path": "", "type": MODULE}]
+RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
+
+
+def push_to_hub(
+    name_or_folder: str | Path, repository: str, *, private: bool = False, token: str | None = None
+) -> str:
+    """Upload a model with its classifier and a card; return the address.
+
+    repository: "owner/name", created if absent. token: None: the one of `hf auth login`.
+    """
+    hub = hub_library()
+    with TemporaryDirectory() as folder:
+        write_repository(name_or_folder, Path(folder), repository)
+        with refusals(repository):
+            api = hub.HfApi(token=token)
+            api.create_repo(repository, private=private, exist_ok=True)
+            return str(api.upload_folder(repo_id=repository, folder_path=folder))
+
+
+def write_repository(name_or_folder: str | Path, folder: Path, repository: str) -> None:
+    """Write the content of a hub repository into a folder; sentence-transformers reads it too. The
+    model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it is
+    not published.
+    """
+    loaded = load_model(name_or_folder)
+    classifier = find_classifier(loaded)
+    results = None
+    if classifier is not None:
+        load_fitted(loaded, classifier, "fit it again with scripts/transfer.py")
+        measured = classifier.parent / RESULTS_FILE
+        results = read_json(measured) if measured.is_file() else None
+    with whole_folder(folder) as partial:
+        for name in FILES:
+            if (loaded.folder / name).is_file():
+                shutil.copy(loaded.folder / name, partial / name)
+        if classifier is not None:
+            shutil.copytree(classifier, partial / "classifier")
+        (partial / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
+        if not (partial / CARD_FILE).exists():
+            card = model_card(read_json(partial / CONFIG_FILE), results, repository)
+            (partial / CARD_FILE).write_text(card, encoding="utf-8")
