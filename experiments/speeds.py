@@ -5,6 +5,7 @@ python -m experiments.speeds sizes --corpus data/reviews
 
 import statistics
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,13 +65,23 @@ def timed_on(speed: Any) -> str:
 
 
 def of_shape(recipe: Recipe, options: Options) -> float:
-    """Return the characters per second of the median step of a short run."""
-    characters = options.steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
-    short = replace(recipe, characters=characters, keys={**recipe.keys, "log.every_steps": 1})
+    """Return the characters per second of a short run."""
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(short, options.corpus, Path(folder) / "run", options.threads)
+        run = Path(folder) / "run"
+        result = measure(shortened(recipe, options.steps), options.corpus, run, options.threads)
+    return of_median_step(result)
+
+
+def shortened(recipe: Recipe, steps: int) -> Recipe:
+    """Return a recipe of so many steps, each of which has a row of metrics."""
+    characters = steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
+    return replace(recipe, characters=characters, keys={**recipe.keys, "log.every_steps": 1})
+
+
+def of_median_step(result: Mapping[str, Any]) -> float:
+    """Return the characters per second of a run's median step after the warm-up."""
     if result["failure"]:
-        raise InputError(f"{recipe.name} failed: {' '.join(result['failure'])}")
+        raise InputError(f"{result['name']} failed: {' '.join(result['failure'])}")
     return statistics.median(row["characters_per_second"] for row in result["rows"][WARM_UP:])
 
 

@@ -1,5 +1,6 @@
 """Small corpora and models that many tests share."""
 
+import errno
 import json
 import os
 import runpy
@@ -156,6 +157,17 @@ def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (request.param, before[1]))
     yield request.param
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def without_file_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has no locks."""
+    fcntl = pytest.importorskip("fcntl")
+
+    def fail(*call: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
 
 
 @pytest.fixture

@@ -47,9 +47,9 @@ class Handler(SimpleHTTPRequestHandler):
 class PageServer(ThreadingHTTPServer):
     """Serves this machine; a browser that disconnects or stalls is no error."""
 
-    def __init__(self, folder: Path, port: int):
+    def __init__(self, folder: Path, port: int, handler: type[Handler] = Handler):
         try:
-            super().__init__((HOST, port), partial(Handler, directory=str(folder)))
+            super().__init__((HOST, port), partial(handler, directory=str(folder)))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise

@@ -4,9 +4,7 @@ import csv
 import io
 import json
 import logging
-import os
 import select
-import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from model.classifiers.classifier import Classifier, save_classifier
 from model.files.weights import load_model, model_digest
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
-from tests.support.runs import ROOT, assert_refused, run
+from tests.support.runs import assert_refused, piped, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
 
@@ -186,12 +184,13 @@ def test_a_renamed_column_is_another_input(classify, tmp_path):
 
 
 def test_what_came_before_a_bad_line_of_a_stream_is_answered(work):
-    process = run(
-        *("scripts/classify.py", "--model", work / "full", "--input", "-"),
-        input='{"text":"good"}\n{"text":"bad"}\nnothing\n',
-    )
+    command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
+    with piped(*command) as (process, source, answers):
+        source.write(b'{"text":"good"}\n{"text":"bad"}\nnothing\n')
+        source.close()
+        assert [json.loads(line)["text"] for line in answers] == ["good", "bad"]
+        process.communicate(60)
     assert process.returncode == 2
-    assert [json.loads(line)["text"] for line in process.stdout.splitlines()] == ["good", "bad"]
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
@@ -206,27 +205,22 @@ def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
 
 
 def test_standard_input_is_answered_line_by_line(work):
-    process = subprocess.Popen(
-        [sys.executable, "scripts/classify.py", "--model", work / "full", "--input", "-"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    with process:
+    command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
+    with piped(*command) as (process, source, answers):
         for number, text in enumerate(ODD[:3]):
             row = {"id": number, "text": text}
-            process.stdin.write(json.dumps(row).encode() + b"\n")
-            process.stdin.flush()
-            readable, _, _ = select.select([process.stdout], [], [], 60)
+            source.write(json.dumps(row).encode() + b"\n")
+            source.flush()
+            readable, _, _ = select.select([answers], [], [], 60)
             assert readable, "no answer while standard input is open"
-            answer = json.loads(process.stdout.readline())
+            answer = json.loads(answers.readline())
             assert row.items() <= answer.items()
             assert answer["label"] in ("bad", "good")
-        rest, errors = process.communicate(b'{"text": null}\n{"text": "last, without an end"}')
-    assert process.returncode == 0, errors
-    assert [json.loads(line)["label"] is None for line in rest.splitlines()] == [True, False]
+        source.write(b'{"text": null}\n{"text": "last, without an end"}')
+        source.close()
+        assert [json.loads(line)["label"] is None for line in answers] == [True, False]
+        process.communicate(60)
+        assert process.returncode == 0, process.errors.read_text()
 
 
 def test_tables_and_text_through_standard_input(classify, monkeypatch):
@@ -243,17 +237,15 @@ def test_tables_and_text_through_standard_input(classify, monkeypatch):
 
 
 def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
-    (tmp_path / "many.txt").write_text("good\n" * 3000)
-    command = f"scripts/classify.py --model {work / 'full'} --input {tmp_path / 'many.txt'}"
-    process = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {sys.executable} {command} | head -1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert len(process.stdout.splitlines()) == 1
-    assert process.returncode == 0, process.stderr
-    assert "rror" not in process.stderr
+    many = tmp_path / "many.txt"
+    many.write_text("good\n" * 3000)
+    command = ("scripts/classify.py", "--model", work / "full", "--input", many)
+    with piped(*command) as (process, _, answers):
+        assert answers.readline()
+        answers.close()
+        process.communicate(60)
+        assert process.returncode == 0, process.errors.read_text()
+        assert "rror" not in process.errors.read_text()
 
 
 @pytest.mark.parametrize(

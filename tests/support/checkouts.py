@@ -60,6 +60,8 @@ def shortened(command):
         )
     if "largest_batch.py" in command:
         return re.sub(r"--config \S+", "--config configs/tour.toml", command) + " --limit 8"
+    if " generate" in command and "--length" not in command:
+        return command + " --length 60"
     if "benchmark.py" in command:
         return command + SHORT_BENCHMARK
     if "neuron.py" in command:

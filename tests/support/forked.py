@@ -48,14 +48,14 @@ class RunningProcess:
     """A forked command that goes on beside the test, with what tests use of subprocess.Popen.
 
     streams: paths for its output and its errors, for instance of a terminal or a named pipe.
-    Without them, `communicate` returns both.
+    Without them, `communicate` returns both. source: the path of its standard input.
     """
 
-    def __init__(self, command, cwd, environment, streams=None):
+    def __init__(self, command, cwd, environment, streams=None, source=os.devnull):
         self._folder = tempfile.TemporaryDirectory()
         self._output = Path(self._folder.name, "output")
         self._output.touch()
-        self._child = _start(command, cwd, environment, streams or [str(self._output)] * 2)
+        self._child = _start(command, cwd, environment, streams or [str(self._output)] * 2, source)
         self.pid = self._child.pid
         atexit.register(self.kill)  # of a test that failed: pytest would wait for it for ever
 
@@ -86,13 +86,14 @@ class RunningProcess:
         return output, None
 
 
-def _start(command, cwd, environment, streams):
-    child = _context.Process(target=_child, args=(command, str(cwd), environment, streams))
+def _start(command, cwd, environment, streams, source=os.devnull):
+    arguments = (command, str(cwd), environment, list(map(str, streams)), str(source))
+    child = _context.Process(target=_child, args=arguments)
     child.start()
     return child
 
 
-def _child(command, cwd, environment, streams):
+def _child(command, cwd, environment, streams, source):
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
@@ -101,7 +102,7 @@ def _child(command, cwd, environment, streams):
         os.dup2(os.open(stream, flags, 0o600), number)
     if streams[0] == streams[1]:  # opened once: a pipe whose reader has left does not open again
         os.dup2(1, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(source, os.O_RDONLY), 0)
     # Anew, since those of the server were made for its own streams.
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115

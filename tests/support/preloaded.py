@@ -1,4 +1,4 @@
-"""What forked.py imports once for all commands; nothing here has an effect."""
+"""What forked.py imports once for all commands, with what tyro keeps of main.py's options."""
 
 import configs.run
 import data_utils.preparation.preparation
@@ -7,5 +7,8 @@ import model.pages.heatmap
 import training.checkpoint
 import training.evaluation
 import transfer.experiment
+from configs.options import RunOptions
+
+RunOptions.from_command_line([])
 
 __all__ = ["configs", "data_utils", "model", "training", "transfer"]

@@ -6,6 +6,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ SMALL_RUN = {
     "log.every_steps": 4,
     "evaluate.every_steps": 10,
     "evaluate.lanes": 32,
+    "evaluate.sample_length": 8,
     "checkpoint.every_steps": 6,
 }
 
@@ -88,6 +90,23 @@ def start(*command, env=None, streams=None):
     streams: as of RunningProcess.
     """
     return RunningProcess(list(map(str, command)), ROOT, environment_of(env), streams)
+
+
+@contextmanager
+def piped(*command):
+    """Start `python <command>` between two pipes; yield the process, its input and its output.
+
+    Its errors go to the path `process.errors`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given, said, errors = (Path(folder, name) for name in ("given", "said", "errors"))
+        for pipe in (given, said):
+            os.mkfifo(pipe)
+        words = list(map(str, command))
+        process = RunningProcess(words, ROOT, environment_of(), [said, errors], given)
+        process.errors = errors
+        with open(said, "rb") as output, open(given, "wb") as source:  # as the process opens them
+            yield process, source, output
 
 
 @contextmanager

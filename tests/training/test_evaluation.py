@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from data_utils.synthetic import synthetic_reviews
 from model import scoring
 from model.errors import InputError
 from model.scoring import score_split, token_costs
-from model.text.split import Split
+from model.text.profiles import text_profile
+from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
 from training.evaluation import evaluate_split
 from training.parallel.distributed import World
@@ -29,10 +31,16 @@ def reference_bits(model, sequence):
     return np.array(bits)
 
 
-def test_one_lane_is_file_order_with_the_state_carried(small_model, small_split):
-    score = score_split(small_model, small_split, lanes=1)
-    bits = reference_bits(small_model, small_split.tokens)
-    assert score.characters == len(small_split.tokens)
+@pytest.fixture
+def smaller_split():
+    """Fifteen reviews: the reference takes its time."""
+    return encode_split((r.text for r in synthetic_reviews(15, seed=5)), text_profile("openai"))
+
+
+def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_split):
+    score = score_split(small_model, smaller_split, lanes=1)
+    bits = reference_bits(small_model, smaller_split.tokens)
+    assert score.characters == len(smaller_split.tokens)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
 
 
@@ -41,14 +49,14 @@ def test_lanes_are_at_least_one(small_model, small_split):
         score_split(small_model, small_split, lanes=0)
 
 
-def test_review_reset_starts_every_review_from_zero(small_model, small_split):
-    score = score_split(small_model, small_split, reset="review", lanes=7)
-    a, b = small_split.offsets[:-1], small_split.offsets[1:]
+def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
+    score = score_split(small_model, smaller_split, reset="review", lanes=7)
+    a, b = smaller_split.offsets[:-1], smaller_split.offsets[1:]
     reviews = [
-        reference_bits(small_model, small_split.tokens[i:j]) for i, j in zip(a, b, strict=True)
+        reference_bits(small_model, smaller_split.tokens[i:j]) for i, j in zip(a, b, strict=True)
     ]
     bits = np.array([review.sum() for review in reviews])
-    sizes = np.diff(small_split.offsets)
+    sizes = np.diff(smaller_split.offsets)
     assert score.bits_per_character == pytest.approx(bits.sum() / sizes.sum(), rel=1e-6)
     jackknife = [(bits.sum() - bits[k]) / (sizes.sum() - sizes[k]) for k in range(len(bits))]
     spread = np.sqrt((len(bits) - 1) * np.var(jackknife))

@@ -90,7 +90,7 @@ class LargestTensor(TorchDispatchMode):
 
 
 def test_a_large_vocabulary_is_never_whole():
-    inputs, targets = make_inputs(torch.float32, N=2000, H=4, V=32_000)
+    inputs, targets = make_inputs(torch.float32, N=600, H=4, V=32_000)
     expected, _ = exact_loss(inputs, targets)
     with LargestTensor() as largest:
         found = linear_cross_entropy(*inputs, targets)

@@ -1,8 +1,6 @@
 """The feature cache: computed once, resumed where it was interrupted."""
 
 import copy
-import errno
-import fcntl
 from threading import Thread
 
 import numpy as np
@@ -128,11 +126,8 @@ def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_pat
     assert len(list((tmp_path / "shared").iterdir())) == 1
 
 
-def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model, monkeypatch):
-    def fail(*_):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+@pytest.mark.usefixtures("without_file_locks")
+def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model):
     assert cache_of(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
 
 

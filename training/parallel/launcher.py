@@ -24,14 +24,16 @@ def end_launcher() -> None:
         os.kill(os.getppid(), signal.SIGTERM)
 
 
-def report_failure(error: BaseException, line: str) -> None:
+def report_failure(error: BaseException, line: str, grace: float = GRACE) -> None:
     """Report in one line why this process ends, where a launcher prints it last.
+
+    grace: seconds that any rank but the first waits for the launcher to end it.
     torch.distributed.run prints its own traceback, then a paragraph for each process that failed;
     the last one ends with the content of the process's error file.
     """
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # empty under --log-dir /dev/null
     if file and os.environ.get("LOCAL_RANK") != "0":
-        _leave_it_to_the_first(Path(file))
+        _leave_it_to_the_first(Path(file), grace)
     with suppress(OSError):  # perhaps nobody reads it any more
         print(line, file=sys.stderr, flush=True)
     if file:
@@ -41,14 +43,14 @@ def report_failure(error: BaseException, line: str) -> None:
         end_launcher()
 
 
-def _leave_it_to_the_first(file: Path) -> None:
+def _leave_it_to_the_first(file: Path, grace: float) -> None:
     """Wait for the launcher to end this process, silently, because the first one has failed too. An
     error of the user is usually raised by all of them, in the same words. If the first has no error
     file, it has only lost this process: then this one continues, to report why.
     """
     asked_to_end: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + grace
     while not asked_to_end and time.monotonic() < deadline:
         time.sleep(0.05)
     first = file.parent.with_name("0") / file.name

@@ -16,10 +16,11 @@ class StopRequest:
     """A flag that SIGINT, SIGTERM or SIGHUP sets; a second one, seconds later, ends the process.
 
     A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
-    as well: a signal within ECHO_SECONDS is the same request.
+    as well: a signal within `echo_seconds` is the same request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, echo_seconds: float = ECHO_SECONDS) -> None:
+        self._echo_seconds = echo_seconds
         self.signal: int | None = None
         self._noted_at = 0.0
         self._previous: dict[int, object] = {}
@@ -53,7 +54,7 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.requested:
             self.signal, self._noted_at = number, time.monotonic()
-        elif time.monotonic() - self._noted_at > ECHO_SECONDS:
+        elif time.monotonic() - self._noted_at > self._echo_seconds:
             self._restore()
             os.kill(os.getpid(), number)
 

@@ -87,7 +87,7 @@ def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
 @pytest.mark.parametrize("each", [1, 7, 64, 100, 1000])
 def test_no_stretch_is_much_larger_than_the_others_however_short_the_runs_are(write, each):
     """As those of a folder's files; their smallest keys alone would lie close together."""
-    keys = np.random.default_rng(5).integers(2**64, size=(4000 // each, each), dtype=np.uint64)
+    keys = np.random.default_rng(5).integers(2**64, size=(2000 // each, each), dtype=np.uint64)
     for row in np.sort(keys):
         runs = write([b"word" * 25] * each, row)
     sizes = sizes_of(stretches(runs, 40_000))

@@ -80,17 +80,22 @@ TRUTH = {
 }
 
 
-def test_a_fit_finds_what_made_the_sweep():
+@pytest.fixture(scope="module")
+def fit_of_all():
+    """The model of a whole sweep, and its parameters fitted."""
     model = modelled(POINTS)
-    fitted = model.fit()
+    return model, model.fit()
+
+
+def test_a_fit_finds_what_made_the_sweep(fit_of_all):
+    model, fitted = fit_of_all
     assert model.parameters(fitted) == pytest.approx(TRUTH, rel=1e-4)
     assert fitted.worst < 1e-5
     assert len(fitted.errors) == sum(point.exchange != "adasum" for point in POINTS)
 
 
-def test_deviations_are_what_a_points_error_does_to_the_parameters():
-    model, number = modelled(POINTS), 10
-    fitted = model.fit()
+def test_deviations_are_what_a_points_error_does_to_the_parameters(fit_of_all):
+    (model, fitted), number = fit_of_all, 10
     reading = np.zeros(len(fitted.errors))
     reading[number] = SLIGHTLY
     told = model.deviations(fitted, reading)
@@ -128,9 +133,8 @@ def test_only_what_points_can_tell_is_fitted():
     assert list(modelled(alone).starts) == list(TRUTH)[:2]
 
 
-def test_what_computes_too_is_foretold_but_not_fitted():
-    model = modelled(POINTS)
-    result = describe(model, model.fit(), [made(point) for point in POINTS])
+def test_what_computes_too_is_foretold_but_not_fitted(fit_of_all):
+    result = describe(*fit_of_all, [made(point) for point in POINTS])
     errors = {row["name"]: row["error"] for row in result["points"]}
     left_out = {row["name"] for row in result["points"] if not row["fitted"]}
     assert left_out == {name for name in errors if "adasum" in name}
@@ -139,9 +143,8 @@ def test_what_computes_too_is_foretold_but_not_fitted():
     assert "(-20.0%)" in tables(result)
 
 
-def test_scaling_is_weak():
-    model = modelled(POINTS)
-    rows = describe(model, model.fit(), [made(point) for point in POINTS])["points"]
+def test_scaling_is_weak(fit_of_all):
+    rows = describe(*fit_of_all, [made(point) for point in POINTS])["points"]
     seconds = {row["name"]: row["seconds"] for row in rows}
     for row in rows:
         size = 512 if "_h512_" in row["name"] else 1024

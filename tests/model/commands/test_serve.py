@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,7 +20,7 @@ from model.commands import program, serve
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
-from tests.support.runs import ROOT
+from tests.support.runs import piped
 
 
 def reaches(host, port):
@@ -34,23 +33,16 @@ def reaches(host, port):
 
 def test_the_page_is_served_until_ctrl_c(small_model, tmp_path):
     save_model(tmp_path / "m", small_model, text_profile("openai"), {})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "model", "serve", "--model", tmp_path / "m", "--port", "0"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    with process:
-        address = process.stdout.readline().split()[0]
+    command = ("-m", "model", "serve", "--model", tmp_path / "m", "--port", "0")
+    with piped(*command) as (process, _, output):
+        address = output.readline().decode().split()[0]
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address, timeout=60) as response:
             assert b"The sentiment neuron" in response.read()
         reached = reaches("127.0.0.2", urlsplit(address).port)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
+        process.communicate(timeout=60)
+        assert (process.returncode, process.errors.read_text()) == (0, "")
     assert not reached
 
 
@@ -67,7 +59,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 @contextmanager
-def serving(folder):
+def serving(folder, handler=serve.Handler):
     """A server of a folder, and what is set once a connection has ended."""
     left = threading.Event()
 
@@ -76,7 +68,7 @@ def serving(folder):
             super().shutdown_request(request)
             left.set()
 
-    with Server(folder, 0) as server:
+    with Server(folder, 0, handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -98,12 +90,15 @@ def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("request_sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"])
-def test_a_connection_that_rests_is_closed(tmp_path, capfd, monkeypatch, request_sent):
+def test_a_connection_that_rests_is_closed(tmp_path, capfd, request_sent):
     """Before its request, or in the middle of the answer, which it does not read."""
     (tmp_path / "index.html").write_bytes(bytes(20_000_000))
-    monkeypatch.setattr(serve.Handler, "timeout", serve.Handler.timeout / 100)
+
+    class Impatient(serve.Handler):
+        timeout = serve.Handler.timeout / 100
+
     with (
-        serving(tmp_path) as (server, left),
+        serving(tmp_path, Impatient) as (server, left),
         socket.create_connection(server.server_address) as browser,
     ):
         browser.sendall(request_sent)

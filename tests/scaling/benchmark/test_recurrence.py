@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.fused.tiles import library
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 from model.fused.weight_gradients import PRODUCT
 from scaling.benchmark import floor, timing
@@ -24,7 +23,7 @@ from scaling.benchmark.memory import least_bytes, saved_bytes
 from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
 from scaling.benchmark.problem import Problem, Sizes
 from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from tests.support.runs import assert_refused, run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
@@ -84,7 +83,7 @@ def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs):
 def test_memory_is_counted(name, monkeypatch):
     """What the implementation for vector units keeps, wherever it runs."""
     skip_unless_it_runs(KERNELS[name])
-    monkeypatch.setattr(library, "tile_library", lambda: None)
+    take_no_tiles(monkeypatch)
     T, B, H, dtype = 40, 30, 64, KERNELS[name].dtype
     problem = small_problem(dtype, T, B, H)
     size = dtype.itemsize

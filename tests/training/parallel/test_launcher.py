@@ -40,10 +40,9 @@ def test_without_a_launcher_only_the_line_is_printed(monkeypatch, capsys):
 
 def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch, capsys):
     monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setattr(launcher, "GRACE", 0.0)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        launcher.report_failure(OSError("nowhere"), LINE)
+        launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert capsys.readouterr().err == f"{LINE}\n"
@@ -60,9 +59,8 @@ def test_another_rank_is_silent_where_the_first_has_said_why(tmp_path, first_rep
         files[0].write_text("{}")
     code = (
         "import os, signal, threading; from training.parallel import launcher\n"
-        "launcher.GRACE = 60\n"
         "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
-        f"launcher.report_failure(OSError(), {LINE!r})"
+        f"launcher.report_failure(OSError(), {LINE!r}, grace=60)"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -81,10 +79,9 @@ def test_an_error_file_that_cannot_be_written_hides_no_line(monkeypatch, capsys,
     """It has no name under `--log-dir /dev/null`."""
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file)
     monkeypatch.setenv("LOCAL_RANK", rank)
-    monkeypatch.setattr(launcher, "GRACE", 0.0)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        launcher.report_failure(OSError("nowhere"), LINE)
+        launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert capsys.readouterr().err == f"{LINE}\n"

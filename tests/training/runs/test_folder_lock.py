@@ -1,7 +1,6 @@
 """One process at a time holds a folder; a killed process leaves no lock."""
 
 import errno
-import fcntl
 import os
 import socket
 import subprocess
@@ -119,11 +118,8 @@ def test_an_unused_folder_is_removed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_file_locks_it_warns_and_continues(tmp_path, monkeypatch, caplog):
-    def fail(*call):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+@pytest.mark.usefixtures("without_file_locks")
+def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
     for _ in range(2):  # nor does the first one leave anything that the second takes for a lock
         with lock_folder(tmp_path):
             (tmp_path / "kept").touch()

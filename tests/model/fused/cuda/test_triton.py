@@ -222,7 +222,7 @@ def test_a_window_of_a_dropped_size_is_freed(graphs):
 
 
 def test_sizes_in_turns_do_not_drive_each_other_out(graphs, capture):
-    run_lengths(graphs, [1, 2, 3, 4, 5, 6, 7] * 3)
+    run_lengths(graphs, [1, 2, 3, 4, 5, 6, 7] * 2)
     assert capture.captured == 2 * MOST_SIZES
 
 

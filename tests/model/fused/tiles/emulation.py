@@ -1,5 +1,7 @@
 """Matrix units in plain C++, for processors without them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from model.fused.compilation import window_library
@@ -10,4 +12,14 @@ def emulate_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the recurrence in bf16 run on emulated matrix units."""
     if window_library() is None:
         pytest.skip("no compiler")
-    monkeypatch.setattr(library, "tile_library", library.emulated_library)
+    take_tiles_of(library.emulated_library, monkeypatch)
+
+
+def take_no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing run on matrix units."""
+    take_tiles_of(lambda: None, monkeypatch)
+
+
+def take_tiles_of(source: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the recurrence in bf16 run on the library that this function returns."""
+    monkeypatch.setattr(library, "tile_library", source)

@@ -14,7 +14,7 @@ from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
 from tests.model.fused.test_compiled import error, results, scaled_inputs
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.test_recurrence import EPS, window_of
 
 
@@ -145,7 +145,7 @@ def test_a_model_names_its_implementation(emulated):
 
 
 def test_without_matrix_units_nothing_changes(monkeypatch):
-    monkeypatch.setattr(library, "tile_library", lambda: None)
+    take_no_tiles(monkeypatch)
     inputs = scaled_inputs(torch.float32, 3, 5, 34)
     for a, b in zip(
         results(recurrence.fused_mlstm, inputs), results(compiled_mlstm, inputs), strict=True
