@@ -244,9 +244,8 @@ RESULTS: tuple[Result, ...] = (
             ("first_corpus/*", "4d3eaed92e4e", ""), ("*", "36b45e025a88", ""),
         )
     ),
-    _closed("70e9ceca2a94", Result("time_to_target/results/*_[0-9]*.json",
-                                   f"{MODULE}time_to_target.run --corpus CORPUS "
-                                   "--work runs/time_to_target --characters 12000000")),
+    Result("time_to_target/results/*.json",
+           f"{MODULE}time_to_target.run --corpus CORPUS --work runs/time_to_target"),
     *(
         Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
         for name in measurements()
