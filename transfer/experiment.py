@@ -10,7 +10,7 @@ from data_utils.labelled import LabelledSet
 from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
 from model.classifiers.classifier import FOLDER, Classifier, save_classifier
-from model.classifiers.separation import save_separation
+from model.classifiers.separation import save_areas
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
 from model.files.locks import one_at_a_time
@@ -38,7 +38,7 @@ from .regression import (
     find_neuron,
     fit_regression,
 )
-from .separation import separation_of
+from .separation import areas_of_units
 from .thresholds import calibrate_threshold
 
 SPLITS = ("train", "val", "test")
@@ -169,9 +169,9 @@ def save_transferred(
 ) -> None:
     """Write a classifier, and how well each unit alone separates the classes of train."""
     train, units = transfer.examples[0], classifier.influence.shape[1]
-    separation = separation_of(train.features, train.labels, units)
+    areas = areas_of_units(train.features, train.labels, units)
     save_classifier(folder, classifier, origin_of(transfer, sets))
-    save_separation(folder, separation)
+    save_areas(folder, areas)
 
 
 def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:

@@ -21,19 +21,22 @@ def areas_under_curve(features: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return np.asarray((sums - positives * (positives + 1) / 2) / pairs)
 
 
-def separation_of(features: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
-    """Return float64 [H]: the largest area of a unit, turned to be at least one half.
+def areas_of_units(features: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
+    """Return float64 [H]: how well each unit separates classes, as model.classifiers.separation.
 
     features: [N, F], several poolings of H units side by side; labels: whole numbers [N], or 0 and
-    1 for each of C classes [N, C]. The largest is over the poolings, and over the classes that some
-    examples have and others lack.
+    1 for each of C classes [N, C]. Of the poolings the one counts whose area is farthest from one
+    half; of the classes, those that some examples have and others lack.
     """
     positive = labels == 1 if labels.ndim > 1 else labels[:, None] == np.unique(labels)
     partly = positive.any(0) & ~positive.all(0)
     if not partly.any():
         return np.full(units, 0.5)
-    areas = areas_under_curve(features, positive[:, partly])
-    return np.asarray((np.abs(areas - 0.5).max(1) + 0.5).reshape(-1, units).max(0))
+    beyond = areas_under_curve(features, positive[:, partly]) - 0.5  # [F, C]
+    of_two = labels.ndim == 1 and beyond.shape[1] == 2
+    by_pooling = (beyond[:, -1] if of_two else np.abs(beyond).max(1)).reshape(-1, units)
+    farthest = np.abs(by_pooling).argmax(0)  # [H]
+    return np.asarray(0.5 + by_pooling[farthest, np.arange(units)])
 
 
 def blocks_of(features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -15,15 +15,15 @@ import tyro
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from model.classifiers.classifier import FOLDER
-from model.classifiers.separation import save_separation
+from model.classifiers.separation import CHANCE, save_areas
 from model.files.weights import load_model
 from transfer.features import FeatureCache
-from transfer.separation import separation_of
+from transfer.separation import areas_of_units
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write the separation of a model's units into its classifier/."""
+    """Write the areas of a model's units into its classifier/."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Model directories or names of shipped models, each with a classifier."""
@@ -41,10 +41,10 @@ def main() -> None:
         sequences = list(map(loaded.tokens, texts.texts))
         features = FeatureCache(options.work).features(loaded.model, sequences, name)
         units = loaded.model.config.hidden_size
-        separation = separation_of(features, texts.labels, units)
-        save_separation(loaded.folder / FOLDER, separation)
-        best = np.argsort(-separation, kind="stable")[:5]
-        print(f"{name}: " + ", ".join(f"unit {unit} {separation[unit]:.3f}" for unit in best))
+        areas = areas_of_units(features, texts.labels, units)
+        save_areas(loaded.folder / FOLDER, areas)
+        best = np.argsort(-np.abs(areas - CHANCE), kind="stable")[:5]
+        print(f"{name}: " + ", ".join(f"unit {unit} {areas[unit]:.3f}" for unit in best))
 
 
 if __name__ == "__main__":

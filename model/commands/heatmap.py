@@ -1,8 +1,10 @@
 """Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
 
-The sentiment unit is shown so that high is positive, whatever its sign in the model; JSON has the
-model's own values, and poles, which say what low and high values mean. Below each text is the
-answer of the model's classifier, which uses all units and, in some models, the words.
+Units are shown so that high is positive, whatever their sign in the model, where that is known: of
+the sentiment unit, and of units that separate the two classes alone. JSON has the model's own
+values; its poles say what low and high values of the first unit mean, and its polarities are -1 for
+units whose low values mean positive, 0 where that is not known. Below each text is the answer of
+the model's classifier, which uses all units and, in some models, the words.
 
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible." --output heatmap.png
@@ -28,9 +30,13 @@ from .command_line import Parser, add_input, add_model, add_text_key
 from .program import prepare_output
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..classifiers.fitted import Fitted
     from ..files.weights import LoadedModel
     from ..units.unit_traces import UnitTraces
+
+LEANING = 0.05  # beyond one half, the least area of a unit that says which of its ends is positive
 
 
 def add_options(parser: Parser) -> None:
@@ -102,22 +108,21 @@ def run(options: Namespace) -> None:
     import torch
 
     from ..files.weights import load_model
-    from ..units.unit_traces import poles_of, read_texts
+    from ..units.unit_traces import read_texts
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     own = classifier_of(loaded, options)
     units = options.neuron or ([] if own is None else [own.neuron])
-    first = own if own is not None and units[0] == own.neuron else None
+    areas = areas_of(loaded, own)
     traces = read_texts(
         loaded,
         texts,
         units,
         top=options.top,
-        ranking=ranking_of(loaded, own),
+        ranking=ranking_of(own, areas),
         state=options.state,
         layer=options.layer,
-        poles=None if first is None else poles_of(first),
-        polarity=1 if first is None else first.polarity,
+        **orientation_of(own, areas),
     )
     if own is not None:
         said = zip(traces.traces, verdicts_of(loaded, own, texts), strict=True)
@@ -181,21 +186,39 @@ def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
         raise
 
 
-def ranking_of(loaded: "LoadedModel", own: "Fitted | None") -> list[int]:
+def areas_of(loaded: "LoadedModel", own: "Fitted | None") -> "np.ndarray | None":
+    """Return how well each unit alone separates the classifier's classes; None if not recorded."""
+    from ..classifiers.fitted import find_classifier
+    from ..classifiers.separation import load_areas
+
+    folder = None if own is None else find_classifier(loaded)
+    return None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
+
+
+def ranking_of(own: "Fitted | None", areas: "np.ndarray | None") -> list[int]:
     """Return the sentiment unit, then the units that separate the classifier's classes best, or,
     where that is not known, those that influence it most.
     """
-    from ..classifiers.fitted import find_classifier
     from ..classifiers.influence import ranked_units
-    from ..classifiers.separation import CHANCE, load_separation
+    from ..classifiers.separation import CHANCE
 
-    folder = find_classifier(loaded)
-    if own is None or folder is None:
+    if own is None:
         return []
-    separation = load_separation(folder, loaded.model.config.hidden_size)
-    if separation is None:
-        return [own.neuron, *ranked_units(own.influence)]
-    return [own.neuron, *ranked_units(separation[None] - CHANCE)]
+    return [own.neuron, *ranked_units(own.influence if areas is None else areas[None] - CHANCE)]
+
+
+def orientation_of(own: "Fitted | None", areas: "np.ndarray | None") -> dict[str, Any]:
+    """Return the options of `read_texts` that say what is positive: poles and polarities."""
+    from ..classifiers.separation import CHANCE
+    from ..units.unit_traces import poles_of
+
+    if own is None:
+        return {}
+    known: dict[int, int] = {}
+    if areas is not None and own.is_binary:
+        leans = areas - CHANCE
+        known = {n: 1 if lean > 0 else -1 for n, lean in enumerate(leans) if abs(lean) >= LEANING}
+    return {"poles": poles_of(own), "polarities": {**known, own.neuron: own.polarity}}
 
 
 def texts_of(file: str | None, text_key: str | None) -> list[str]:

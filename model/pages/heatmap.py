@@ -33,7 +33,8 @@ def as_json(traces: UnitTraces) -> dict[str, Any]:
         "layer": traces.layer,
         "units": traces.units,
         "ranges": _rounded(np.array(traces.ranges())),
-        "poles": traces.poles and list(traces.poles),
+        "poles": traces.meanings()[0],
+        "polarities": traces.signs(),
         "texts": [
             {"text": trace.text, "characters": _characters(trace)} for trace in traces.traces
         ],
@@ -57,6 +58,7 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
     traces = traces.oriented()
     template = TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
+    low, high = traces.meanings()[0] or ("", "")
     content = {
         "style": page_style(),
         "palette": palette,
@@ -67,8 +69,8 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
             f'<option value="{index}">unit {unit}</option>'
             for index, unit in enumerate(traces.units)
         ),
-        "low": html.escape(traces.poles[0] if traces.poles else ""),
-        "high": html.escape(traces.poles[1] if traces.poles else ""),
+        "low": html.escape(low),
+        "high": html.escape(high),
         "limit": f"{ranges[0]:.3g}",
         "texts": "\n".join(
             _text(trace, number, ranges[0]) for number, trace in enumerate(traces.traces, start=1)
@@ -82,10 +84,12 @@ def _about(traces: UnitTraces) -> str:
     model = traces.model
     layer = f", layer {traces.layer}" if traces.layer else ""
     digest = str(model.get("digest", ""))[:12]
-    turned = f"; unit {traces.units[0]} with its sign turned" if traces.turned else ""
+    names = ", ".join(map(str, traces.turned))
+    one = len(traces.turned) == 1
+    turned = f"; {'unit' if one else 'units'} {names} with {'its' if one else 'their'} sign turned"
     return (
         f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
-        f"text profile {model.get('text_profile', 'unknown')}{turned}"
+        f"text profile {model.get('text_profile', 'unknown')}{turned if names else ''}"
     )
 
 
@@ -132,7 +136,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
         "model": traces.model,
         "units": traces.units,
         "ranges": _rounded(np.array(traces.ranges())),
-        "poles": traces.poles,
+        "poles": traces.meanings(),
         "values": [
             [_rounded(unit_values) for unit_values in trace.values.T] for trace in traces.traces
         ],

@@ -2,7 +2,7 @@
 
 A character has the values after the token that covers its last byte."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,30 +39,45 @@ class UnitTraces:
     state: StateName
     layer: int  # from 0
     model: dict[str, Any] = field(default_factory=dict)
-    poles: tuple[str, str] | None = None  # the meaning of low and of high values of the first unit
-    polarity: int = 1  # -1 if low values of the first unit mean positive
-    turned: bool = False  # whether the first unit's values have the opposite of the model's sign
+    poles: tuple[str, str] | None = None  # the names of the classes: the negative, the positive one
+    # By unit, where it is known: 1 if its high values mean positive, -1 if its low ones do.
+    polarities: Mapping[int, int] = field(default_factory=dict)
+    turned: Sequence[int] = ()  # units whose values have the opposite of the model's sign
 
     def legend(self, index: int) -> tuple[str, str]:
         """Return the labels of a unit's scale: its name, and the value and meaning of each end."""
         limit, unit = self.ranges()[index], self.units[index]
-        low, high = self.poles if self.poles is not None and index == 0 else ("", "")
-        sign = ", sign turned" if self.turned and index == 0 else ""
+        low, high = self.meanings()[index] or ("", "")
+        sign = ", sign turned" if unit in self.turned else ""
         left = f"unit {unit}, {self.state}{sign}: {visible(low)}"
         return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
 
+    def signs(self) -> list[int]:
+        """Return each unit's polarity; 0 where it is not known."""
+        return [self.polarities.get(unit, 0) for unit in self.units]
+
+    def meanings(self) -> list[tuple[str, str] | None]:
+        """Return for each unit what low and high values mean; None where that is not known."""
+        if self.poles is None:
+            return [None] * len(self.units)
+        known = {1: self.poles, -1: (self.poles[1], self.poles[0]), 0: None}
+        return [known[sign] for sign in self.signs()]
+
     def oriented(self) -> "UnitTraces":
-        """Return the traces as shown: the first unit is high for positive texts."""
-        if self.polarity > 0 or self.turned:
+        """Return the traces as shown: each unit that is known is high for positive texts."""
+        signs = np.array([-1.0 if sign < 0 else 1.0 for sign in self.signs()], np.float32)
+        if (signs > 0).all():
             return self
-        signs = np.ones(len(self.units), np.float32)
-        signs[0] = -1
         traces = [
             replace(trace, values=trace.values * signs, before=trace.before * signs)
             for trace in self.traces
         ]
-        poles = None if self.poles is None else (self.poles[1], self.poles[0])
-        return replace(self, traces=traces, poles=poles, turned=True)
+        return replace(
+            self,
+            traces=traces,
+            polarities={unit: abs(sign) for unit, sign in self.polarities.items()},
+            turned=[unit for unit, sign in zip(self.units, signs, strict=True) if sign < 0],
+        )
 
     def ranges(self) -> list[float]:
         """Return each unit's largest absolute value over all texts; 1 if it is always 0."""
@@ -80,11 +95,11 @@ def read_texts(
     state: StateName = "cell",
     layer: int = -1,
     poles: tuple[str, str] | None = None,
-    polarity: int = 1,
+    polarities: Mapping[int, int] | None = None,
     show_progress: bool = True,
 ) -> UnitTraces:
     """Read texts and keep the values of `units`, then of `top` more units. ranking: these are taken
-    from it in order, then the units that vary most. poles, polarity: of the first of `units`.
+    from it in order, then the units that vary most. poles, polarities: as of UnitTraces.
 
     The frame of the model's text profile is read too, and left out of what is returned. Raises
     InputError for a text that is empty after cleaning, or a unit or layer that the model lacks.
@@ -116,7 +131,8 @@ def read_texts(
     if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
         state = "hidden"
     origin = _origin(loaded)
-    return UnitTraces(traces, numbers, state, layer % config.layers, origin, poles, polarity)
+    where_from = (state, layer % config.layers, origin)
+    return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
 
 
 def _values_per_byte(
@@ -170,7 +186,6 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def poles_of(classifier: Fitted) -> tuple[str, str]:
-    """Return what a low value of the classifier's neuron means, and what a high one means."""
+    """Return the names of a classifier's negative and its positive class, which is the last."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
-    rest = f"label {first}" if classifier.is_binary else "other labels"
-    return (rest, last) if classifier.polarity > 0 else (last, rest)
+    return (f"label {first}" if classifier.is_binary else "other labels", last)

@@ -9,7 +9,7 @@ import pytest
 
 from model import save_model
 from model.classifiers.classifier import FOLDER, Classifier, save_classifier
-from model.classifiers.separation import save_separation
+from model.classifiers.separation import save_areas
 from model.files.weights import load_model, model_digest
 from model.fused.compilation import window_library
 from model.pages.page import PALETTES
@@ -134,13 +134,22 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     assert "unit 5, cell: -" in named.stdout
 
 
-def test_heatmap_shows_the_units_that_separate_the_classes_best(folder):
+def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, tmp_path):
     give_classifier(folder)
-    separation = np.full(12, 0.5)
-    separation[[8, 4, 3]] = 0.9, 0.8, 0.7
-    save_separation(folder / FOLDER, separation)
-    shown = heatmap(folder, "--text", "good", "--top", "2").stdout
-    assert re.findall(r"^unit (\d+)", shown, flags=re.MULTILINE) == ["4", "8", "3"]
+    areas = np.full(12, 0.5)
+    areas[[8, 4, 3, 1]] = 0.1, 0.2, 0.7, 0.54
+    save_areas(folder / FOLDER, areas)
+    words = ("--text", "good", "--top", "3")
+    shown = heatmap(folder, *words).stdout
+    ends = [r"4, cell, sign turned: label no \S+ to \S+ label yes",
+            r"8, cell, sign turned: label no \S+ to \S+ label yes",
+            r"3, cell: label no \S+ to \S+ label yes", r"1, cell: \S+ to \S+"]  # fmt: skip
+    for end, found in zip(ends, re.findall("^unit (.*)", shown, flags=re.MULTILINE), strict=True):
+        assert re.fullmatch(end, found)
+    heatmap(folder, *words, "--neuron", "3", "--output", tmp_path / "h.json")
+    content = json.loads((tmp_path / "h.json").read_text())
+    assert (content["units"], content["polarities"]) == ([3, 4, 8, 1], [1, -1, -1, 0])
+    assert content["poles"] == ["label no", "label yes"]  # of the first unit
 
 
 def shown_on_a_terminal(command, **environment):

@@ -13,6 +13,7 @@ from tests.support.runs import ROOT
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 TINY = {"model.hidden_size": 8, "data.lanes": 4, "data.window": 16, "optim.lr": 1e-3}
+TINY["evaluate.sample_length"] = 8
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import statistics
 import subprocess
 import sys
+from functools import cache
 from pathlib import PurePath
 
 import pytest
@@ -58,9 +59,15 @@ SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
 SOURCES += [ROOT / "main.py", ROOT / "hubconf.py"]
 
 
+@cache
+def parsed(path):
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
 def imports_of(path):
     """Absolute names of the modules that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -68,7 +75,7 @@ def imports_of(path):
 
 
 def functions_of(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.end_lineno - node.lineno + 1
 
@@ -85,7 +92,7 @@ def test_dependencies_point_inwards(package):
 
 def test_implementations_of_the_recurrence_know_no_layer():
     for path in (ROOT / "model/fused").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom):
                 assert "layers" not in (node.module or "").split("."), path
 
@@ -93,7 +100,7 @@ def test_implementations_of_the_recurrence_know_no_layer():
 def modules_in(path):
     """Paths, below the root and without an ending, of our modules that a file imports."""
     folder = path.relative_to(ROOT).parent
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             base = folder.parents[node.level - 2] if node.level > 1 else folder
             module = PurePath(*(node.module or "").split("."))
@@ -221,7 +228,7 @@ def test_kernels_stay_readable():
 
 def types_of(path):
     """The public classes and type aliases that a file defines at its top."""
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         names = [node.name] if isinstance(node, ast.ClassDef) else []
         if isinstance(node, ast.Assign):
             names = [target.id for target in node.targets if isinstance(target, ast.Name)]

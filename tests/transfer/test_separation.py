@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from model.classifiers.separation import load_separation, save_separation
+from model.classifiers.separation import load_areas, save_areas
 from model.errors import InputError
-from transfer.separation import COLUMNS, areas_under_curve, separation_of
+from transfer.separation import COLUMNS, areas_of_units, areas_under_curve
 
 
 def coarse(seed, count=41):
@@ -47,22 +47,34 @@ def test_a_unit_separates_as_its_best_pooling_does_its_best_class():
         for column in range(6)
     ]
     expected = np.maximum(each[:3], each[3:])
-    np.testing.assert_allclose(separation_of(features, classes, 3), expected, atol=1e-12)
+    np.testing.assert_allclose(areas_of_units(features, classes, 3), expected, atol=1e-12)
     several = np.eye(3, dtype=int)[classes]  # the same classes as labels of 0 and 1
-    np.testing.assert_allclose(separation_of(features, several, 3), expected, atol=1e-12)
+    np.testing.assert_allclose(areas_of_units(features, several, 3), expected, atol=1e-12)
+
+
+def test_of_two_classes_the_area_tells_which_end_means_the_last():
+    """Of two poolings, that of the one farther from one half."""
+    features, classes = coarse(11)
+    last = classes == 2
+    each = np.array([area(column, last) for column in features.T]).reshape(2, 3)
+    expected = [max(pair, key=lambda value: abs(value - 0.5)) for pair in each.T]
+    found = areas_of_units(features, last.astype(int), 3)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert min(found) < 0.5 < max(found)
+    np.testing.assert_allclose(areas_of_units(-features, last.astype(int), 3), 1 - found)
 
 
 def test_classes_that_all_or_none_have_separate_nothing():
     features, classes = coarse(7)
     some = np.column_stack([classes == 1, np.ones_like(classes), np.zeros_like(classes)])
-    expected = separation_of(features, some[:, :1], 6)
-    np.testing.assert_array_equal(separation_of(features, some.astype(int), 6), expected)
-    assert separation_of(features, np.ones_like(some), 6).tolist() == [0.5] * 6
+    expected = areas_of_units(features, some[:, :1], 6)
+    np.testing.assert_array_equal(areas_of_units(features, some.astype(int), 6), expected)
+    assert areas_of_units(features, np.ones_like(some), 6).tolist() == [0.5] * 6
 
 
 def test_it_is_read_as_it_was_written(tmp_path):
-    assert load_separation(tmp_path, 4) is None
-    save_separation(tmp_path, np.array([0.5, 0.75, 1.0, 0.625]))
-    assert load_separation(tmp_path, 4).tolist() == [0.5, 0.75, 1.0, 0.625]
-    with pytest.raises(InputError, match=r"separation.safetensors: tensor separation is"):
-        load_separation(tmp_path, 5)
+    assert load_areas(tmp_path, 4) is None
+    save_areas(tmp_path, np.array([0.5, 0.25, 1.0, 0.625]))
+    assert load_areas(tmp_path, 4).tolist() == [0.5, 0.25, 1.0, 0.625]
+    with pytest.raises(InputError, match=r"areas.safetensors: tensor areas is"):
+        load_areas(tmp_path, 5)

@@ -15,7 +15,7 @@ from model.classifiers.classifier import FOLDER
 from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import load_fitted
 from model.classifiers.heads import build_heads
-from model.classifiers.separation import save_separation
+from model.classifiers.separation import save_areas
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
@@ -24,7 +24,7 @@ from training.runs.signals import StopRequest
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
-from ..separation import separation_of
+from ..separation import areas_of_units
 from .checkpoint import FinetuningCheckpoints
 from .config import FinetuningConfig
 from .directory import FinetuningDirectory
@@ -153,7 +153,7 @@ def describe(
 ) -> dict[str, Any]:
     """Score the model in model/ on val and test; return the results without the source model.
 
-    Its classifier is given the separation of the model's units, on val.
+    Its classifier is given the areas of the model's units, on val.
     """
     best = load_model(directory.model, compute_dtype=torch.float32)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
@@ -167,8 +167,8 @@ def describe(
     }
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
-    separation = separation_of(features["val"], named["val"].labels, units)
-    save_separation(directory.model / FOLDER, separation)
+    areas = areas_of_units(features["val"], named["val"].labels, units)
+    save_areas(directory.model / FOLDER, areas)
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),

@@ -220,13 +220,11 @@ def test_what_is_too_large_for_a_page_may_be_json():
     check_outputs([Path("a.html")], texts[:1])
 
 
-def test_the_poles_follow_the_polarity():
+def test_the_last_class_is_the_positive_pole():
     parts = (np.zeros(2, np.float32), 0.0, ("bad", "good"), 0)
-    assert poles_of(Classifier(*parts, 1, "")) == ("label bad", "label good")
-    assert poles_of(Classifier(*parts, -1, "")) == ("label good", "label bad")
+    assert poles_of(Classifier(*parts, -1, "")) == ("label bad", "label good")
     stars = (np.zeros((3, 2), np.float32), np.zeros(3), ("1", "3", "5"), 0)
     assert poles_of(Classifier(*stars, 1, "")) == ("other labels", "label 5")
-    assert poles_of(Classifier(*stars, -1, "")) == ("label 5", "other labels")
 
 
 @pytest.mark.parametrize(
@@ -268,14 +266,15 @@ def test_only_known_suffixes_are_written(loaded, tmp_path):
         write(read_texts(loaded, ["text"], [0]), tmp_path / "h.gif")
 
 
+POLES = ("label bad", "label good")
+
+
 def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
-    poles = ("label good", "label bad")  # of polarity -1
-    result = read_texts(loaded, ["good"], [3, 1], poles=poles, polarity=-1)
+    result = read_texts(loaded, ["good"], [3, 1], poles=POLES, polarities={3: -1})
     shown = result.oriented()
-    assert shown.poles == poles[::-1]
     for own, turned in zip(result.traces, shown.traces, strict=True):
         np.testing.assert_array_equal(turned.values, own.values * np.float32([-1, 1]))
-    assert as_json(result)["poles"] == list(poles)  # the model's own
+    assert as_json(result)["poles"] == POLES[::-1]  # the model's own
     assert as_json(result)["texts"][0]["characters"][0]["values"][0] == pytest.approx(
         result.traces[0].values[0, 0], rel=1e-5
     )
@@ -284,8 +283,24 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     assert "unit 3 with its sign turned" in as_html(result)
     head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
-    same = read_texts(loaded, ["good"], [3], poles=poles, polarity=1)
+    same = read_texts(loaded, ["good"], [3], poles=POLES, polarities={3: 1})
     assert same.oriented() is same
+
+
+def test_further_units_are_turned_where_their_ends_are_known(loaded):
+    known = {"poles": POLES, "polarities": {1: -1, 4: 1}}
+    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **known)
+    shown = result.oriented()
+    values = result.traces[0].values * np.float32([1, -1, 1, 1])
+    np.testing.assert_array_equal(shown.traces[0].values, values)
+    assert result.meanings() == [None, POLES[::-1], POLES, None]
+    assert shown.meanings() == [None, POLES, POLES, None]
+    assert shown.oriented() is shown
+    assert (as_json(result)["poles"], as_json(result)["polarities"]) == (None, [0, -1, 1, 0])
+    assert "unit 1 with its sign turned" in as_html(result)
+    two = read_texts(loaded, ["good"], [1, 3], poles=POLES, polarities={1: -1, 3: -1})
+    assert "units 1, 3 with their sign turned" in as_html(two)
+    assert two.oriented().meanings() == [POLES, POLES]
 
 
 @pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.errors import InputError
-from tests.support.runs import assert_refused, rows_of, run, small_run
+from tests.support.runs import assert_refused, rows_of, run, run_code, small_run
 from training.monitoring.tracker import Tracker
 
 PACKAGE = """
@@ -21,11 +21,12 @@ def finish(): note("finish")
 """
 
 
-def test_a_run_sends_its_rows(tmp_path, monkeypatch):
+def test_a_run_sends_its_rows(tmp_path):
     calls, folder = tmp_path / "calls.jsonl", tmp_path / "run"
     (tmp_path / "my_tracker.py").write_text(PACKAGE.format(path=str(calls)))
-    command = small_run(folder, 10, **{"log.tracker": "my_tracker"})
-    process = run(*command, env={"PYTHONPATH": str(tmp_path)})
+    words = list(map(str, small_run(folder, 10, **{"log.tracker": "my_tracker"})))
+    code = f"import runpy, sys; sys.path.append({str(tmp_path)!r}); sys.argv = {words}; "
+    process = run_code(code + "runpy.run_path('main.py', run_name='__main__')")
     assert process.returncode == 0, process.stderr
     (_, begun), *logged, ended = map(json.loads, calls.read_text().splitlines())
     assert begun["name"] == "run"
