@@ -6,7 +6,7 @@ The numbers come from the results; none is written here.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
@@ -20,7 +20,7 @@ from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
 from experiments.studies import bits_by_seed, by_name, mean_bits, whole_results
 from experiments.tables import markdown
-from experiments.time_to_target.report import OURS, races, seconds_of
+from experiments.time_to_target.report import OURS, SECONDS, races, seconds_of, spread
 from experiments.time_to_target.run import LOOP_2018
 from model.files.storage import read_json
 
@@ -186,8 +186,10 @@ def ratio(name: str, found: Found) -> Measured:
 
 def race(found: Found) -> Measured:
     """Return the seconds to the target, medians of the seeds."""
-    ours, ends = seconds_of(OURS).split(" (")
-    return Measured(ours, f"{ends.removesuffix(')')}, {len(races())} seeds", seconds_of(LOOP_2018))
+    ended = races()
+    ours, theirs = (seconds_of(name, ended) for name in (OURS, LOOP_2018))
+    interval = f"{min(ours):,.0f} to {max(ours):,.0f}, {len(ours)} seeds"
+    return Measured(SECONDS.format(median(ours)), interval, spread(theirs, SECONDS))
 
 
 def recipe(found: Found) -> Measured:

@@ -15,6 +15,7 @@ from experiments.time_to_target.run import LOOP_2018, RECIPE_2018
 
 STUDY, OURS = "time_to_target", "ours"
 ADAM = "adam_2e-2"
+SECONDS = "{:,.0f}"  # how a number of seconds is shown
 COLORS = (BLUE, RED)
 
 
@@ -101,7 +102,7 @@ def row(recipe: str, found: Mapping[int, Mapping[str, Finish]]) -> dict[str, str
         "valid, bits per character": spread([end.bits for end in ends], "{:.3f}"),
         "characters": spread([end.characters for end in ends], "{:,.0f}"),
         "times fewer": spread(fewer, "{:.1f}"),
-        "seconds": spread([end.seconds for end in ends], "{:,.0f}"),
+        "seconds": spread([end.seconds for end in ends], SECONDS),
         "times less": spread(less, "{:.1f}"),
     }
 
@@ -112,10 +113,9 @@ def spread(values: list[float], form: str) -> str:
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
-def seconds_of(recipe: str) -> str:
-    """Return the seconds that a recipe takes to the target."""
-    ends = [race_of[recipe].seconds for race_of in races().values() if recipe in race_of]
-    return spread(ends, "{:,.0f}")
+def seconds_of(recipe: str, found: Mapping[int, Mapping[str, Finish]]) -> list[float]:
+    """Return the seconds that a recipe takes to the target, of each race that it ends."""
+    return [ends[recipe].seconds for ends in found.values() if recipe in ends]
 
 
 def draw() -> None:

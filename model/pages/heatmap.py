@@ -84,12 +84,12 @@ def _about(traces: UnitTraces) -> str:
     model = traces.model
     layer = f", layer {traces.layer}" if traces.layer else ""
     digest = str(model.get("digest", ""))[:12]
+    units, whose = ("unit", "its") if len(traces.turned) == 1 else ("units", "their")
     names = ", ".join(map(str, traces.turned))
-    one = len(traces.turned) == 1
-    turned = f"; {'unit' if one else 'units'} {names} with {'its' if one else 'their'} sign turned"
+    turned = f"; {units} {names} with {whose} sign turned" if names else ""
     return (
         f"{traces.state} state{layer} of {model.get('name', 'a model')} ({digest}), "
-        f"text profile {model.get('text_profile', 'unknown')}{turned if names else ''}"
+        f"text profile {model.get('text_profile', 'unknown')}{turned}"
     )
 
 

@@ -19,7 +19,7 @@ def make_split(sizes):
     return Split(np.arange(offsets[-1]).astype(np.uint8), offsets)
 
 
-sizes = st.lists(st.integers(2, 40), min_size=6, max_size=20)
+sizes = st.lists(st.integers(2, 60), min_size=6, max_size=40)
 
 
 @settings(deadline=None)

@@ -84,5 +84,5 @@ def test_a_run_that_fails_is_kept_with_its_reason_and_has_no_speed(tmp_path):
     result = measure(bad, CORPUS, tmp_path / "run", threads=1)
     assert result["valid_bits_per_character"] is None
     assert "optim.warmup is 2.0" in result["failure"][0]
-    with pytest.raises(InputError, match=r"bad failed: .*optim.warmup is 2.0"):
+    with pytest.raises(InputError, match=r"bad failed: optim.warmup is 2.0"):
         speeds.of_median_step(result)

@@ -183,5 +183,5 @@ def test_a_picture_of_nothing_and_of_everything(tmp_path):
     draw_statistics({"parts": {"train": empty}, "all": empty}, tmp_path / "empty.svg")
     statistics_table({"parts": {"train": empty}, "all": empty})
     paths = [write_reviews(tmp_path / name) for name in ("$x^{$.jsonl", "_b.jsonl")]
-    draw_statistics(describe_reviews(paths), tmp_path / "a.png")  # a file's name is no formula
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    draw_statistics(describe_reviews(paths), tmp_path / "a.pdf")  # a file's name is no formula
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
