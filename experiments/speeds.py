@@ -40,9 +40,9 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    shapes: dict[str, Recipe] = {}  # the first run of each cell and number of units
+    shapes: dict[str, Recipe] = {}  # the first run of each
     for run in read_runs(options.study):
-        shapes.setdefault(shape(run.keys), run)
+        shapes.setdefault(shape(run.keys, run.corpus), run)
     turns: list[dict[str, float]] = []
     for turn in range(options.rounds):
         turns.append({name: of_shape(recipe, options) for name, recipe in shapes.items()})
@@ -53,9 +53,20 @@ def main() -> None:
     write_json(path, {"cells": cells, "turns": turns, **about})
 
 
-def shape(keys: Any) -> str:
-    """Return the name of a model's shape: its cell and its units."""
-    return f"{keys.get('model.cell', 'mlstm')}_{keys['model.hidden_size']}"
+def shape(keys: Any, corpus: str = "") -> str:
+    """Return the name of what decides a run's speed.
+
+    It has the cell and the number of units, the optimiser unless it is Muon, and the corpus unless
+    it is the study's.
+    """
+    optimizer = keys.get("optim.name", "muon")
+    parts = (
+        keys.get("model.cell", "mlstm"),
+        str(keys["model.hidden_size"]),
+        optimizer if optimizer != "muon" else "",
+        corpus,
+    )
+    return "_".join(filter(None, parts))
 
 
 def timed_on(speed: Any) -> str:

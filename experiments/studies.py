@@ -3,8 +3,8 @@
 python -m experiments.studies sizes --corpus data/reviews --data DATA --work runs/sizes
 
 A study is a folder of experiments/ with a runs.toml: [base] holds the keys of every run's config,
-[runs.NAME] what one run changes, with its characters, seeds and ranks. Each run and seed leaves one
-file in the study's results/.
+[runs.NAME] what one run changes, with its characters, seeds and ranks, and the name of a corpus
+beside --corpus if it reads another. Each run and seed leaves one file in the study's results/.
 """
 
 import json
@@ -60,7 +60,7 @@ class Options:
 class Run(Recipe):
     """A recipe, and how many processes train it together."""
 
-    ranks: int
+    ranks: int = 1
 
     @property
     def names(self) -> tuple[str, str]:
@@ -118,10 +118,10 @@ def read_runs(study: str, here: Path = HERE) -> Iterator[Run]:
     for name, given in found["runs"].items():
         changes = dict(given)
         characters, seeds = changes.pop("characters"), changes.pop("seeds", [0])
-        ranks = changes.pop("ranks", 1)
+        ranks, corpus = changes.pop("ranks", 1), changes.pop("corpus", "")
         for seed in seeds:
             keys = {**found["base"], **changes, "seed": seed}
-            yield Run(f"{name}_seed_{seed}", characters, keys, ranks)
+            yield Run(f"{name}_seed_{seed}", characters, keys, corpus, ranks)
 
 
 def train(run: Run, options: Options) -> dict[str, Any]:

@@ -38,6 +38,8 @@ class Recipe:
     name: str
     characters: int
     keys: Mapping[str, Any]
+    corpus: str = ""
+    """A folder beside the corpus that the caller names, to read instead of it; if empty, none."""
 
     @property
     def steps(self) -> int:
@@ -66,6 +68,7 @@ def measure(
     recipe: Recipe, corpus: Path, folder: Path, threads: int, ranks: int = 1
 ) -> dict[str, Any]:
     """Train one recipe; return what it learnt and the seconds of its training steps."""
+    corpus = corpus.with_name(recipe.corpus) if recipe.corpus else corpus
     shutil.rmtree(folder, ignore_errors=True)  # an interrupted command has left it
     launcher = (*RANKS_HERE, str(ranks)) if ranks > 1 else ()
     words = [sys.executable, *launcher, *recipe.arguments(corpus.resolve(), folder)]
@@ -76,6 +79,7 @@ def measure(
         "name": recipe.name,
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
+        "corpus": recipe.corpus,
         "fingerprint": open_corpus(corpus).fingerprint,
         "characters_read": rows[-1]["characters"] if rows else 0,
         "valid_bits_per_character": scores[-1] if scores and not failure else None,

@@ -3,7 +3,7 @@
 python -m experiments.sizes.report
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -24,7 +24,6 @@ from model.language_model import LanguageModel, ModelConfig
 FOLDER = HERE / "sizes"
 LONG_RUN = HERE / "shipped" / "results" / "bits_amazon_1024.json"  # in no fit: a test of the law
 SPEED = FOLDER / "speed.json"
-TARGETS = (2.0, 1.9, 1.8, 1.7, 1.6)  # bits per character
 CHARACTERS_2017 = 38.3e9  # one epoch of the papers' corpus
 BOUNDS = ([0, 0, 0.02, 0, 0.02], [2, 25, 1.5, 25, 1.5])  # floor, log n0, alpha, log d0, beta
 DRAWN = np.geomspace(1e6, 2e8, 60)  # characters at which the law is drawn
@@ -100,7 +99,11 @@ def miss(law: Law, result: Mapping[str, Any]) -> float:
 
 
 def table() -> str:
-    """Return a line for each size and number of characters; of several seeds the mean."""
+    """Return a line for each size and number of characters; of several seeds the mean.
+
+    The seconds are the characters over the median speed of the shape.
+    """
+    speed = read_json(SPEED)
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for result in results():
         groups.setdefault((units(result), result["characters"]), []).append(result)
@@ -109,14 +112,18 @@ def table() -> str:
             f"{H:,}",
             f"{same[0]['parameters']:,}",
             f"{characters / 1e6:.0f}",
+            f"{characters / speed['cells'][shape(same[0]['keys'])]['median']:.0f}",
             mean_of([r["valid_bits_per_character"] for r in same], 3),
             *(sst_cell(same, *which) for which in COLUMNS.values()),
         ]
         for (H, characters), same in groups.items()
     ]
-    head = ["units", "parameters", "million characters", "valid, bits per character", *COLUMNS]
+    head = [
+        "units", "parameters", "million characters", "seconds", "valid, bits per character",
+        *COLUMNS,
+    ]  # fmt: skip
     made = {f"{result['name']}.json": result for result in results()}
-    return f"{markdown(head, rows)}\n\n{origins(made)}"
+    return f"{markdown(head, rows)}\n\n{timed_on(speed)} {origins(made)}"
 
 
 COLUMNS = {
@@ -198,42 +205,6 @@ def parameters_of(units: int, keys: Mapping[str, Any]) -> int:
 def long_characters() -> int:
     """Return how much the shipped model has read."""
     return int(next(history(PLAIN))["characters"])
-
-
-def board() -> str:
-    """Return for each target the kept run that reaches it in the fewest seconds of two cores."""
-    speed = read_json(SPEED)
-    made = f"{timed_on(speed)} {origins({'speed.json': speed})}"
-    return f"{fastest(results(), speed['cells'])}\n\n{made}"
-
-
-def fastest(runs: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> str:
-    """Return the table of the fastest runs, with the speeds of the shapes: characters a second.
-
-    Runs whose ranges of seconds overlap with that of the fastest stand beside it.
-    """
-    rows = []
-    for target in TARGETS:
-        ended = [(*seconds_of(run, speeds), run) for run in runs if point(run)[2] <= target]
-        if not ended:
-            rows.append([f"{target:.2f}", "no run of this study", "", "", ""])
-            continue
-        ended.sort(key=lambda row: row[0])
-        level: dict[str, list[str]] = {}  # by the run's name: its fastest seed
-        for seconds, least, most, run in ended:
-            if least <= ended[0][2]:
-                read, bits = f"{run['characters_read'] / 1e6:.0f}", f"{point(run)[2]:.3f}"
-                cells = [read, bits, f"{seconds:.0f} ({least:.0f} to {most:.0f})"]
-                level.setdefault(run["name"].partition("_seed_")[0], cells)
-        rows += [[f"{target:.2f}", f"`{name}`", *cells] for name, cells in level.items()]
-    head = ["target", "run", "million characters", "valid, bits per character", "seconds"]
-    return markdown(head, rows)
-
-
-def seconds_of(run: Mapping[str, Any], speeds: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return a run's seconds at the median speed of its shape, at the most and at the least."""
-    speed, read = speeds[shape(run["keys"])], run["characters_read"]
-    return read / speed["median"], read / speed["most"], read / speed["least"]
 
 
 def main() -> None:

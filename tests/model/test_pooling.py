@@ -12,6 +12,7 @@ from model.features import (
     features_in_order,
     final_states,
     preset,
+    read_in_order,
 )
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
@@ -88,28 +89,53 @@ def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
 
 
 class Watched:
-    """A model that notes the shape of every window it reads."""
+    """A model that notes the shape of every window it reads, and the weights that it reads with."""
 
     def __init__(self, model):
-        self.model, self.seen = model, []
+        self.model, self.seen, self.folds, self.used = model, [], [], []
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
+    def fold(self):
+        self.folds.append(self.model.fold())
+        return self.folds[-1]
+
     def hidden(self, tokens, state, weights):
         self.seen.append(tokens.shape)
+        self.used.append(weights)
         return self.model.hidden(tokens, state, weights)
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean"])
-def test_a_long_text_is_read_in_windows(small_model, pooling):
-    """No tensor of the size of the text: the model never sees more than a window of it."""
+@pytest.mark.parametrize(
+    ("state", "pooling", "most"),
+    [("cell", "last", 128), ("cell", "mean", 1), ("hidden", "last", 128), ("hidden", "mean", 128)],
+)
+def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
+    """No tensor of the size of the text: the model never sees more than a window of it. Cell states
+    alone, where each of them counts, are read byte by byte.
+    """
     sequence = np.frombuffer(text_profile("raw").encode("long " * 600), np.uint8)
     model = Watched(small_model)
-    (features,) = final_states(model, [sequence], kind=FeatureKind(pooling=pooling))
+    kind = FeatureKind(state=state, pooling=pooling)
+    (features,) = final_states(model, [sequence], kind=kind)
     assert features[1].shape == (1, 12)
     assert sum(length for _, length in model.seen) == 3000
-    assert max(length for _, length in model.seen) <= 128
+    assert max(length for _, length in model.seen) == most
+    assert len(model.seen) == -(-3000 // most)
+
+
+@pytest.mark.parametrize("read", [features_in_order, read_in_order])
+def test_weights_are_folded_once_or_never_if_they_are_given(small_model, sequences, read):
+    model = Watched(small_model)
+    read(model, sequences, batch_size=2)
+    assert len(model.folds) == 1
+    assert len(model.used) > 3
+    assert all(weights is model.folds[0] for weights in model.used)
+    given, model = model.folds[0], Watched(small_model)
+    read(model, sequences, batch_size=2, weights=given)
+    assert not model.folds
+    assert all(weights is given for weights in model.used)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +162,8 @@ def test_a_long_text_is_read_in_windows(small_model, pooling):
         ({"layers": [0.0]}, r"layers is \[0.0\]"),
         ({"layers": [-1]}, r"layers is \[-1\]"),
         ({"layers": 0}, "layers is 0; it must be a list"),
+        ({"layers": [2, 0, 2]}, r"layers is \[2, 0, 2\]; name each once"),
+        ({"units": np.array([3, 3])}, r"units is \[.*3.*3.*\]; name each once"),
     ],
 )
 def test_unknown_kinds_are_refused(deep_model, options, message):
@@ -220,8 +248,14 @@ def test_what_is_given_beside_a_preset_wins_unless_it_is_none():
     assert preset("papers", units=[], tanh=None) == {**PRESETS["papers"], "units": []}
 
 
+def test_an_unknown_preset_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match=r"^preset is 'best'; known: papers, pooled$"):
+        preset("best")
+
+
 def test_a_kind_has_one_spelling():
     assert FeatureKind(pooling=["last"]) == FeatureKind()
+    assert FeatureKind(pooling=["mean"]).pooling == "mean"
     listed, given = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
     assert repr(listed) == repr(given)
 

@@ -1,0 +1,77 @@
+"""The board: which recipe reaches a target in the fewest seconds, from results/ and speed.json."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.sizes.report import sst_cell
+from experiments.speeds import shape, timed_on
+from experiments.studies import HERE, bits_by_seed, by_name, mean_of, whole_results
+from experiments.tables import NOT_YET, markdown, origins
+from model.files.storage import read_json
+
+STUDY = "speedrun"
+SPEED = HERE / STUDY / "speed.json"
+TARGETS = (1.8, 1.7, 1.6)  # bits per character
+ABSENT = "no run of this study"
+
+Result = Mapping[str, Any]
+Speeds = Mapping[str, Mapping[str, float]]  # characters per second: median, least and most
+
+
+def board() -> str:
+    """Return for each target a line for each recipe that reaches it, the fastest first."""
+    if not SPEED.exists():
+        return NOT_YET
+    speed = read_json(SPEED)
+    lines = markdown(
+        ["target", "run", "million characters", "valid, bits per character", "seconds"],
+        [line for target in TARGETS for line in lines_of(target, by_name(STUDY), speed["cells"])],
+    )
+    return f"{lines}\n\n{timed_on(speed)} {origins({'speed.json': speed})}"
+
+
+def lines_of(
+    target: float, runs: Mapping[str, Sequence[Result]], speeds: Speeds
+) -> list[list[str]]:
+    """Return the board's lines for a target.
+
+    A run counts if all its seeds end at or below the target; of a recipe's runs the shortest does.
+    """
+    shortest: dict[str, tuple[float, list[str]]] = {}
+    for name, same in sorted(runs.items(), key=lambda pair: pair[1][0]["characters_read"]):
+        bits = list(bits_by_seed(list(same)).values())
+        if max(bits) <= target:
+            median, least, most = seconds_of(same[0], speeds)
+            read = f"{same[0]['characters_read'] / 1e6:.1f}"
+            seconds = f"{median:.0f} ({least:.0f} to {most:.0f})"
+            cells = [f"`{name}`", read, mean_of(bits, 3), seconds]
+            shortest.setdefault(name.rpartition("_")[0], (median, cells))
+    found = [cells for _, cells in sorted(shortest.values())]
+    return [[f"{target:.2f}", *cells] for cells in found or [[ABSENT, "", "", ""]]]
+
+
+def seconds_of(run: Result, speeds: Speeds) -> tuple[float, float, float]:
+    """Return a run's seconds at the median speed of its shape, at the most and at the least."""
+    speed, read = speeds[shape(run["keys"], run["corpus"])], run["characters_read"]
+    return read / speed["median"], read / speed["most"], read / speed["least"]
+
+
+def table() -> str:
+    """Return a line for each run, of several seeds the mean, those that miss every target too."""
+    runs = by_name(STUDY)
+    rows = [
+        [
+            f"`{name}`",
+            f"{same[0]['parameters']:,}",
+            f"{same[0]['characters_read'] / 1e6:.1f}",
+            mean_of(list(bits_by_seed(same).values()), 3),
+            sst_cell(same, "last", "all_units"),
+            sst_cell(same, "mean", "all_units"),
+        ]
+        for name, same in sorted(runs.items())
+    ]
+    head = [
+        "run", "parameters", "million characters", "valid, bits per character",
+        "SST, last state", "SST, mean state",
+    ]  # fmt: skip
+    return f"{markdown(head, rows)}\n\n{origins(whole_results(STUDY))}" if runs else NOT_YET
