@@ -18,6 +18,10 @@ from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 
+NOT_FINITE = (
+    "^features become NaN or infinite: the model's weights are damaged, or too large for "
+    "products in float32$"
+)
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "bad\nnews", "good"]
 
 
@@ -150,7 +154,7 @@ def test_weights_are_folded_once_or_never_if_they_are_given(small_model, sequenc
         ({"layers": [3]}, r"layers is \[3\]; the model has 3"),
         ({"layers": []}, "at least one"),
         ({"units": [7]}, "unit 7: the model has units 0 to 6"),
-        ({"units": []}, "units is empty"),
+        ({"units": []}, "^units is empty; name at least one, or leave it out to take all$"),
         ({"units": [True]}, "unit True: the model has units"),
         ({"units": [False, True, True, False, False, False, False]}, "unit False"),
         ({"units": [1.0]}, "unit 1.0"),
@@ -189,7 +193,7 @@ def test_numpys_whole_numbers_name_units_and_layers(deep_model, sequences, dtype
 def test_features_that_are_not_finite_are_refused(small_model, sequences):
     with torch.no_grad():
         small_model.embedding.weight[ord("g")] = torch.nan
-    with pytest.raises(InputError, match=r"NaN or infinite.*damaged.*float32"):
+    with pytest.raises(InputError, match=NOT_FINITE):
         features_in_order(small_model, sequences)
 
 
@@ -230,12 +234,36 @@ def test_poolings_stand_side_by_side(deep_model, sequences):
     assert kind.size(deep_model.config) == 4
 
 
-def test_a_mean_over_many_bytes_is_added_up_in_double_precision():
-    """fp32 would lose ones beside 2^24."""
+def mean_of(*windows):
+    """Return the mean of the values [T] of some windows, which a `Pool` was given."""
     pool = Pool("mean", 1, 1, torch.device("cpu"))
-    for value in (2.0**24, 1.0, 1.0):
-        pool.add(torch.full((1, 1, 1), value))
-    assert pool.features().item() == (2**24 + 2) / 3
+    for values in windows:
+        pool.add(values.view(-1, 1, 1))
+    return pool.features().item()
+
+
+@pytest.mark.parametrize("lengths", [(1, 1, 1), (3,)])
+def test_a_mean_over_many_bytes_is_added_up_in_double_precision(lengths):
+    """fp32 would lose ones beside 2^24."""
+    values = torch.tensor([2.0**24, 1.0, 1.0])
+    assert mean_of(*values.split(lengths)) == (2**24 + 2) / 3
+
+
+def test_many_bytes_are_counted_in_double_precision():
+    one = torch.ones(1)
+    assert mean_of(one.expand(2**24), one, one, one) == 1
+
+
+def test_the_mean_over_one_byte_is_its_value():
+    assert mean_of(torch.tensor([3.0])) == 3
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
+def test_features_are_pooled_on_the_device_of_the_model(pooling):
+    meta = torch.device("meta")
+    pool = Pool(pooling, 2, 3, meta)
+    pool.add(torch.ones(4, 2, 3, device=meta))
+    assert pool.features().device == meta
 
 
 def test_a_state_of_16_bits_is_squashed_in_fp32():
