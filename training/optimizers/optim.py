@@ -29,6 +29,7 @@ from .schedule import Decay, Schedule
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
+SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 
 def make_torchs(
@@ -120,6 +121,12 @@ class OptimConfig:
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
+        shrinks = (self.lr or MAX_LEARNING_RATE) * self.weight_decay
+        if self.name in SHRINKING and shrinks > 1:
+            raise InputError(
+                f"optim.weight_decay is {self.weight_decay:g}: times the learning rate it is above "
+                "1, and a step would turn the sign of the weights; lower it"
+            )
 
     @property
     def stateful(self) -> bool:

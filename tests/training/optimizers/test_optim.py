@@ -177,6 +177,9 @@ def test_the_vectors_of_ngrams_are_no_matrix_for_muon():
         {"cooldown_from": -1, "cooldown_steps": 1},
         {"lr": math.inf},
         {"fused": "apex", "name": "muon"},
+        {"weight_decay": 334.0, "name": "adamw"},  # of the highest rate that lanes give, 3e-3
+        {"weight_decay": 1e38, "name": "muon", "lr": 1e-2},
+        {"weight_decay": 3.0, "name": "sgd", "lr": 0.5},
     ],
 )
 def test_impossible_values_are_refused(wrong):
@@ -188,6 +191,8 @@ def test_impossible_values_are_refused(wrong):
     "right",
     [
         {"warmup": 0.5, "hold": 0.5},
+        {"weight_decay": 2.0, "name": "sgd", "lr": 0.5},
+        {"weight_decay": 3.0, "name": "lamb", "lr": 0.5},  # it divides by the norm of the step
         {"cooldown_steps": 1, "cooldown_from": 0},
         {"beta1": 0.0, "beta2": 0.0, "momentum": 0.0, "weight_decay": 0.0},
         *({"fused": "apex", "name": name} for name in ("adam", "adamw", "lamb")),
