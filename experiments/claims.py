@@ -18,6 +18,7 @@ from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, between, scaling_of
 from experiments.scaling.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
+from experiments.speedrun.report import best_lines
 from experiments.studies import bits_by_seed, by_name, mean_bits, whole_results
 from experiments.tables import markdown
 from experiments.time_to_target.report import OURS, SECONDS, races, seconds_of, spread
@@ -192,6 +193,13 @@ def race(found: Found) -> Measured:
     return Measured(SECONDS.format(median(ours)), interval, spread(theirs, SECONDS))
 
 
+def speedrun(found: Found) -> Measured:
+    """Return the target and the seconds of the fastest run for each target of the board."""
+    lines = best_lines()
+    ours = ", ".join(f"{target} in {seconds}" for target, _, _, _, seconds in lines)
+    return Measured(ours, "all turns; " + ", ".join(run for _, run, *_ in lines))
+
+
 def recipe(found: Found) -> Measured:
     """Return the final bits of the recipe, the mean of its seeds, and of Adam at its best rate."""
     bits = {n: run["valid_bits_per_character"] for n, run in whole_results("recipe").items()}
@@ -294,6 +302,8 @@ CLAIMS = (
           "recurrence/results/training_fp32_1024.json", partial(ratio, "to_gemm_floor")),
     Claim("seconds to the bits that the published recipe, run here, has after 6 M characters",
           "time_to_target/results/published_seed_0_6000000.json", race),
+    Claim("seconds of two cores to a target of bits per character, by the fastest recipe tried",
+          "speedrun/results/ngrams_256_8m_seed_0.json", speedrun),
     Claim("bits per character of 512 units after 6 M characters",
           "recipe/results/muon_1e-2.json", recipe),
     Claim("speed of reading JSON lines in two processes relative to pandas in one",

@@ -30,6 +30,13 @@ def board() -> str:
     return f"{lines}\n\n{timed_on(speed)} {origins({'speed.json': speed})}"
 
 
+def best_lines() -> list[list[str]]:
+    """Return the board's first line for each target that a run reaches."""
+    speeds, runs = read_json(SPEED)["cells"], by_name(STUDY)
+    first = [lines_of(target, runs, speeds)[0] for target in TARGETS]
+    return [line for line in first if line[1] != ABSENT]
+
+
 def lines_of(
     target: float, runs: Mapping[str, Sequence[Result]], speeds: Speeds
 ) -> list[list[str]]:
