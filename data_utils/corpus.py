@@ -17,6 +17,7 @@ from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
 META_FILE = "meta.json"
+EMBEDDED = ["embedded"]  # the sources of the corpus that is part of the package
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
@@ -35,6 +36,11 @@ class Corpus:
     def text_profile(self) -> str:
         """The name of the text profile that the corpus was prepared with."""
         return str(self.meta["text_profile"])
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is the embedded one, of generated reviews."""
+        return bool(self.meta["sources"] == EMBEDDED)
 
     @property
     def fingerprint(self) -> str:

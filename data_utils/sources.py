@@ -8,7 +8,7 @@ from model.text.profiles import TextProfile, text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import Tokenizer, check_same_tokenizer
 
-from .corpus import BYTES_VERSION, SPLITS, Corpus, open_corpus
+from .corpus import BYTES_VERSION, EMBEDDED, SPLITS, Corpus, open_corpus
 from .synthetic import synthetic_reviews
 
 # Reviews per split. The labelled sets for transfer use other seeds, so no review is in both.
@@ -54,7 +54,7 @@ def embedded_corpus() -> Corpus:
         for name, split in splits.items()
     }
     meta = {"format_version": BYTES_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
-    return Corpus(splits, {**meta, "splits": sizes, "sources": ["embedded"]})
+    return Corpus(splits, {**meta, "splits": sizes, "sources": EMBEDDED})
 
 
 def _split(name: str) -> Split:

@@ -86,8 +86,8 @@ def classify_batches(
     that the classifier relies on most, after the text. If a text may have several labels: labels, a
     list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
     text, and unfamiliar, whether it is too short or unlike what the model has read; None if that is
-    not known. All are None if a row has no text. A row's own value under such a name moves to
-    input_NAME.
+    not known. All are None if a row has no text, or only white space. A row's own value under such
+    a name moves to input_NAME.
     """
     key = None
     names = added_names(classifier)
@@ -113,7 +113,7 @@ def classify_batches(
 def _known_rows(batch: Sequence[Record], key: str, names: list[str], is_known: IsKnown) -> int:
     """Return how many rows at the beginning of a batch are known."""
     for row, record in enumerate(batch):
-        has_text = text_of(record.get(key), record.place) is not None
+        has_text = text_in(record, key) is not None
         if not is_known(own_values(record, names), is_answered=has_text):
             return row
     return len(batch)
@@ -125,13 +125,19 @@ def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
     return choose_key(first, given, TEXT_KEYS, "--text-key")
 
 
+def text_in(record: Record, key: str) -> str | None:
+    """Return a row's text; None if it is missing, or nothing but white space."""
+    text = text_of(record.get(key), record.place)
+    return text if text and not text.isspace() else None
+
+
 def tokens_in(
     batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
 ) -> int:
     """Count the tokens of a batch; 0 while no key is known."""
     if text_key is None:
         return 0
-    texts = (text_of(record.get(text_key), record.place) for record in batch)
+    texts = (text_in(record, text_key) for record in batch)
     return sum(len(classifier.loaded.tokens(text)) for text in texts if text is not None)
 
 
@@ -152,7 +158,7 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
 def _with_findings(
     classifier: "SentimentClassifier", batch: list[Record], key: str
 ) -> list[Record]:
-    texts = {row: text_of(record.get(key), record.place) for row, record in enumerate(batch)}
+    texts = {row: text_in(record, key) for row, record in enumerate(batch)}
     present = {row: text for row, text in texts.items() if text is not None}
     findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
     names = added_names(classifier)

@@ -117,6 +117,9 @@ class SentimentClassifier:
     def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
         """Load the model and its classifier, which stays as it is; texts are ignored.
 
+        Nothing is learnt from them: for a classifier of your own labels use `SentimentFeaturizer`
+        before any classifier of scikit-learn, or scripts/transfer.py.
+
         y: labels. If they are numbers, as many different ones as there are classes, the classes get
         these names from now on, in order. Raises InputError for other labels.
         """
@@ -198,6 +201,11 @@ class SentimentClassifier:
         """
         return self._of_each_class(self._found(texts, self.fitted.probabilities))
 
+    def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the natural logarithms of `predict_proba`, float64 [N, C]."""
+        with np.errstate(divide="ignore"):  # a probability may be zero
+            return np.log(self.predict_proba(texts))
+
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
         return self._found(texts, self.fitted.decide)
@@ -211,7 +219,8 @@ class SentimentClassifier:
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
             raise InputError(
                 f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
-                f"{list(predicted.shape)}; give labels from classes_, one a text"
+                f"{list(predicted.shape)}; give labels from classes_, one a text; fit(texts, y) "
+                "with numbers names the classes by them"
             )
         if not len(predicted):
             raise InputError("no texts: there is no accuracy")

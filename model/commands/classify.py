@@ -43,8 +43,8 @@ the classifier predicts them; `neuron`, the value of the unit that the classifie
 `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
 unlike what the model has read (null if the classifier cannot tell). If a text may have several
 labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one of these
-names becomes `input_NAME`. A row without text stays in its place, with empty results; an empty text
-counts as a text.
+names becomes `input_NAME`. A row without text, or with nothing but white space in its place, stays
+where it is, with empty results.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
@@ -108,6 +108,7 @@ def run(options: Namespace) -> None:
         raise InputError("--input-format is only for standard input; a file's name says its format")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
+    check_apart(options)
     position = Position()
     batches, first = looked_at(read_batches(options, position), options)
     text_key = key_of_texts(first, options.text_key) if first else options.text_key
@@ -122,6 +123,13 @@ def run(options: Namespace) -> None:
             batches = counted(some(batches, options), classifier, text_key, position, progress)
             rows = classify_batches(classifier, batches, text_key, is_known)
             write_rows(rows, writer, progress)
+
+
+def check_apart(options: Namespace) -> None:
+    """Raise InputError if the output would replace the input."""
+    source, output = Path(options.input or "-"), options.output
+    if output is not None and source.is_file() and output.is_file() and output.samefile(source):
+        raise InputError(f"--output {output}: this is the input; name another file")
 
 
 def format_of(output: Path | None) -> RowFormat:

@@ -98,6 +98,8 @@ def run(options: Namespace) -> None:
     """Read the texts and write their features."""
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: the name must end in .npy")
+    if options.input == "-":
+        raise InputError("--input -: featurize reads a file, not standard input; name one")
     prepare_output(options.output)
     texts = read_plain_texts(Path(options.input), options.text_key)
 
@@ -116,7 +118,9 @@ def run(options: Namespace) -> None:
     with ProgressBar("featurize", sum(map(len, sequences))) as progress:
         write(reading, options.output, progress)
     N, F = reading.shape
-    print(f"{options.output}: {N:,} texts, {F:,} features")
+    blank = sum(not text.strip() for text in texts)
+    told = f"; {blank:,} of them are empty or missing" if blank else ""
+    print(f"{options.output}: {N:,} texts, {F:,} features{told}")
 
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:

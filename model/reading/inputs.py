@@ -26,6 +26,16 @@ LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no r
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-32, too, in this order of bytes
+# How files begin that are no text, and what to do with them.
+OTHER_FILES = {
+    b"PK\x03\x04": "is a zip file, such as a workbook of Excel; save it as CSV in UTF-8",
+    b"\x1f\x8b": "is packed by gzip; let its name end in .gz",
+    b"\xfd7zXZ": "is packed by xz; let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd; let its name end in .zst",
+    b"PAR1": "is a Parquet file; let its name end in .parquet",
+    b"%PDF-": "is a PDF; save its text in a file",
+}
+LONGEST_MARK = max(map(len, OTHER_FILES))
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -95,7 +105,7 @@ class Input:
         ):
             bounded = self._bounded(file)
             if self.kind != ".parquet":
-                check_encoding(bounded.peek(2), self.location)
+                check_encoding(bounded.peek(LONGEST_MARK), self.location)
             yield bounded
 
     @contextmanager
@@ -143,9 +153,14 @@ class Input:
 
 
 def check_encoding(head: bytes, location: str) -> None:
-    """Raise InputError for a file that begins with the byte order mark of UTF-16 or UTF-32."""
+    """Raise InputError for a file that begins with the byte order mark of UTF-16 or UTF-32, or like
+    one that is no text.
+    """
     if head.startswith(UTF16_MARKS):
         raise InputError(f"{location}: begins like UTF-16; convert it to UTF-8")
+    for mark, what in OTHER_FILES.items():
+        if head.startswith(mark):
+            raise InputError(f"{location}: {what}")
 
 
 def _response(location: str) -> Any:

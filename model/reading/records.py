@@ -144,15 +144,20 @@ def _literal(text: str) -> Any:
 
 def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
+        mend = "; let the name of a file with an array end in .json" if _is_rows(content) else ""
         raise InputError(
             f"{place}: holds a {type(content).__name__}; expected a JSON object, such as "
-            '{"text": "..."}'
+            f'{{"text": "..."}}{mend}'
         )
     try:
         named = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
     return _placed(Record(named), place, False)
+
+
+def _is_rows(content: Any) -> bool:
+    return isinstance(content, list) and all(isinstance(item, dict) for item in content)
 
 
 def _placed(record: Record, place: str, repaired: bool) -> Record:

@@ -1,6 +1,7 @@
 """Records from a pipe or a terminal, as soon as their lines arrive."""
 
 import io
+import logging
 import os
 import re
 from collections import deque
@@ -16,7 +17,10 @@ PLACE = "standard input"
 ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
 DELIMITED = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *TABLES)
+NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 READ_BYTES = 1 << 20
+
+log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
@@ -98,6 +102,12 @@ def kind_of(line: bytes) -> str:
                 f"{PLACE}: begins with {', '.join(names[:5])}, like a table; say --input-format "
                 f"{kind}, or --input-format txt if it is text"
             )
+        if len(names) > 1 and all(re.fullmatch(NAME, name) for name in names):
+            log.warning(
+                "%s: begins with %s, which may be a table's header; it is read as text, one a "
+                "line (for a table: --input-format %s)", PLACE, ", ".join(names[:5]), kind
+            )  # fmt: skip
+            break
     return ".txt"
 
 

@@ -54,7 +54,7 @@ def table_rows(
     csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
     numbered = TableLines(lines, delimiter, location)
     names: list[str] = []
-    for row in csv.reader(numbered, delimiter=delimiter):
+    for row in _rows(numbered, delimiter):
         if numbered.ended:
             break
         numbered.first, numbered.characters = numbered.number + 1, 0
@@ -65,13 +65,27 @@ def table_rows(
         else:
             names = column_names(row, numbered.place)
             check_delimiter(names, delimiter, numbered.place)
-    if row != ["", ""]:
-        raise InputError(
-            f"{location}, line {numbered.first}: not a table (a quote is open from here to the end "
-            "of the file); close it"
-        )
     if not names:
         raise InputError(f"{location}: the input is empty: not even a header")
+
+
+def _rows(numbered: TableLines, delimiter: str) -> Iterator[list[str]]:
+    """Yield the rows, the last of two empty cells; InputError for a quote that is no end of a cell.
+
+    A lenient reader would take the next rows into the cell.
+    """
+    try:
+        yield from csv.reader(numbered, delimiter=delimiter, strict=True)
+    except csv.Error as error:
+        if numbered.ended:
+            raise InputError(
+                f"{numbered.location}, line {numbered.first}: not a table (a quote is open from "
+                "here to the end of the file); close it"
+            ) from error
+        raise InputError(
+            f"{numbered.place}: not a table ({error}): the quote of a cell that begins in line "
+            f"{numbered.first} is not closed, or there is one within it, which must be doubled"
+        ) from error
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:

@@ -130,7 +130,7 @@ def choose_key(
     if key is None:
         raise InputError(
             f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
-            f"name one with {option}"
+            f"name one with {option}, or add a header if the file has none"
         )
     if given is None:
         if len(record) > 1 and key not in (told or ()):  # else there was no choice

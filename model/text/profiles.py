@@ -134,7 +134,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list; InputError if they are not a sequence of strings."""
     if isinstance(texts, str | bytes | bytearray):
         kind = "string" if isinstance(texts, str) else f"{type(texts).__name__} object"
-        raise InputError(f"a list of texts is needed; got a single {kind}")
+        raise InputError(f"a list of texts is needed; got a single {kind}; write [text]")
     # A mapping's items are its keys, and a set has no order for the results.
     if isinstance(texts, Mapping | set | frozenset):
         raise InputError(f"a list of texts is needed; got a {type(texts).__name__}")
@@ -146,7 +146,10 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
             "give one of its columns"
         )
     given = list(texts)
-    for text in given:
+    for place, text in enumerate(given):
         if not isinstance(text, str):
-            raise InputError(f"every text must be a string; got {type(text).__name__}")
+            raise InputError(
+                f"every text must be a string; item {place}, counted from 0, is of type "
+                f"{type(text).__name__}; leave out or fill what is missing"
+            )
     return given

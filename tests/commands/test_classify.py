@@ -102,7 +102,7 @@ def test_other_precisions_change_probabilities_a_little(classify):
 
 def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
     def verdicts(*thresholds):
-        words = [word for text in ODD for word in ("--text", text)]
+        words = [word for text in filter(None, ODD) for word in ("--text", text)]
         rows = classify(*words, *thresholds).stdout.splitlines()
         return [(json.loads(row)["probability"], json.loads(row)["unsure"]) for row in rows]
 
@@ -125,15 +125,29 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     assert [(r["id"], r["review"], r["input_label"]) for r in found] == [
         (str(n), text, "x") for n, text in enumerate(ODD)
     ]
-    expected = SentimentClassifier.from_pretrained(work / "full")
-    assert [r["label"] for r in found] == expected.predict(ODD).tolist()
+    expected = SentimentClassifier.from_pretrained(work / "full").predict(ODD)
+    assert [r["label"] for r in found] == [
+        label if text else "" for text, label in zip(ODD, expected, strict=True)
+    ]
     process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
     lines = [json.loads(line) for line in process.stdout.splitlines()]
     assert [line["review"] for line in lines] == ODD
-    assert {line["label"] for line in lines} == {"bad"}
-    np.testing.assert_allclose(
-        [line["probability"] for line in lines], [float(r["probability"]) for r in found], atol=1e-5
-    )
+    for line, row in zip(lines, found, strict=True):
+        if not line["review"]:
+            assert line["label"] is line["probability"] is line["unsure"] is None
+            continue
+        assert line["label"] == "bad"
+        assert line["probability"] == pytest.approx(float(row["probability"]), abs=1e-5)
+
+
+def test_the_input_is_never_the_output(classify, tmp_path):
+    given, same = tmp_path / "in.csv", tmp_path / "same.csv"
+    given.write_text("text\ngood\n")
+    same.symlink_to(given)
+    for output in (given, same):
+        words = ("--input", given, "--output", output)
+        assert_refused(classify(*words), "this is the input; name another file")
+    assert given.read_text() == "text\ngood\n"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -233,7 +247,9 @@ def test_tables_and_text_through_standard_input(classify, monkeypatch):
     assert [row["text"] for row in found] == ["a, b", "two\nlines"]
     with given(monkeypatch, b"good\n\nbad\n"):
         process = classify("--input", "-")
-    assert [json.loads(line)["text"] for line in process.stdout.splitlines()] == ["good", "", "bad"]
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    assert [row["text"] for row in rows] == ["good", "", "bad"]
+    assert [row["label"] is None for row in rows] == [False, True, False]
 
 
 def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):

@@ -63,6 +63,8 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
         f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]
+    if corpus.is_embedded:
+        lines.append("the reviews are generated ones, to try it; --data.corpus names real ones")
     if model.dtype == torch.bfloat16 and not has_fast_bf16(world.device):
         lines.append(
             "bf16 is slow on this hardware; --train.precision fp32 is faster, also for a resume"

@@ -45,6 +45,7 @@ def test_two_classes(folder):
     assert probabilities.shape == (5, 2)
     np.testing.assert_allclose(probabilities[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-5)
     np.testing.assert_allclose(probabilities.sum(1), 1)
+    np.testing.assert_allclose(np.exp(classifier.predict_log_proba(TEXTS)), probabilities)
     labels = classifier.predict(TEXTS)
     assert labels.tolist() == ["good" if p > 0.5 else "bad" for p in probabilities[:, 1]]
     assert set(labels) == {"bad", "good"}

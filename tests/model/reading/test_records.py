@@ -60,6 +60,25 @@ def test_utf16_is_refused(tmp_path, name, encoding):
             texts_of(tmp_path / name, strict=strict)
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.csv.xz"])
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (b"PK\x03\x04\x14\x00", "is a zip file, such as a workbook of Excel; save it as CSV"),
+        (gzip.compress(b"text\ngood\n"), "is packed by gzip; let its name end in .gz"),
+        (lzma.compress(b"text\ngood\n"), "is packed by xz; let its name end in .xz"),
+        (b"\x28\xb5\x2f\xfd\x20", "is packed by zstd; let its name end in .zst"),
+        (b"PAR1\x15\x04", "is a Parquet file; let its name end in .parquet"),
+        (b"%PDF-1.7\n", "is a PDF"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_as_what_it_is(tmp_path, name, head, message):
+    (tmp_path / name).write_bytes(lzma.compress(head) if name.endswith(".xz") else head)
+    for strict in (True, False):
+        with pytest.raises(InputError, match=f"{name}: {message}"):
+            texts_of(tmp_path / name, strict=strict)
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
     path = tmp_path / name
@@ -78,10 +97,11 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
         ("a.jsonl", "", "the file is empty"),
         ("a.jsonl", "\n\n", "no records"),
         ("a.jsonl", '{"text": "a"}\nnot json\n', "line 2: not JSON"),
-        ("a.jsonl", "[1, 2]\n", "line 1: holds a list"),
+        ("a.jsonl", "[1, 2]\n", 'line 1: holds a list; .* such as {"text": "..."}$'),
+        ("a.jsonl", '[{"text": "a"}]\n', r"let the name of a file with an array end in \.json$"),
         ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
-        ("a.csv", "body,label\na,1\n", "present: 'body', 'label'"),
+        ("a.csv", "body,label\na,1\n", "present: 'body', 'label'.*or add a header"),
         ("a.csv", "text,label\n", "no records"),
         ("a.csv", 'text,label\n"open,1\n', "not a table"),
         ("a.csv", "label,text\n1,good, really\n0,bad, really\n", "not a table"),

@@ -106,6 +106,22 @@ def test_the_first_line_tells_the_kind(line, kind):
 
 
 @pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b"id,content,label\n", "csv"),
+        (b'"Review ID";"Review Body";Stars\n', "csv"),
+        (b"good, but not for me\n", None),  # a space behind the comma: words, not names
+        (b"Well, it broke.\n", None),
+        (b"good\n", None),
+    ],
+)
+def test_what_may_be_a_header_is_read_as_text_and_told(line, kind, caplog):
+    assert kind_of(line) == ".txt"
+    told = [f"(for a table: --input-format {kind})" in message for message in caplog.messages]
+    assert told == ([True] if kind else [])
+
+
+@pytest.mark.parametrize(
     ("kind", "raw", "words"),
     [
         (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),

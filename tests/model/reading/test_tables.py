@@ -35,7 +35,7 @@ def test_what_is_written_is_read(rows, delimiter):
         ("\n\na\n1", [(4, {"a": "1"})]),
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ('a,b\n"two\nlines",2\n', [(3, {"a": "two\nlines", "b": "2"})]),
-        ('a\n"x"y\nz"\n', [(2, {"a": "xy"}), (3, {"a": 'z"'})]),  # careless quotes
+        ('a\nx"y"\nz"\n', [(2, {"a": 'x"y"'}), (3, {"a": 'z"'})]),  # no quotes of a cell
         (",a,\n0,1,2\n", [(2, {"Unnamed: 0": "0", "a": "1", "Unnamed: 2": "2"})]),
         ("a\n", []),
     ],
@@ -54,6 +54,12 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ('"a\n', "a quote is open"),
         ('a,b\n"1","2\n', "a quote is open"),
         ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells where the header has 2: not a table"),
+        (
+            'a,b\n"one\n2,two\n3,"three"\n',
+            "a.csv, line 4: not a table .*begins in line 2 is not closed",
+        ),
+        ('a\n"x" y\n', "a.csv, line 2: .* there is one within it, which must be doubled"),
+        ('a\n"He said \\"no\\""\n', "a.csv, line 2: not a table"),
         ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
     ],
 )

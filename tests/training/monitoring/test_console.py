@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_utils.corpus import open_corpus
+from data_utils.sources import embedded_corpus
 from tests.support.runs import ROOT
 from tests.training.test_trainer import ALONE, make_trainer
 from training.monitoring import console
@@ -27,6 +28,12 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
     monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
     announce(make_trainer(precision=precision), corpus, tmp_path, 1.0)
     assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
+
+
+def test_generated_reviews_are_named(corpus, tmp_path, capsys):
+    for read, told in ((corpus, False), (embedded_corpus(), True)):
+        announce(make_trainer(), read, tmp_path, 1.0)
+        assert ("--data.corpus names real ones" in capsys.readouterr().out) is told
 
 
 def test_a_run_that_is_over_says_so(corpus, tmp_path, capsys):
