@@ -17,11 +17,12 @@ from tests.support.runs import ROOT, run_shell
 from tests.training.test_trainer import CPU, make_trainer
 from training.feeding import as_batch
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PATTERNS = ("docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md", "*.md")
+PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
