@@ -96,10 +96,10 @@ def _layer(word: str) -> str | int:
 
 def run(options: Namespace) -> None:
     """Read the texts and write their features."""
-    if options.output.suffix != ".npy":
-        raise InputError(f"--output {options.output}: the name must end in .npy")
     if options.input == "-":
         raise InputError("--input -: featurize reads a file, not standard input; name one")
+    if options.output.suffix != ".npy":
+        raise InputError(f"--output {options.output}: the name must end in .npy")
     prepare_output(options.output)
     texts = read_plain_texts(Path(options.input), options.text_key)
 

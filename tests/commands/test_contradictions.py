@@ -58,6 +58,7 @@ def work(tmp_path_factory):
             "transfer.py --output packed.tar.zst --train t --val v --test t",
             "is a file; name a folder",
         ),
+        ("featurize.py --input - --output new", "featurize reads a file, not standard input"),
         ("generate.py --prompt hi --layer 7", "--layer is the layer of a clamped unit"),
         ("heatmap.py --text hi --text-key nope", "--text-key is for the rows of an --input"),
     ],

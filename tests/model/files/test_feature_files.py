@@ -99,7 +99,13 @@ def test_a_link_stays_one_and_its_file_is_replaced(folder, capsys):
     dispatch(words(folder, "--output", folder / "x.npy"))
     assert (folder / "x.npy").is_symlink()
     assert np.load(folder / "there" / "real.npy").shape == (3, 12)
-    assert "3 texts, 12 features" in capsys.readouterr().out
+    assert "3 texts, 12 features\n" in capsys.readouterr().out
+
+
+def test_texts_that_are_empty_or_missing_are_counted(folder, capsys):
+    (folder / "texts.txt").write_text("good\n\n \nbad\n")
+    dispatch(words(folder, "--output", folder / "x.npy"))
+    assert "4 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
 
 
 def test_a_pipe_takes_features_too(folder):
