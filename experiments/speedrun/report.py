@@ -25,16 +25,21 @@ def board() -> str:
     speed = read_json(SPEED)
     lines = markdown(
         ["target", "run", "million characters", "valid, bits per character", "seconds"],
-        [line for target in TARGETS for line in lines_of(target, by_name(STUDY), speed["cells"])],
+        [line for of_target in all_lines(speed["cells"]) for line in of_target],
     )
     return f"{lines}\n\n{timed_on(speed)} {origins({'speed.json': speed})}"
 
 
 def best_lines() -> list[list[str]]:
     """Return the board's first line for each target that a run reaches."""
-    speeds, runs = read_json(SPEED)["cells"], by_name(STUDY)
-    first = [lines_of(target, runs, speeds)[0] for target in TARGETS]
+    first = [of_target[0] for of_target in all_lines(read_json(SPEED)["cells"])]
     return [line for line in first if line[1] != ABSENT]
+
+
+def all_lines(speeds: Speeds) -> list[list[list[str]]]:
+    """Return the board's lines, target by target; the results are read once."""
+    runs = by_name(STUDY)
+    return [lines_of(target, runs, speeds) for target in TARGETS]
 
 
 def lines_of(
