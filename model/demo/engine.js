@@ -34,6 +34,8 @@ class Engine {
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
     this.hidden = this.live.subarray(size - 2 * H, size - H);
+    this.vectors = about.longest_ngram > 1 ? new NgramVectors(this) : null;
+    this.recent = new Uint16Array(about.longest_ngram - 1); // with which the next n-grams begin
     this.head = about.head && new Head(this);
   }
 
@@ -66,10 +68,24 @@ class Engine {
     }
   }
 
+  // The first layer's input for a byte after the recent ones.
+  input(byte) {
+    const size = 5 * this.H, fromByte = this.table + 4 * byte * size;
+    if (!this.vectors) return fromByte;
+    const E = this.about.padded_embedding, sum = new Float32Array(this.memory, this.z, E);
+    this.vectors.add([...this.recent, byte + 1], sum.fill(0));
+    this.product("layers.0.w_x", this.z, this.xProj, size, E);
+    const input = new Float32Array(this.memory, this.xProj, size);
+    new Float32Array(this.memory, fromByte, size).forEach((value, k) => (input[k] += value));
+    this.recent.copyWithin(0, 1);
+    this.recent[this.recent.length - 1] = byte + 1;
+    return this.xProj;
+  }
+
   // Read one byte from the live state.
   step(byte) {
     const { H } = this;
-    let xProj = this.table + 4 * byte * 5 * H;
+    let xProj = this.input(byte);
     for (let layer = 0; layer < this.about.layers; layer++) {
       const of = `layers.${layer}.`, h = this.state + 4 * layer * 2 * H;
       if (layer > 0) {
@@ -95,6 +111,32 @@ class Engine {
 
 function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
+}
+
+const HASH = { multiplier: 1000003, limit: 2 ** 31, shift: 15 };
+
+// The vectors of the n-grams that end at a byte, as model/layers/ngrams.py computes them.
+class NgramVectors {
+  constructor(engine) {
+    const { longest_ngram: longest, ngram_buckets: buckets, padded_embedding: E } = engine.about;
+    Object.assign(this, { longest, buckets, E });
+    const rows = (longest - 1) * buckets;
+    this.whole = new Int8Array(engine.memory, engine.place("ngrams"), rows * E);
+    this.scale = engine.floats("ngrams.scale", rows);
+  }
+
+  // Add up the vectors of 2 to `longest` of the last bytes; each byte is one more than itself.
+  add(bytes, sum) {
+    const { multiplier, limit, shift } = HASH; // products stay below 2^53, where numbers are exact
+    let hashed = bytes.at(-1);
+    for (let n = 2; n <= this.longest; n++) {
+      hashed = (hashed * multiplier + bytes.at(-n)) % limit;
+      const mixed = ((hashed ^ (hashed >> shift)) * multiplier) % limit;
+      const row = (n - 2) * this.buckets + ((mixed >> shift) % this.buckets);
+      const from = row * this.E;
+      for (let e = 0; e < this.E; e++) sum[e] += this.whole[from + e] * this.scale[row];
+    }
+  }
 }
 
 // The classifier, in the form that head.py describes.
@@ -153,6 +195,7 @@ class Place {
     const pooling = engine.head ? engine.head.pooling : [];
     this.count = 0; // bytes read
     this.state = new Float32Array(engine.live.length);
+    this.recent = new Uint16Array(engine.recent.length);
     this.pools = pooling.map((kind) => ({ kind, values: new Float64Array(engine.H) }));
   }
 
@@ -160,6 +203,7 @@ class Place {
     const other = new Place(this.engine);
     other.count = this.count;
     other.state.set(this.state);
+    other.recent.set(this.recent);
     this.pools.forEach((pool, index) => other.pools[index].values.set(pool.values));
     return other;
   }
@@ -168,6 +212,7 @@ class Place {
   read(bytes, seen) {
     const { engine } = this;
     engine.live.set(this.state);
+    engine.recent.set(this.recent);
     for (const byte of bytes) {
       engine.step(byte);
       for (const pool of this.pools) addTo(pool, engine.head.state, this.count);
@@ -175,6 +220,7 @@ class Place {
       if (seen) seen(this);
     }
     this.state.set(engine.live);
+    this.recent.set(engine.recent);
   }
 
   // Clamp a unit of the last layer to a value, as the sampler in Python does.

@@ -31,7 +31,9 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
 
 
 def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
-    """Return an mLSTM's weights, int8 matrices and fp32 the rest, padded with zeros.
+    """Return an mLSTM's weights, its n-grams' vectors among them, padded with zeros.
+
+    Matrices are int8, the rest is fp32.
 
     A tensor named `.scale` has one number for each row of the matrix before it; weight norm is part
     of that number. The integers are those of the model's file. If the file has full weights, they
@@ -41,6 +43,8 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
     H = model.config.hidden_size
     tensors = _matrix("embedding", stored, "embedding.weight")
+    if "layers.0.ngrams" in stored:
+        tensors |= _matrix("ngrams", stored, "layers.0.ngrams")
     for index in range(model.config.layers):
         of = f"layers.{index}."
         tensors |= _joined(
@@ -77,7 +81,7 @@ def _matrix(
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:
         matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
-    return {name: F.pad(matrix, (0, -matrix.shape[1] % MULTIPLE)), name + SCALE: scale}
+    return {name: F.pad(matrix, (0, -matrix.shape[-1] % MULTIPLE)), name + SCALE: scale}
 
 
 def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
