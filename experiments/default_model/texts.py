@@ -22,6 +22,7 @@ from experiments.default_model.grammar import Sentence, draw
 from experiments.default_model.rare import SENTENCE_END, noisy_copies, rare_texts
 from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import Review, what_bars
+from model.bounds import PositiveInt
 from model.errors import InputError
 from model.files.storage import write_json
 from model.reading.records import read_records
@@ -55,6 +56,8 @@ class Options:
     """The folder to write."""
     report: Path | None = None
     """Where to write how many texts each source gave. Default: report.json in the folder."""
+    parts: PositiveInt = 1
+    """Number of parts of each IMDB review, which are drawn apart and may overlap."""
     whole: int = 8000
     """Number of whole IMDB reviews, of at most `longest_whole` characters."""
     longest_whole: int = 1500
@@ -160,9 +163,18 @@ def film_reviews(
     ]
     chooser.shuffle(reviews)
     val, rest = reviews[:VAL_EACH], reviews[VAL_EACH:]
-    parts = [review._replace(text=part_of(review.text, LONGEST, chooser)) for review in rest]
+    parts = parts_of(rest, options.parts, chooser)
     whole = [e for e in rest if LONGEST < len(e.text) <= options.longest_whole]
     return parts + whole[: options.whole], val
+
+
+def parts_of(reviews: Sequence[Example], each: int, chooser: random.Random) -> list[Example]:
+    """Return `each` parts of every review, and a review that is short enough once, whole."""
+    return [
+        review._replace(text=part_of(review.text, LONGEST, chooser))
+        for review in reviews
+        for _ in range(each if len(review.text) > LONGEST else 1)
+    ]
 
 
 def one_line(text: str) -> str:

@@ -47,6 +47,7 @@ from experiments.default_model.texts import (
     grammar_sentences,
     last_sentences,
     part_of,
+    parts_of,
 )
 from experiments.default_model.train import (
     HEADS_FILE,
@@ -219,6 +220,15 @@ def test_a_part_of_a_review_is_whole_sentences_that_fit(seed):
     part = part_of(" ".join(sentences), 60, random.Random(seed))
     assert 0 < len(part) <= 61  # of two halves, with a space between
     assert all(f"{sentence}." in sentences for sentence in part.rstrip(".").split(". "))
+
+
+def test_a_long_review_gives_several_parts_and_a_short_one_itself():
+    sentences = [f"Sentence number {number} of a review." for number in range(30)]
+    long, short = (Example(text, "negative", "imdb") for text in (" ".join(sentences), "Short."))
+    parts = parts_of([long, short], 4, random.Random(0))
+    assert parts[4:] == [short]
+    assert len({part.text for part in parts[:4]}) > 1
+    assert all(len(part.text) <= 300 and part.label == "negative" for part in parts[:4])
 
 
 def test_a_part_of_one_long_sentence_is_cut_between_words():
