@@ -212,6 +212,22 @@ RESULTS: tuple[Result, ...] = (
         for name in ("stars_1024", "states", "ngrams", "stars_512", "sentiment_1024", "tfidf",
                      "vader", "textblob")
     ),
+    Result("default_model/results/films.json",
+           f"{MODULE}shipped.select_reviews DATA/imdb/imdb_unlabelled.jsonl.gz "
+           "--output films_marked.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv "
+           "rt-polarity-neg.txt rt-polarity-pos.txt semeval-val.txt semeval-test.txt "
+           "DATA/imdb/imdb_test.jsonl.gz"),
+    *(
+        Result(f"default_model/results/with_bag_{name}.json",
+               f"{MODULE}default_model.ship {model} --texts TEXTS --ngrams WORK/ngrams "
+               f"--name {name} --output WORK/shipped && cp WORK/shipped/{name}/classifier/"
+               f"classifier.json experiments/default_model/results/with_bag_{name}.json")
+        for name, model in (
+            ("stars_1024", "stars_1024"), ("stars_512", "stars_512"), ("ngrams_512", "STEP"),
+            ("ngrams_256", "STEP"), ("plain_256", "STEP"),
+        )
+    ),
+    _texts("parts_texts", " --parts 3 --whole 3000"),
     _texts("small_texts"),
     _texts("ngrams_texts", " --whole 25000 --longest-whole 100000"),
     _texts("sixth_texts", " --whole 1500"),

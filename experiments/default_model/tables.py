@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.default_model.everyday import APART, everyday_sentences
+from experiments.default_model.study import answers_of
 from experiments.shipped.tables import task
 from experiments.tables import kept, markdown, origins, percent, read_result
 from training.metrics import read_rows
-from transfer.intervals import separate_difference
+from transfer.intervals import paired_difference, separate_difference
 from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +28,13 @@ HALVES = {
     "ngrams": "the bag of n-grams",
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
+BESIDE_THE_BAG = {
+    "stars_1024": "`stars_1024`",
+    "stars_512": "`stars_512`",
+    "ngrams_512": "512 units with n-grams",
+    "ngrams_256": "256 units with n-grams",
+    "plain_256": "256 units without n-grams",
+}
 VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar")  # sources, in the order shown
 SECONDS = "CPU seconds per 1,000 sentences of SST"
 READ_BEFORE = (
@@ -77,21 +85,28 @@ def differences(method: str) -> str:
     rows = []
     for name in [*(n for n in NAMES if n != method), *(h for h in HALVES if h != method)]:
         told = NAMES.get(name) or f"{HALVES[name]} alone"
-        pairs = zip(scores(method), scores(name), strict=True)
-        found = [separate_difference(first, second) for first, second in pairs]
-        rows.append([
-            told, *(f"{percent(d['difference'], d['difference_interval'])}" for d in found)
-        ])  # fmt: skip
+        rows.append(
+            [told, *(ahead(method, name, part) for part in SETS), ahead_sided(method, name)]
+        )
     head = [f"`{method}`, points above", *SETS.values(), "everyday sentences with a side"]
     return markdown(head, rows)
 
 
-def scores(method: str) -> list[tuple[float, list[float]]]:
-    """Return a method's accuracies with their intervals: the sets', everyday sentences' sided."""
-    found = read_result("default_model", method)
-    parts = [(s["accuracy"], s["accuracy_interval"]) for s in map(found["sets"].get, SETS)]
-    sided = found["everyday"]["sided_accuracy"]
-    return [*parts, (sided, accuracy_interval(sided, sided_sentences()))]
+def ahead(method: str, other: str, name: str) -> str:
+    """Return a difference of accuracies on a test set, whose texts both methods answered."""
+    answers = (answers_of(read_result("default_model", m)["sets"][name]) for m in (method, other))
+    found = paired_difference(*answers)
+    return percent(found["lost"], found["lost_interval"])
+
+
+def ahead_sided(method: str, other: str) -> str:
+    """Return a difference on everyday sentences, of which no answers for each are kept."""
+    scores = []
+    for name in (method, other):
+        sided = read_result("default_model", name)["everyday"]["sided_accuracy"]
+        scores.append((sided, accuracy_interval(sided, sided_sentences())))
+    found = separate_difference(*scores)
+    return percent(found["difference"], found["difference_interval"])
 
 
 def sided_sentences() -> int:
@@ -199,3 +214,12 @@ def learning(training: str = "metrics") -> str:
         for row in evaluated
     ]
     return markdown(["step", *sources], rows)
+
+
+def beside_the_bag() -> str:
+    """Return the accuracy on val of several models, each with the same bag of n-grams."""
+    rows = []
+    for name, words in BESIDE_THE_BAG.items():
+        found = read_result("default_model", f"with_bag_{name}")["origin"]["val_accuracy"]
+        rows.append([words, *(percent(found[source]) for source in VAL)])
+    return markdown(["model", *VAL], rows)
