@@ -228,6 +228,10 @@ RESULTS: tuple[Result, ...] = (
         )
     ),
     _texts("parts_texts", " --parts 3 --whole 3000"),
+    _texts("anew_texts", " --whole 25000 --longest-whole 100000"),
+    _closed("f65ccf37f380", Result(
+        "default_model/results/second_bag.json",
+        f"{MODULE}default_model.study --method stars_1024 --data DATA")),
     _texts("small_texts"),
     _texts("ngrams_texts", " --whole 25000 --longest-whole 100000"),
     _texts("sixth_texts", " --whole 1500"),

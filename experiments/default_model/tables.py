@@ -216,6 +216,16 @@ def learning(training: str = "metrics") -> str:
     return markdown(["step", *sources], rows)
 
 
+def bags() -> str:
+    """Return the accuracies of the default model with its bag of n-grams, and with the second."""
+    rows = []
+    for name, words in (("stars_1024", "the first bag"), ("second_bag", "the second bag")):
+        everyday = read_result("default_model", name)["everyday"]
+        interval = percent(everyday["accuracy"], everyday["accuracy_interval"])
+        rows.append([words, *(accuracy(name, part) for part in SETS), interval])
+    return markdown(["", *SETS.values(), "everyday sentences"], rows)
+
+
 def beside_the_bag() -> str:
     """Return the accuracy on val of several models, each with the same bag of n-grams."""
     rows = []
