@@ -220,8 +220,8 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"default_model/results/with_bag_{name}.json",
                f"{MODULE}default_model.ship {model} --texts TEXTS --ngrams WORK/ngrams "
-               f"--name {name} --output WORK/shipped && cp WORK/shipped/{name}/classifier/"
-               f"classifier.json experiments/default_model/results/with_bag_{name}.json")
+               f"--name {name} --output WORK/shipped --report "
+               f"experiments/default_model/results/with_bag_{name}.json")
         for name, model in (
             ("stars_1024", "stars_1024"), ("stars_512", "stars_512"), ("ngrams_512", "STEP"),
             ("ngrams_256", "STEP"), ("plain_256", "STEP"),

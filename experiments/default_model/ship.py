@@ -39,7 +39,7 @@ from model.classifiers.stars import (
 from model.errors import InputError
 from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import read_json
+from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, find_model, load_model, load_tensors, model_digest
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
@@ -64,6 +64,8 @@ class Options:
     """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
+    report: Path | None = None
+    """A file for the accuracies on val and what they are of."""
 
 
 def main() -> None:
@@ -86,6 +88,8 @@ def main() -> None:
         if options.ngrams is not None:
             origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
         save_stars(folder / FOLDER, known, origin)
+        if options.report is not None:
+            write_json(options.report, {"val_accuracy": report, "origin": origin})
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
     print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}, {report}")

@@ -230,6 +230,6 @@ def beside_the_bag() -> str:
     """Return the accuracy on val of several models, each with the same bag of n-grams."""
     rows = []
     for name, words in BESIDE_THE_BAG.items():
-        found = read_result("default_model", f"with_bag_{name}")["origin"]["val_accuracy"]
+        found = read_result("default_model", f"with_bag_{name}")["val_accuracy"]
         rows.append([words, *(percent(found[source]) for source in VAL)])
     return markdown(["model", *VAL], rows)
