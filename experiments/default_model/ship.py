@@ -65,7 +65,7 @@ class Options:
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
     report: Path | None = None
-    """A file for the accuracies on val and what they are of."""
+    """A file for the origin of the classifier, with its accuracies on val."""
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def main() -> None:
             origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
         save_stars(folder / FOLDER, known, origin)
         if options.report is not None:
-            write_json(options.report, {"val_accuracy": report, "origin": origin})
+            write_json(options.report, {"origin": origin})
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
     print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}, {report}")

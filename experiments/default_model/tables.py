@@ -82,30 +82,26 @@ def halves() -> str:
 
 def differences(method: str) -> str:
     """Return how much more often a method is right than each other one, with intervals."""
-    rows = []
+    first, rows = read_result("default_model", method), []
     for name in [*(n for n in NAMES if n != method), *(h for h in HALVES if h != method)]:
         told = NAMES.get(name) or f"{HALVES[name]} alone"
-        rows.append(
-            [told, *(ahead(method, name, part) for part in SETS), ahead_sided(method, name)]
-        )
+        other = read_result("default_model", name)
+        rows.append([told, *(ahead(first, other, p) for p in SETS), ahead_sided(first, other)])
     head = [f"`{method}`, points above", *SETS.values(), "everyday sentences with a side"]
     return markdown(head, rows)
 
 
-def ahead(method: str, other: str, name: str) -> str:
+def ahead(first: dict[str, Any], other: dict[str, Any], name: str) -> str:
     """Return a difference of accuracies on a test set, whose texts both methods answered."""
-    answers = (answers_of(read_result("default_model", m)["sets"][name]) for m in (method, other))
-    found = paired_difference(*answers)
+    found = paired_difference(*(answers_of(result["sets"][name]) for result in (first, other)))
     return percent(found["lost"], found["lost_interval"])
 
 
-def ahead_sided(method: str, other: str) -> str:
+def ahead_sided(first: dict[str, Any], other: dict[str, Any]) -> str:
     """Return a difference on everyday sentences, of which no answers for each are kept."""
-    scores = []
-    for name in (method, other):
-        sided = read_result("default_model", name)["everyday"]["sided_accuracy"]
-        scores.append((sided, accuracy_interval(sided, sided_sentences())))
-    found = separate_difference(*scores)
+    sided = (result["everyday"]["sided_accuracy"] for result in (first, other))
+    count = sided_sentences()
+    found = separate_difference(*((part, accuracy_interval(part, count)) for part in sided))
     return percent(found["difference"], found["difference_interval"])
 
 
@@ -230,6 +226,6 @@ def beside_the_bag() -> str:
     """Return the accuracy on val of several models, each with the same bag of n-grams."""
     rows = []
     for name, words in BESIDE_THE_BAG.items():
-        found = read_result("default_model", f"with_bag_{name}")["val_accuracy"]
+        found = read_result("default_model", f"with_bag_{name}")["origin"]["val_accuracy"]
         rows.append([words, *(percent(found[source]) for source in VAL)])
     return markdown(["model", *VAL], rows)

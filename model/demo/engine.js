@@ -29,13 +29,15 @@ class Engine {
     if (missing > 0) wasm.memory.grow(Math.ceil(missing / 65536));
     this.memory = wasm.memory.buffer;
     new Uint8Array(this.memory).set(new Uint8Array(packed), weights);
-    this.makeTable();
+    this.x = new Float32Array(this.memory, this.z, about.padded_embedding);
+    this.embedding = new Vectors(this, "embedding", V);
+    this.ngrams = about.longest_ngram > 1 ? new InputNgrams(this) : null;
+    this.recent = new Uint16Array(about.longest_ngram - 1); // with which the next n-grams begin
+    if (!this.ngrams) this.makeTable();
     const size = 2 * L * H;
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
     this.hidden = this.live.subarray(size - 2 * H, size - H);
-    this.vectors = about.longest_ngram > 1 ? new NgramVectors(this) : null;
-    this.recent = new Uint16Array(about.longest_ngram - 1); // with which the next n-grams begin
     this.head = about.head && new Head(this);
   }
 
@@ -58,27 +60,27 @@ class Engine {
   }
 
   makeTable() {
-    const V = this.about.symbols, E = this.about.padded_embedding, { H } = this;
-    const whole = new Int8Array(this.memory, this.place("embedding"), V * E);
-    const scale = this.floats("embedding.scale", V);
-    const x = new Float32Array(this.memory, this.z, E);
+    const V = this.about.symbols;
     for (let v = 0; v < V; v++) {
-      for (let e = 0; e < E; e++) x[e] = whole[v * E + e] * scale[v];
-      this.product("layers.0.w_x", this.z, this.table + 4 * v * 5 * H, 5 * H, E);
+      this.embedding.add(v, this.x.fill(0));
+      this.project(this.table + 4 * v * 5 * this.H);
     }
+  }
+
+  // The product of x with the first layer's input weights.
+  project(place) {
+    this.product("layers.0.w_x", this.z, place, 5 * this.H, this.about.padded_embedding);
   }
 
   // The first layer's input for a byte after the recent ones.
   input(byte) {
-    const size = 5 * this.H, fromByte = this.table + 4 * byte * size;
-    if (!this.vectors) return fromByte;
-    const E = this.about.padded_embedding, sum = new Float32Array(this.memory, this.z, E);
-    this.vectors.add([...this.recent, byte + 1], sum.fill(0));
-    this.product("layers.0.w_x", this.z, this.xProj, size, E);
-    const input = new Float32Array(this.memory, this.xProj, size);
-    new Float32Array(this.memory, fromByte, size).forEach((value, k) => (input[k] += value));
+    if (!this.ngrams) return this.table + 4 * byte * 5 * this.H;
+    const { vectors } = this.ngrams;
+    this.embedding.add(byte, this.x.fill(0));
+    for (const row of this.ngrams.rows([...this.recent, byte + 1])) vectors.add(row, this.x);
     this.recent.copyWithin(0, 1);
     this.recent[this.recent.length - 1] = byte + 1;
+    this.project(this.xProj);
     return this.xProj;
   }
 
@@ -113,29 +115,42 @@ function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
 }
 
-const HASH = { multiplier: 1000003, limit: 2 ** 31, shift: 15 };
-
-// The vectors of the n-grams that end at a byte, as model/layers/ngrams.py computes them.
-class NgramVectors {
-  constructor(engine) {
-    const { longest_ngram: longest, ngram_buckets: buckets, padded_embedding: E } = engine.about;
-    Object.assign(this, { longest, buckets, E });
-    const rows = (longest - 1) * buckets;
-    this.whole = new Int8Array(engine.memory, engine.place("ngrams"), rows * E);
-    this.scale = engine.floats("ngrams.scale", rows);
+// Rows of 8-bit integers, each with a scale.
+class Vectors {
+  constructor(engine, name, rows) {
+    this.E = engine.about.padded_embedding;
+    this.whole = new Int8Array(engine.memory, engine.place(name), rows * this.E);
+    this.scale = engine.floats(name + ".scale", rows);
   }
 
-  // Add up the vectors of 2 to `longest` of the last bytes; each byte is one more than itself.
-  add(bytes, sum) {
+  // Add a row to x.
+  add(row, x) {
+    const from = row * this.E, scale = this.scale[row];
+    for (let e = 0; e < this.E; e++) x[e] += this.whole[from + e] * scale;
+  }
+}
+
+const HASH = { multiplier: 1000003, limit: 2 ** 31, shift: 15 };
+
+// The n-grams that end at a byte, and their vectors, as in model/layers/ngrams.py.
+class InputNgrams {
+  constructor(engine) {
+    const { longest_ngram: longest, ngram_buckets: buckets } = engine.about;
+    Object.assign(this, { longest, buckets });
+    this.vectors = new Vectors(engine, "ngrams", (longest - 1) * buckets);
+  }
+
+  // The rows of the n-grams of 2 to `longest` of the last bytes; each byte is one more than itself.
+  rows(bytes) {
     const { multiplier, limit, shift } = HASH; // products stay below 2^53, where numbers are exact
+    const found = [];
     let hashed = bytes.at(-1);
     for (let n = 2; n <= this.longest; n++) {
       hashed = (hashed * multiplier + bytes.at(-n)) % limit;
       const mixed = ((hashed ^ (hashed >> shift)) * multiplier) % limit;
-      const row = (n - 2) * this.buckets + ((mixed >> shift) % this.buckets);
-      const from = row * this.E;
-      for (let e = 0; e < this.E; e++) sum[e] += this.whole[from + e] * this.scale[row];
+      found.push((n - 2) * this.buckets + ((mixed >> shift) % this.buckets));
     }
+    return found;
   }
 }
 
