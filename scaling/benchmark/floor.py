@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from model.fused.cuda.graphs import Capture, CudaCapture
 from model.fused.tiles.mlstm import runs_on_tiles
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 
@@ -59,7 +60,7 @@ def gemm_floor(
             for _ in range(times):
                 product()
 
-    return _graphed(run) if s.device.type == "cuda" else run
+    return Replayed(run, CudaCapture(), s.device) if s.device.type == "cuda" else run
 
 
 class Products:
@@ -129,14 +130,16 @@ def library_packed(a: Tensor, w: Tensor) -> list[Work]:
     return candidates
 
 
-def _graphed(run: Work) -> Work:
-    """Capture the work in a CUDA graph, so that launching it costs nothing."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
+class Replayed:
+    """Work captured in a CUDA graph, so that launching it costs nothing.
+
+    The graph reads and writes the tensors of the work but does not keep them, so this does.
+    """
+
+    def __init__(self, work: Work, capture: Capture, device: torch.device):
+        self.work = work
+        _, self._replay = capture(work, device)
+
+    def __call__(self) -> None:
+        """Do the work again."""
+        self._replay()

@@ -15,6 +15,7 @@ from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
+from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
 from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
 from tests.model.layers.test_recurrence import (
     hold_cell_state_in_fp32,
@@ -129,10 +130,11 @@ def test_graphs_serve_one_window_at_a_time():
 
 def test_a_window_that_is_given_up_frees_its_graph():
     x_proj, h, c, *weights = (t.cuda() for t in make_inputs(torch.float32, 4, 2, 32))
-    for _ in range(3):
-        fused_mlstm(window_of(x_proj, h, c, *weights))
+    graphs = cuda_graphs.Graphs()
+    with cuda_graphs.captured_by(graphs):
+        for _ in range(3):
+            fused_mlstm(window_of(x_proj, h, c, *weights))
     inputs = Inputs(x_proj, None, h, c, *weights)
-    graphs = cuda_graphs.shared_graphs
     assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
 
 
@@ -165,6 +167,16 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
 def test_the_recurrence_runs_in_triton():
     """Not in the slower fallback, which every other test here would pass too."""
     assert runs_in_triton(torch.zeros(2, 2, device="cuda"))
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_the_benchmark_of_the_recurrence_runs(inference):
+    """Captures give unused memory back; each floor's graph must have kept its own."""
+    options = RecurrenceOptions(
+        hidden_size=64, batch=8, window=16, dtype="bf16", rounds=2, device="cuda",
+        inference=inference,
+    )  # fmt: skip
+    assert measure_recurrence(options)["implementation"] == "Triton"
 
 
 def test_segments_change_only_memory():

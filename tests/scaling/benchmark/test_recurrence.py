@@ -1,7 +1,10 @@
 """The benchmark measures what it says: equal work, the floor's products, honest ratios."""
 
+import gc
 import json
 import statistics
+import weakref
+from functools import partial
 from types import FunctionType, SimpleNamespace
 
 import pytest
@@ -62,6 +65,25 @@ def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
             floor.gemm_floor(problem, ours=ours, choose=candidates.append)
         assert len(candidates) == 9
         assert {type(found[-1]) for found in candidates} == kinds
+
+
+def test_a_replayed_floor_keeps_its_tensors():
+    """A CUDA graph would read memory that has been given back."""
+    tensor = torch.zeros(2)
+    repeated = floor.Replayed(partial(tensor.add_, 1), captured_by_nothing, tensor.device)
+    alive = weakref.ref(tensor)
+    del tensor
+    gc.collect()
+    repeated()
+    assert alive() is not None
+    del repeated
+    gc.collect()
+    assert alive() is None
+
+
+def captured_by_nothing(work, device):
+    """A capture that forgets the work, as a CUDA graph does."""
+    return work(), lambda: None
 
 
 @pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
