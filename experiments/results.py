@@ -270,6 +270,21 @@ RESULTS: tuple[Result, ...] = (
         Result(f"recurrence/results/{name}.json", f"python experiments/recurrence/run.py {name}")
         for name in measurements()
     ),
+    *(
+        Result(f"recurrence/results/amx_{name}_{H}.json",
+               f"python scripts/benchmark.py {words} --hidden-size {H} --window 128 --dtype bf16 "
+               "--threads 2")
+        for H in (512, 1024)
+        for name, words in (
+            ("training", "recurrence --skip loop_2018 reference"),
+            ("inference", "recurrence --inference --skip loop_2018 reference"),
+            ("parts", "step --optimizer muon --parts"),
+        )
+    ),
+    Result("recurrence/results/gpu_check.json", "bash scripts/gpu_check.sh gpu_check"),
+    Result("recurrence/results/gpu_training.json",
+           "python main.py --config configs/cpu_1024.toml --data.corpus CORPUS "
+           "--train.device cuda --train.precision bf16 --train.steps 500"),
     _closed("226d1cf0710f", Result("recurrence/results/split_bf16.json",
                                    f"{MODULE}recurrence.split_bf16")),
     Result("recurrence/results/precisions.json",

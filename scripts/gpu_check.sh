@@ -47,7 +47,7 @@ check() {
         code=$? running=
     fi
     [ "$code" = 0 ] || { failed=1; echo "== $name failed: $code"; }
-    note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "$*" ||
+    note "$folder/gpu_check.json" "$name" "$code" $((SECONDS - begin)) "$work/$name.json" "${*//$work\//}" ||
         { failed=1; echo "== $name: could not be noted"; }
 }
 

@@ -1,0 +1,58 @@
+"""Make the tables of README.md about machines that were met once: with matrix units, with a GPU."""
+
+import statistics
+
+from experiments.tables import markdown
+
+from .plot import measured
+from .tables import RATIOS, cells, made_at
+
+AMX = {
+    f"amx_{work}_{H}": f"{words}, {H:,} units"
+    for work, words in (("training", "training"), ("inference", "forward only"))
+    for H in (512, 1024)
+}
+COLUMNS = {
+    **{ratio: RATIOS[ratio] for ratio in ("to_gemm_floor", "to_gemm_floor_table")},
+    "to_library_floor": "libraries' floor",
+    "to_nn_lstm_flop_adjusted": RATIOS["to_nn_lstm_flop_adjusted"],
+    "from_inputs_to_gemm_floor": "a deeper layer, to the floor",
+}
+
+
+def matrix_units() -> str:
+    """Return our speed on matrix units over the floors' and torch's LSTM's."""
+    found = {name: measured(name) for name in AMX}
+    rows = [
+        [AMX[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, COLUMNS, True)]
+        for name, result in found.items()
+    ]
+    return f"{markdown(['bf16', 'characters/s', *COLUMNS.values()], rows)}\n\n{made_at(found)}"
+
+
+def parts() -> str:
+    """Return how the time of a step on matrix units divides."""
+    found = {f"amx_parts_{H}": measured(f"amx_parts_{H}") for H in (512, 1024)}
+    spans = [result["parts"]["milliseconds"] for result in found.values()]
+    rows = [[name, *(f"{span[name]:,.1f}" for span in spans)] for name in spans[0]]
+    speeds = [f"{result['chars_per_second']['step']:,.0f}" for result in found.values()]
+    rows.append(["characters/s, not profiled", *speeds])
+    head = ["milliseconds of a step, Muon, bf16", "512 units", "1,024 units"]
+    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+
+
+def gpu() -> str:
+    """Return the characters per second of training on a GPU."""
+    checked, trained = measured("gpu_check")["step_4096"]["result"], measured("gpu_training")
+    speeds = checked["chars_per_second"]
+    rows = [
+        ["4,096 units, Adam, 256 lanes of 256 bytes: a step", f"{speeds['step']:,.0f}"],
+        ["the same, its recurrence alone", f"{speeds['recurrence']:,.0f}"],
+    ]
+    for lanes, row in trained["lanes"].items():
+        found = row["characters_per_second"]
+        middle, low, high = statistics.median(found), min(found), max(found)
+        name = f"{trained['hidden_size']:,} units, Muon, {lanes} lanes of {trained['window']} bytes"
+        rows.append([f"{name}: main.py", f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"])
+    found = {"gpu_check.json": checked, "gpu_training.json": trained}
+    return f"{markdown(['training in bf16', 'characters/s'], rows)}\n\n{made_at(found)}"
