@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.optim._muon import _zeropower_via_newtonschulz as torch_iterations
 
+from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from training.optimizers.muon import ITERATIONS, A, B, C, Muon, orthogonalized
 
 SHAPES = [(24, 24), (96, 24), (24, 96), (96, 8)]
@@ -45,15 +46,27 @@ def test_torch_does_the_same_in_bfloat16(shape):
     assert (ours - theirs).norm() < 0.05 * ours.norm()  # bfloat16 has 8 bits
 
 
+@pytest.mark.parametrize("take_tiles", [take_no_tiles, emulate_tiles])
 @pytest.mark.parametrize("spread", [1.0, 0.01])  # the smallest singular value over the largest
-@pytest.mark.parametrize("shape", SHAPES)
-def test_products_in_bf16_stay_near_float64(shape, spread):
+@pytest.mark.parametrize("shape", [*SHAPES, (100, 33)])
+def test_products_in_bf16_stay_near_float64(take_tiles, shape, spread, monkeypatch):
+    take_tiles(monkeypatch)
     generator = torch.Generator().manual_seed(5)
     u, s, v = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
     matrix = u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
     in_bf16, expected = orthogonalized(matrix, torch.bfloat16), as_written(matrix)
     # bf16 rounds by 2^-9, a dozen times; each iteration magnifies the error of small values by A.
     assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
+
+
+def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
+    """torch rounds every product to bf16; ours stay in fp32 until they are factors."""
+    matrix = torch.randn(96, 24, generator=torch.Generator().manual_seed(5))
+    off = []
+    for take_tiles in (take_no_tiles, emulate_tiles):
+        take_tiles(monkeypatch)
+        off.append((orthogonalized(matrix, torch.bfloat16) - as_written(matrix)).norm())
+    assert off[1] < off[0] / 2
 
 
 def test_an_update_is_torchs_own():
