@@ -54,7 +54,7 @@ def language_model() -> Cells:
         "Amazon reviews, 1,024 units: bits per character",
         f"{published:.2f} (38 G characters; read off a figure, on training text)",
         f"{bits(PLAIN)}, on test",
-        f"`{PLAIN}`: {read:.0f} M characters",
+        f"`{PLAIN}`: {read:,.0f} M characters",
     ]
 
 

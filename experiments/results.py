@@ -142,10 +142,12 @@ def _reproductions() -> Iterator[Result]:
             yield Result(file, f"{module} --model {model} --tasks {name}{untrained}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "amazon_subword_1024", "sentiment_1024_full",
+        "amazon_films_1024", "amazon_subword_1024", "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
+    earlier = f"{module} --model amazon_1024 --name amazon_1024_172m --tasks sst"
+    yield _closed("7538ac2c13c2", Result("reproduction/results/amazon_1024_172m/sst.json", earlier))
 
 
 RUN_FINETUNING = f"{MODULE}finetuning.run --model amazon_1024 --data DATA --work runs/finetuning"
@@ -193,11 +195,13 @@ RESULTS: tuple[Result, ...] = (
                f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"), ("continued", "RUN"),
-            ("continued_again", "RUN"),
+            ("continued_again", "RUN"), ("films", "RUN"),
             ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
             ("stars_512", "stars_512"),
         )
     ),
+    _closed("7538ac2c13c2", Result("shipped/results/bits_172m.json",
+                                   f"{EVALUATE} --model amazon_1024")),
     *(
         _measured("shipped", f"memorization_{model}",
                   f"memorization --model {model} --corpus CORPUS")

@@ -46,7 +46,7 @@ def sst_of(model: str) -> dict[str, Any] | None:
 def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
-    return f"{first['characters'] / MILLION:.0f} M{begun(first)}"
+    return f"{first['characters'] / MILLION:,.0f} M{begun(first)}"
 
 
 def begun(part: Mapping[str, Any]) -> str:
@@ -125,7 +125,7 @@ def named(result: dict[str, Any], model: str) -> str:
     if is_of_the_shipped(result, model):
         return f"`{model}`"
     read = result["model"]["provenance"]["characters"] / MILLION
-    return f"a forerunner of `{model}` that had read {read:.0f} M characters"
+    return f"a forerunner of `{model}` that had read {read:,.0f} M characters"
 
 
 def shipped(*models: str) -> str:
@@ -167,44 +167,60 @@ def learning() -> str:
     return f"{markdown(head, rows)}\n\n{other}{origins({'curve.json': curve})}"
 
 
-def continued() -> str:
-    """Return the learning curve of the run that was continued at the shipped one's held rate."""
+def curve(name: str) -> str:
+    """Return the learning curve of a run: the rows of its metrics that have an evaluation."""
     rows = [
-        [f"{row['characters'] / MILLION:.0f} M", *stage(row)]
-        for row in read_rows(RESULTS / "continued.jsonl")
+        [f"{row['characters'] / MILLION:,.0f} M", *stage(row)]
+        for row in read_rows(RESULTS / f"{name}.jsonl")
     ]
     head = [
-        "characters read", "learning rate", "valid, bits per character", "SST val, all units",
-        "one unit",
+        "characters read", "learning rate", "training, bits per character", "valid",
+        "SST val, all units", "one unit",
     ]  # fmt: skip
     return markdown(head, rows)
 
 
 def stage(row: dict[str, Any]) -> list[str]:
-    """Return a row of metrics: rate, bits on valid, and the probe's accuracies where it probed."""
+    """Return a row of metrics: rate, bits, and the probe's accuracies where it probed."""
     probed = "probe_accuracy" in row
     return [
         f"{row['learning_rate']:.1e}",
+        f"{row['train_bits_per_character']:.3f}",
         f"{row['valid_bits_per_character']:.3f}",
         percent(row["probe_accuracy"]) if probed else "",
         f"{percent(row['probe_unit_accuracy'])} (unit {row['probe_unit']})" if probed else "",
     ]
 
 
-def continued_on_test() -> str:
-    """Say what the run's weights do on test sets, each time its rate had reached zero."""
-    lines = []
-    for name in ("continued", "continued_again"):
-        measured = read_result("shipped", f"bits_{name}")
-        result = read_result("reproduction", f"amazon_1024_{name}/sst")
-        read = result["model"]["provenance"]["characters"] / MILLION
-        lines.append(
-            f"At {read:.0f} M, on test: {measured['bits_per_character']:.3f} +- "
-            f"{measured['standard_error']:.3f} bits per character; SST by all units "
-            f"{accuracy(result['all_units'])} per cent, by the unit of largest weight "
-            f"{accuracy(result['one_unit'])}."
-        )
-    return "\n\n".join(lines)
+# Runs on Amazon's reviews: the name of its bits on test, and that of its result on SST.
+ON_TEST = {
+    "172m": "amazon_1024_172m",
+    "continued": "amazon_1024_continued",
+    "continued_again": "amazon_1024_continued_again",
+    "amazon_1024": "amazon_1024",
+    "films": "amazon_films_1024",
+}
+
+
+def on_test() -> str:
+    """Return what runs that read more and more do on test sets, each at the end of its schedule."""
+    found = {
+        name: (read_result("shipped", f"bits_{name}"), read_result("reproduction", f"{study}/sst"))
+        for name, study in ON_TEST.items()
+    }
+    rows = [
+        [
+            f"{result['model']['provenance']['characters'] / MILLION:,.0f} M"
+            f"{begun(result['model']['provenance'])}",
+            f"{measured['bits_per_character']:.3f} +- {measured['standard_error']:.3f}",
+            accuracy(result["all_units"]),
+            f"{accuracy(result['one_unit'])} (unit {result['neurons'][0]})",
+        ]
+        for measured, result in found.values()
+    ]
+    head = ["characters read", "bits per character", "SST, all units", "SST, one unit"]
+    files = {f"bits_{name}.json": measured for name, (measured, _) in found.items()}
+    return f"{markdown(head, rows)}\n\n{origins(files)}"
 
 
 def commands(model: str) -> str:
