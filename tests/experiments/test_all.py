@@ -89,8 +89,8 @@ def test_the_revision_of_a_closed_study_holds_its_code(line):
     revision = checkout.removeprefix(CHECKOUT)
     if not has(revision):
         pytest.skip("a checkout without its history")
-    for program, *words in map(str.split, given):
-        path = words[0] if program == "bash" else f"{words[1].replace('.', '/')}.py"
+    for _, *words in map(str.split, given):
+        path = f"{words[1].replace('.', '/')}.py" if words[0] == "-m" else words[0]
         assert has(f"{revision}:{path}")
 
 
