@@ -139,7 +139,9 @@ def _reproductions() -> Iterator[Result]:
         for name in SETS if model == "amazon_1024" else ("sst",):
             file = f"reproduction/results/{model}/{name}.json"
             untrained = " --untrained 0" * (name in ("imdb", "mr", "semeval"))
-            yield Result(file, f"{module} --model {model} --tasks {name}{untrained}")
+            fewer_bits = " --precision int8" * (name == "imdb")
+            words = f"--model {model} --tasks {name}{untrained}{fewer_bits}"
+            yield Result(file, f"{module} {words}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
         "amazon_films_1024", "amazon_subword_1024", "sentiment_1024_full",

@@ -37,9 +37,9 @@ def main() -> None:
     ranking = read_result("neuron", f"{Path(options.model).name}/neuron")["ranking"]
     test = SETS["sst"].read(options.data).sets[2]
     features = SentimentFeaturizer.from_pretrained(options.model).transform(list(test.texts))
-    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best_two(ranking)]
+    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best_units(ranking)]
     result = {
-        "units": [unit["unit"] for unit in best_two(ranking)],
+        "units": [unit["unit"] for unit in best_units(ranking)],
         "texts": len(test.labels),
         **area_difference(*turned, test.labels),
         "origin": describe_origin(),
@@ -48,9 +48,9 @@ def main() -> None:
     print(f"units {result['units']}: {result['difference']:.3f} apart")
 
 
-def best_two(ranking: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the two units whose areas on train are largest, the better one first."""
-    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:2]
+def best_units(ranking: dict[str, Any], count: int = 2) -> list[dict[str, Any]]:
+    """Return the units whose areas on train are largest, the best one first."""
+    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:count]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.neuron.areas import best_two
+from experiments.neuron.areas import best_units
 from experiments.shipped.tables import named
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
@@ -30,7 +30,7 @@ def accuracies(model: str) -> str:
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
     ranking = result["ranking"]
     best = max(ranking["units"], key=lambda unit: unit["train_accuracy"])
-    first, second = best_two(ranking)
+    first, second, third = best_units(ranking, 3)
     apart = read_result("neuron", f"{model}/areas")
     on_train = np.array(ranking["train_area"])
     clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
@@ -44,6 +44,7 @@ def accuracies(model: str) -> str:
             f"{area_of(first)}, {area_of(second)}",
         ],
         ["their difference, on the same texts", difference_of(apart)],
+        [f"area of the third best on train, unit {third['unit']}", area_of(third)],
         [f"units with an area of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
         [f"all units without {neuron['unit']}, nothing refitted", lost(without["held"])],
         [f"all units without {neuron['unit']}, refitted", lost(without["refitted"])],

@@ -124,6 +124,14 @@ def test_without_the_untrained_baseline_its_place_is_empty(data, reproduce, caps
     assert [row[5] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
 
 
+def test_products_of_8_bit_integers_measure_nearly_the_same(data, reproduce):
+    found = []
+    for precision in ("fp32", "int8"):
+        folder = reproduce(data, untrained=0, tasks=("sst",), precision=precision)
+        found.append(json.loads((folder / "sst.json").read_text())["all_units"]["test_accuracy"])
+    assert abs(found[0] - found[1]) <= 2 / 30  # of its 30 texts
+
+
 def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     folder = reproduce(data, untrained=2, name="mine")
     for name, tested in (("sst", 30), ("imdb", 80), ("mr", 152)):
