@@ -7,6 +7,7 @@ from importlib import import_module
 
 import pytest
 
+import configs.options
 from configs import command
 from experiments import all as every
 from experiments import claims, results
@@ -65,7 +66,7 @@ def parsed(monkeypatch, start):
 
         return stopped
 
-    for owner in (command, scripts):
+    for owner in (command, configs.options, scripts):
         monkeypatch.setattr(owner, "parse", stopping(owner.parse))
     for parser in (argparse.ArgumentParser, Parser):
         monkeypatch.setattr(parser, "parse_args", stopping(parser.parse_args))

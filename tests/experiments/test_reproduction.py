@@ -246,7 +246,7 @@ def test_bits_of_the_training_name_their_split_and_corpus():
     )
     assert "1.543 bits per character at best, on valid of `movies_marked`" in line
     (line,) = models({"sst": read_json(HERE / "results/amazon_1024/sst.json")})
-    assert "1.389 bits per character at best, on valid of its corpus" in line
+    assert "1.389 bits per character at best, on valid of `reviews`" in line
 
 
 def test_the_table_says_where_folds_differ_by_more_than_chance():
