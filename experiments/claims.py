@@ -329,4 +329,6 @@ CLAIMS = (
           lambda found: accuracy_of(found["sets"]["sst"]["titles"]["at_median"])),
     Claim("texts that a judge calls positive, the unit held low and high, per cent",
           "generation/results/sentiment_1024.json", held),
+    Claim("the same of amazon_1024, which was given no labels",
+          "generation/results/amazon_1024.json", held),
 )  # fmt: skip
