@@ -149,7 +149,7 @@ def _reproductions() -> Iterator[Result]:
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
     earlier = f"{module} --model amazon_1024 --name amazon_1024_172m --tasks sst"
-    yield _closed("7538ac2c13c2", Result("reproduction/results/amazon_1024_172m/sst.json", earlier))
+    yield _closed("5d98f887d671", Result("reproduction/results/amazon_1024_172m/sst.json", earlier))
 
 
 RUN_FINETUNING = f"{MODULE}finetuning.run --model amazon_1024 --data DATA --work runs/finetuning"
@@ -202,7 +202,7 @@ RESULTS: tuple[Result, ...] = (
             ("stars_512", "stars_512"),
         )
     ),
-    _closed("7538ac2c13c2", Result("shipped/results/bits_172m.json",
+    _closed("5d98f887d671", Result("shipped/results/bits_172m.json",
                                    f"{EVALUATE} --model amazon_1024")),
     *(
         _measured("shipped", f"memorization_{model}",
@@ -290,7 +290,7 @@ RESULTS: tuple[Result, ...] = (
     Result("recurrence/results/gpu_check.json", "bash scripts/gpu_check.sh gpu_check"),
     Result("recurrence/results/gpu_training.json",
            "python main.py --config configs/cpu_1024.toml --data.corpus CORPUS "
-           "--train.device cuda --train.precision bf16 --train.steps 500"),
+           "--train.device cuda --train.precision bf16 --train.steps 500 --data.lanes 256"),
     _closed("226d1cf0710f", Result("recurrence/results/split_bf16.json",
                                    f"{MODULE}recurrence.split_bf16")),
     Result("recurrence/results/precisions.json",

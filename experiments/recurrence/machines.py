@@ -5,40 +5,28 @@ import statistics
 from experiments.tables import markdown
 
 from .plot import measured
-from .tables import RATIOS, cells, made_at
+from .tables import against, divided, made_at
 
 AMX = {
     f"amx_{work}_{H}": f"{words}, {H:,} units"
     for work, words in (("training", "training"), ("inference", "forward only"))
     for H in (512, 1024)
 }
-COLUMNS = {
-    **{ratio: RATIOS[ratio] for ratio in ("to_gemm_floor", "to_gemm_floor_table")},
-    "to_library_floor": "libraries' floor",
-    "to_nn_lstm_flop_adjusted": RATIOS["to_nn_lstm_flop_adjusted"],
-    "from_inputs_to_gemm_floor": "a deeper layer, to the floor",
-}
+AGAINST = (
+    *("to_gemm_floor", "to_gemm_floor_table", "to_library_floor", "to_nn_lstm_flop_adjusted"),
+    "from_inputs_to_gemm_floor",
+)
 
 
 def matrix_units() -> str:
     """Return our speed on matrix units over the floors' and torch's LSTM's."""
-    found = {name: measured(name) for name in AMX}
-    rows = [
-        [AMX[name], f"{result['chars_per_second']['fused']:,.0f}", *cells(result, COLUMNS, True)]
-        for name, result in found.items()
-    ]
-    return f"{markdown(['bf16', 'characters/s', *COLUMNS.values()], rows)}\n\n{made_at(found)}"
+    return against("bf16", AMX, AGAINST)
 
 
 def parts() -> str:
     """Return how the time of a step on matrix units divides."""
     found = {f"amx_parts_{H}": measured(f"amx_parts_{H}") for H in (512, 1024)}
-    spans = [result["parts"]["milliseconds"] for result in found.values()]
-    rows = [[name, *(f"{span[name]:,.1f}" for span in spans)] for name in spans[0]]
-    speeds = [f"{result['chars_per_second']['step']:,.0f}" for result in found.values()]
-    rows.append(["characters/s, not profiled", *speeds])
-    head = ["milliseconds of a step, Muon, bf16", "512 units", "1,024 units"]
-    return f"{markdown(head, rows)}\n\n{made_at(found)}"
+    return divided(["milliseconds of a step, Muon, bf16", "512 units", "1,024 units"], found)
 
 
 def gpu() -> str:

@@ -11,13 +11,18 @@ from .precisions import BATCH, LONGEST
 from .run import PROFILED
 
 SIZES = {f"{dtype}_{H}": f"{dtype}, {H:,} units" for dtype in ("fp32", "bf16") for H in (512, 1024)}
-RATIOS = {
+TRAINING = {
     "to_gemm_floor": "floor",
     "to_gemm_floor_table": "tighter floor",
     "to_loop_2018": "loop of 2018",
     "to_reference": "reference",
     "to_nn_lstm_flop_adjusted": "nn.LSTM, equal operations",
     "to_compile": "compile",
+}
+RATIOS = {
+    **TRAINING,
+    "to_library_floor": "libraries' floor",
+    "from_inputs_to_gemm_floor": "a deeper layer, to the floor",
 }
 TOLD = ("time", "error")
 FASTER = ("bf16, times as fast", "int8, times as fast")
@@ -32,7 +37,7 @@ FORWARD = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
 def training() -> str:
     """Return our speed in training over that of every contender."""
     names = {f"training_{size}": words for size, words in SIZES.items()}
-    return against("training", names, tuple(RATIOS))
+    return against("training", names, tuple(TRAINING))
 
 
 def forward() -> str:
@@ -103,13 +108,18 @@ def parts() -> str:
     """Return how the time of a step divides, in fp32 and in bf16."""
     found = {f"parts_{dtype}_{H}": measured(f"parts_{dtype}_{H}") for dtype, H in PROFILED}
     head = ["milliseconds of a step, Muon", *(f"{dtype}, {H:,}" for dtype, H in PROFILED)]
+    result = found["parts_bf16_512"]
+    cores = result["origin"]["hardware"]["cores"]
+    return divided(head, found, f"On {cores} cores of {words_of(result)}. ")
+
+
+def divided(head: Sequence[str], found: dict[str, dict[str, Any]], said: str = "") -> str:
+    """Return the milliseconds of each part of a step, its speed, then words and revisions."""
     spans = [result["parts"]["milliseconds"] for result in found.values()]
     rows = [[name, *(f"{span[name]:,.1f}" for span in spans)] for name in spans[0]]
     speeds = [f"{result['chars_per_second']['step']:,.0f}" for result in found.values()]
     rows.append(["characters/s, not profiled", *speeds])
-    result = found["parts_bf16_512"]
-    cores = result["origin"]["hardware"]["cores"]
-    return f"{markdown(head, rows)}\n\nOn {cores} cores of {words_of(result)}. {made_at(found)}"
+    return f"{markdown(head, rows)}\n\n{said}{made_at(found)}"
 
 
 def words_of(result: dict[str, Any]) -> str:
@@ -215,7 +225,7 @@ def first_page() -> str:
         "training_bf16_1024": "training, bf16, 1,024 units",
         "inference_fp32_512": "forward only, fp32, 512 units",
     }
-    shown = [ratio for ratio in RATIOS if ratio != "to_reference"]
+    shown = [ratio for ratio in TRAINING if ratio != "to_reference"]
     step = measured("step_fp32_1024")["ratios"]["step_to_recurrence"]
     said = (
         f"A whole training step reaches {step:.2f} of the speed of its recurrence alone "

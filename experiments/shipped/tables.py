@@ -21,6 +21,11 @@ def bits(model: str) -> str:
     result = of_these_weights(f"bits_{model}", model)
     if result is None:
         return "not measured"
+    return with_error(result)
+
+
+def with_error(result: Mapping[str, Any]) -> str:
+    """Return bits per character with their standard error."""
     return f"{result['bits_per_character']:.3f} +- {result['standard_error']:.3f}"
 
 
@@ -203,7 +208,7 @@ ON_TEST = {
 
 
 def on_test() -> str:
-    """Return what runs that read more and more do on test sets, each at the end of its schedule."""
+    """Return what runs that read more and more do on test sets, near the end of their schedules."""
     found = {
         name: (read_result("shipped", f"bits_{name}"), read_result("reproduction", f"{study}/sst"))
         for name, study in ON_TEST.items()
@@ -212,7 +217,7 @@ def on_test() -> str:
         [
             f"{result['model']['provenance']['characters'] / MILLION:,.0f} M"
             f"{begun(result['model']['provenance'])}",
-            f"{measured['bits_per_character']:.3f} +- {measured['standard_error']:.3f}",
+            with_error(measured),
             accuracy(result["all_units"]),
             f"{accuracy(result['one_unit'])} (unit {result['neurons'][0]})",
         ]

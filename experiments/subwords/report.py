@@ -7,7 +7,7 @@ from typing import Any
 
 from configs import command
 from experiments.figures import BLUE, RED, panels
-from experiments.shipped.tables import MILLION, stage
+from experiments.shipped.tables import MILLION, stage, with_error
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
 
@@ -56,11 +56,10 @@ def on_test() -> str:
     for name, (place, model) in MEASURED.items():
         measured, sst = read_result(*place), read_result("reproduction", f"{model}/sst")
         read = sst["model"]["provenance"]["characters"] / MILLION
-        bits = f"{measured['bits_per_character']:.3f} +- {measured['standard_error']:.3f}"
         rows.append({
             "symbols": name,
             "million characters": f"{read:.0f}",
-            "test, bits per character": bits,
+            "test, bits per character": with_error(measured),
             "SST test, all units": accuracy(sst["all_units"]),
             "SST test, the unit of largest weight": accuracy(sst["one_unit"]),
         })  # fmt: skip
