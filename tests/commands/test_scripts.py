@@ -213,6 +213,16 @@ def test_transfer_refuses_a_missing_model(work):
         (["{work}/train.csv", "--output", "{tmp}/c", "--workers", "-3"], ["--workers is -3"]),
         (["--output", "{tmp}/c"], ["no input files"]),
         (["{work}/train.csv", "--check", "{work}/corpus"], ["--check takes no input files"]),
+        (["--join", "{work}/corpus", "{work}/corpus"], ["no --output FOLDER"]),
+        (["--join", "{work}/corpus", "--output", "{tmp}/c"], ["--join: give two corpora or more"]),
+        (
+            ["{work}/train.csv", "--join", "{work}/corpus", "--output", "{tmp}/c"],
+            ["--join takes corpus folders alone"],
+        ),
+        (
+            ["--join", "{work}/corpus", "{work}/corpus", "--output", "{tmp}/c", "--strict"],
+            ["--strict is for preparing a corpus, not for --join"],
+        ),
     ],
 )
 def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
@@ -233,6 +243,29 @@ def test_prepare_corpus_checks_one(work, tmp_path):
     (folder / "train.bin").write_bytes(content)
     process = run("scripts/prepare_corpus.py", "--check", folder)
     assert_refused(process, "train.bin", "has changed since it was prepared")
+
+
+def test_prepare_corpus_joins_two(work, tmp_path):
+    other = run(
+        "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "other",
+        "--split", "1,0,0",
+    )  # fmt: skip
+    assert other.returncode == 0, other.stderr
+    process = run(
+        "scripts/prepare_corpus.py", "--join", work / "corpus", tmp_path / "other",
+        "--output", tmp_path / "both",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    sizes = [
+        json.loads((folder / "meta.json").read_text())["splits"]
+        for folder in (work / "corpus", tmp_path / "other", tmp_path / "both")
+    ]
+    assert sizes[0]["test"] == sizes[2]["test"]
+    found = sizes[2]["train"]["reviews"]
+    assert f"train  {found:>10,} reviews" in process.stdout
+    left_out = sum(size["train"]["reviews"] for size in sizes[:2]) - found
+    assert left_out > 0  # of the same reviews, some were held out
+    assert f"{left_out} reviews left out" in process.stderr
 
 
 def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):

@@ -35,8 +35,9 @@ def make_checkout(folder):
         lines += [f'{r.label},"{r.text}"' for r in synthetic_reviews(count, seed=count)]
         for parent in (folder, folder / "data" / "sst"):
             (parent / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    rows = (json.dumps({"reviewText": r.text}) for r in synthetic_reviews(200, seed=1))
-    (folder / "reviews.jsonl").write_text("\n".join(rows) + "\n")
+    for name, count, seed in (("reviews", 200, 1), ("films", 50, 2)):
+        rows = (json.dumps({"reviewText": r.text}) for r in synthetic_reviews(count, seed=seed))
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
     return folder
 
 

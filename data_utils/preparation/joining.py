@@ -1,0 +1,153 @@
+"""Prepared corpora joined into one: the train splits of all, the held-out splits of the first.
+
+A model that also reads other text is scored on the very reviews that were held out before, so its
+bits per character compare with those of a model that did not.
+"""
+
+import logging
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.errors import InputError
+from model.files.locks import one_at_a_time
+from model.files.storage import is_taken, save_tokenizer, whole_folder, write_json
+from model.reading.progress import ProgressBar
+from model.text.split import Split
+from model.text.tokenizer import BYTES, check_same_tokenizer
+
+from ..corpus import (
+    META_FILE,
+    PARTIAL,
+    SPLITS,
+    Corpus,
+    offsets_file,
+    open_corpus,
+    tokens_file,
+)
+from .merging import SplitWriter
+
+TRAIN, *HELD_OUT = SPLITS
+REVIEWS_AT_ONCE = 1 << 12  # that are in memory together
+
+log = logging.getLogger(__name__)
+
+
+def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[str, Any]:
+    """Write the corpus folder `output` and return its `meta.json`.
+
+    Its train split is that of all corpora, the reviews in an order drawn by the seed. Valid and
+    test are those of the first. Reviews of the others that are equal to one of these, byte for
+    byte, are left out and counted. Reviews are read in their new order, so this is fast if the
+    corpora fit in memory.
+
+    Raises InputError for fewer than two corpora, for corpora of different tokenizers or text
+    profiles, and if `output` exists or another process is writing it.
+    """
+
+    def busy() -> None:
+        raise InputError(f"{output}: another process is making it; wait, or name another folder")
+
+    corpora = _open_alike(folders)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
+        if is_taken(output):
+            raise InputError(f"{output}: exists already; remove it or name another folder")
+        with whole_folder(output) as partial:
+            meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
+            save_tokenizer(partial, corpora[0].tokenizer)
+            write_json(partial / META_FILE, meta)
+    return meta
+
+
+def _open_alike(folders: Sequence[Path]) -> list[Corpus]:
+    """Open corpora whose tokens and texts have one form."""
+    if len(folders) < 2:
+        raise InputError("--join: give two corpora or more; valid and test are those of the first")
+    corpora = [open_corpus(folder) for folder in folders]
+    first = corpora[0]
+    for folder, corpus in zip(folders[1:], corpora[1:], strict=True):
+        check_same_tokenizer(folder, corpus.tokenizer, first.tokenizer, f"that of {folders[0]}")
+        if corpus.text_profile != first.text_profile:
+            raise InputError(
+                f"{folder}: its text profile is {corpus.text_profile}, that of {folders[0]} "
+                f"{first.text_profile}; prepare it with --text-profile {first.text_profile}"
+            )
+    return corpora
+
+
+def _write_splits(
+    corpora: Sequence[Corpus], first: Path, folder: Path, seed: int
+) -> dict[str, Any]:
+    """Write the splits; return their entries for meta.json. first: the first corpus's folder."""
+    for name in HELD_OUT:
+        for file in (tokens_file(name), offsets_file(name)):
+            shutil.copyfile(first / file, folder / file)
+    order = np.random.default_rng(seed).permutation(_train_reviews(corpora))
+    train = _write_train([corpus.splits[TRAIN] for corpus in corpora], order, folder)
+    return {TRAIN: train, **{name: corpora[0].meta["splits"][name] for name in HELD_OUT}}
+
+
+def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
+    """Return the corpus and the place in it of every review to learn from, int64 [reviews, 2]."""
+    first, *others = corpora
+    held_out = {review for name in HELD_OUT for review in _reviews(first.splits[name])}
+    places = [np.arange(first.splits[TRAIN].reviews)]
+    for split in (corpus.splits[TRAIN] for corpus in others):
+        kept = (review not in held_out for review in _reviews(split))
+        places.append(np.flatnonzero(np.fromiter(kept, bool, split.reviews)))
+    numbered = [np.stack([np.full_like(each, n), each], axis=1) for n, each in enumerate(places)]
+    order = np.concatenate(numbered)
+    left_out = sum(corpus.splits[TRAIN].reviews for corpus in corpora) - len(order)
+    log.info("%s reviews left out: valid or test of the first corpus has them", f"{left_out:,}")
+    return order
+
+
+def _reviews(split: Split) -> Iterator[bytes]:
+    """Yield the reviews of a split."""
+    for start, end in pairwise(split.offsets.tolist()):
+        yield split.tokens[start:end].tobytes()
+
+
+def _write_train(train: Sequence[Split], order: np.ndarray, folder: Path) -> dict[str, Any]:
+    """Write the train split in an order, [reviews, 2]; return its entry for meta.json."""
+    tokenizer, text_bytes = train[0].tokenizer, 0
+    with (
+        SplitWriter(folder, TRAIN, len(order)) as writer,
+        ProgressBar("joining", len(order), unit="reviews") as progress,
+    ):
+        for start in range(0, len(order), REVIEWS_AT_ONCE):
+            places = order[start : start + REVIEWS_AT_ONCE].tolist()
+            reviews = [_review(train[number], place) for number, place in places]
+            tokens = np.concatenate(reviews)
+            writer.append(tokens.tobytes(), np.array([len(review) for review in reviews]))
+            text_bytes += tokenizer.count_bytes(tokens)
+            progress.advance(len(reviews))
+    tokens_in_all = {} if tokenizer is BYTES else {"tokens": writer.position}
+    return {**writer.size(), **tokens_in_all, "bytes": text_bytes}
+
+
+def _review(split: Split, place: int) -> np.ndarray:
+    """Return the tokens of a review."""
+    start, end = split.offsets[place : place + 2].tolist()
+    return split.tokens[start:end]
+
+
+def _describe(corpora: Sequence[Corpus], seed: int, sizes: dict[str, Any]) -> dict[str, Any]:
+    first = corpora[0]
+    reading = sum((Counter(corpus.meta["reading"]) for corpus in corpora), Counter[str]())
+    return {
+        **first.meta,
+        "seed": seed,
+        "shuffled": True,
+        "deduplicated": False,
+        "splits": sizes,
+        "sources": [source for corpus in corpora for source in corpus.meta["sources"]],
+        "reading": {name: reading[name] for name in first.meta["reading"]},
+        "joined": [corpus.fingerprint for corpus in corpora],
+    }

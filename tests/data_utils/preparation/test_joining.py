@@ -1,0 +1,133 @@
+"""Joined corpora: all text to learn from, and the first one's held-out reviews, as they were."""
+
+import json
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from data_utils.corpus import SPLITS, open_corpus
+from data_utils.preparation import joining
+from data_utils.preparation.checking import check_corpus
+from data_utils.preparation.joining import join_corpora
+from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.preparation.vocabulary import VocabularyConfig
+from model.errors import InputError
+
+
+def prepared(folder, name, texts, **settings):
+    source = folder / f"{name}.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    prepare_corpus([source], folder / name, Preparation(**settings))
+    return folder / name
+
+
+def reviews_of(folder, name):
+    """The reviews of a split, as text, read without the code that writes them."""
+    corpus = open_corpus(folder)
+    split = corpus.splits[name]
+    return [corpus.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets.tolist())]
+
+
+@pytest.fixture
+def products(tmp_path):
+    texts = [f"product {i} " + "fine " * (i % 5) for i in range(60)]
+    return prepared(tmp_path, "products", texts, split=(8, 1, 1))
+
+
+@pytest.fixture
+def films(tmp_path):
+    return prepared(tmp_path, "films", [f"film {i}" for i in range(40)], split=(1, 0, 0))
+
+
+def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, films, tmp_path):
+    meta = join_corpora([products, films], tmp_path / "both")
+    train = reviews_of(tmp_path / "both", "train")
+    expected = reviews_of(products, "train") + reviews_of(films, "train")
+    assert Counter(train) == Counter(expected)
+    switches = sum((b"film" in a) != (b"film" in b) for a, b in pairwise(train))
+    assert switches > 20  # of 38 that a random order has on average; 1 if end to end
+    for name in ("valid", "test"):
+        assert reviews_of(tmp_path / "both", name) == reviews_of(products, name)
+        assert meta["splits"][name] == open_corpus(products).meta["splits"][name]
+    assert check_corpus(tmp_path / "both") == meta["splits"]
+    assert meta["sources"] == ["products.jsonl", "films.jsonl"]
+    assert meta["reading"]["records"] == 100
+
+
+def test_the_seed_draws_the_order(products, films, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        join_corpora([products, films], tmp_path / name, seed)
+    orders = [reviews_of(tmp_path / name, "train") for name in "abc"]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_how_many_reviews_are_read_at_once_changes_nothing(
+    products, films, tmp_path, monkeypatch, at_once
+):
+    expected = join_corpora([products, films], tmp_path / "expected")
+    monkeypatch.setattr(joining, "REVIEWS_AT_ONCE", at_once)
+    assert join_corpora([products, films], tmp_path / "found") == expected
+
+
+def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
+    held_out = [
+        review.decode().strip()
+        for name in ("valid", "test")
+        for review in reviews_of(products, name)
+    ]
+    other = prepared(tmp_path, "other", [*held_out, "a film"], split=(1, 0, 0))
+    join_corpora([products, other], tmp_path / "both")
+    found = Counter(review for name in SPLITS for review in reviews_of(tmp_path / "both", name))
+    assert len(found) == 61
+    assert set(found.values()) == {1}
+
+
+def test_corpora_of_one_vocabulary_are_joined(tmp_path):
+    texts = [f"a review of {i} words, or more" for i in range(300)]
+    trained = VocabularyConfig(tokenizer="bpe", size=300)
+    first = prepared(tmp_path, "first", texts, split=(8, 1, 1), vocabulary=trained)
+    same = VocabularyConfig(tokenizer=str(first))
+    second = prepared(tmp_path, "second", ["a film " * 9] * 3, split=(1, 0, 0), vocabulary=same)
+    meta = join_corpora([first, second], tmp_path / "both")
+    assert check_corpus(tmp_path / "both") == meta["splits"]  # which counts tokens and bytes
+    assert Counter(reviews_of(tmp_path / "both", "train")) == Counter(
+        reviews_of(first, "train") + reviews_of(second, "train")
+    )
+    assert meta["splits"]["train"]["tokens"] < meta["splits"]["train"]["bytes"]
+
+
+def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
+    raw = prepared(tmp_path, "raw", ["a film"], split=(1, 0, 0), profile="raw")
+    pieces = prepared(
+        tmp_path, "pieces", [f"film number {i}" for i in range(99)], split=(1, 0, 0),
+        vocabulary=VocabularyConfig(tokenizer="bpe", size=300),
+    )  # fmt: skip
+    out = tmp_path / "out"
+    for folders, message in (
+        ([products], "two corpora or more"),
+        ([products, raw], "raw: its text profile is raw, that of .*products openai; prepare it"),
+        ([products, pieces], "pieces: its tokenizer is .* bytes; prepare the corpus with"),
+        ([products, tmp_path / "none"], "none: not a prepared corpus"),
+    ):
+        with pytest.raises(InputError, match=message):
+            join_corpora(folders, out)
+        assert not out.exists()
+    with pytest.raises(InputError, match="films: exists already"):
+        join_corpora([products, films], films)
+
+
+def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch):
+    def interrupted(split, place):
+        raise KeyboardInterrupt
+
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(joining, "_review", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            join_corpora([products, films], tmp_path / "both")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    join_corpora([products, films], tmp_path / "both")
+    assert check_corpus(tmp_path / "both")["train"]["reviews"] == 88
