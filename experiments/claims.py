@@ -16,7 +16,7 @@ from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
 from experiments.scaling.emulated import LARGEST, Results, between, scaling_of
-from experiments.scaling.puri import GPUS, SCALING
+from experiments.scaling.publication.puri import GPUS, SCALING
 from experiments.shipped.tables import is_of_the_shipped, named
 from experiments.speedrun.report import best_lines
 from experiments.studies import bits_by_seed, by_name, mean_bits, whole_results

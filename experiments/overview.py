@@ -10,7 +10,7 @@ from experiments.default_model.tables import accuracy
 from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
-from experiments.scaling.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
+from experiments.scaling.publication.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import EXPERIMENTS, markdown, read_result
 from experiments.time_to_target.report import ADAM, OURS, SECONDS, races, seconds_of, spread

@@ -101,9 +101,11 @@ def _measured(folder: str, name: str, words: str = "") -> Result:
     return Result(file, f"{MODULE}{folder}.{words} --output experiments/{file}")
 
 
-def _scaling(name: str, words: str = "", figure: bool = False) -> Result:
+def _scaling(name: str, words: str = "", figure: str = "") -> Result:
+    """Return a scaling study; figure: its file, in the folder of these studies."""
     made = _measured("scaling", name, words)
-    return Result(made.files, made.command + f" --figure experiments/scaling/{name}.png" * figure)
+    drawing = f" --figure experiments/scaling/{figure}" if figure else ""
+    return Result(made.files, made.command + drawing)
 
 
 def _emulated() -> Result:
@@ -313,7 +315,8 @@ RESULTS: tuple[Result, ...] = (
     _closed("d6ac416e9f8d", _measured("elastic", "faults", "run")),
     Result("scaling/results/published.json",
            "python experiments/scaling/published.py --output "
-           "experiments/scaling/results/published.json --figure experiments/scaling/published.png"),
+           "experiments/scaling/results/published.json "
+           "--figure experiments/scaling/figures/published.png"),
     _scaling("replayed", "replayed"),
     _scaling("regressed", "regressed"),
     _plan("dgx1v_ethernet", "--characters 38.3e9"),
@@ -322,13 +325,14 @@ RESULTS: tuple[Result, ...] = (
     _plan("mixed_lab", "--lanes-per-gpu 128 --exchange overlapped"),
     Result("scaling/results/sweep_gloo/*.json",
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
-    _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo", True),
+    _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo",
+             "figures/measured_gloo.png"),
     _closed("6d2e55ca43c6", _emulated()),
     _closed("9a20bb1ed26d", _scaling(
-        "convergence", "convergence --corpus CORPUS --work runs/convergence", True)),
-    _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", True)),
+        "convergence", "convergence --corpus CORPUS --work runs/convergence", "convergence.png")),
+    _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", "interpreter.png")),
     _closed("ab51da356715", _scaling(
-        "precision", "precision --corpus CORPUS --work runs/precision", True)),
+        "precision", "precision --corpus CORPUS --work runs/precision", "precision.png")),
     *(
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",

@@ -20,6 +20,7 @@ from model.files.storage import read_json
 Found = Mapping[str, Any]
 HEAD = ["claim", "verdict", "number", "figure"]
 SCALING = "scaling/results"
+FIGURES = "scaling/figures"
 EMULATED = f"{SCALING}/emulated.json"
 CONVERGENCE = f"{SCALING}/convergence.json"
 
@@ -136,25 +137,25 @@ def unequal(found: Found) -> str:
 VERDICTS = (
     Verdict("128 GPUs by Ethernet do the work of 92.6 (Puri et al. 2018)",
             "explained by bandwidth, given 17 h of computing and a ring through all GPUs",
-            EMULATED, curve, "scaling/emulated.png"),
+            EMULATED, curve, f"{FIGURES}/emulated.png"),
     Verdict("Buckets sent during backward hide the exchange (S. Li et al. 2020, DDP)",
             "holds once the gates' gradients come one by one; plain back-propagation through time "
             "gives all of them at its end", EMULATED,
-            partial(instead, "today", 1, "as the gradients come"), "scaling/emulated.png"),
+            partial(instead, "today", 1, "as the gradients come"), f"{FIGURES}/emulated.png"),
     Verdict("Small all-reduces waste the link",
             "not testable here: the time is that of two cores waking the processes", EMULATED,
-            by_size, "scaling/emulated.png"),
+            by_size, f"{FIGURES}/emulated.png"),
     Verdict("Exchanging in every fourth step saves most of the exchange", "holds for speed",
-            EMULATED, partial(instead, "2018", 4, "with every 4th"), "scaling/emulated.png"),
+            EMULATED, partial(instead, "2018", 4, "with every 4th"), f"{FIGURES}/emulated.png"),
     Verdict("... and costs little", "it costs about as much as four times the lanes",
-            CONVERGENCE, price, "scaling/convergence.png"),
+            CONVERGENCE, price, f"{FIGURES}/convergence.png"),
     Verdict("Threads of one process do not speed recurrent networks up (Puri et al. 2018)",
             "holds for a loop over bytes of 64 units, hardly of 512; we did not vary the "
             "interpreter's lock",
-            f"{SCALING}/interpreter.json", ours(claims.two_replicas), "scaling/interpreter.png"),
+            f"{SCALING}/interpreter.json", ours(claims.two_replicas), f"{FIGURES}/interpreter.png"),
     Verdict("fp16 costs no accuracy (Puri et al. 2018)",
             "holds within the difference that another seed makes",
-            f"{SCALING}/precision.json", ours(claims.mixed_precision), "scaling/precision.png"),
+            f"{SCALING}/precision.json", ours(claims.mixed_precision), f"{FIGURES}/precision.png"),
     Verdict("Unequal machines should share by speed (HetSeq, Ding et al. 2021)",
             "holds against even shares; the fast one alone may still be faster",
             "unequal/results/throttled.json", unequal),
@@ -162,14 +163,14 @@ VERDICTS = (
             "elastic/results/faults.json", ours(claims.faults)),
     Verdict("Adasum prevents what large batches lose, at an unscaled rate (Maleki et al. 2020)",
             "holds in part: it prevents about half of what the best rule loses", CONVERGENCE,
-            adasum, "scaling/convergence.png"),
+            adasum, f"{FIGURES}/convergence.png"),
     Verdict("LAMB trains large batches (You et al. 2020), and better under Adasum",
             "fails here against Adam; Adasum lowers its bits",
             "lamb/results/lanes_256_2e-2_seed_0.json", lamb),
     Verdict("The rate follows the batch linearly (Goyal et al. 2017)",
             "with Adam, for which it was not made: level with the root at 4 times the batch, does "
             "not train at 64 times", CONVERGENCE, rules,
-            "scaling/convergence.png"),
+            f"{FIGURES}/convergence.png"),
     Verdict("A step's seconds can be regressed on a few features (CM-DARE, Li et al. 2020)",
             "poorly, from so few runs", f"{SCALING}/regressed.json", ours(claims.regressed)),
 )  # fmt: skip

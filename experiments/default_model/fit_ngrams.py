@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
+from experiments.default_model.sentences.examples import Example, read_examples
 from model.classifiers.ngrams import BagOfNgrams, buckets_of, save_ngrams
 from model.files.storage import write_json
 

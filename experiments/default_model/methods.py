@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from experiments.default_model.examples import Example, read_examples
+from experiments.default_model.sentences.examples import Example, read_examples
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import StarsClassifier
 from model.errors import InputError

@@ -20,9 +20,9 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.fit_ngrams import DESCRIPTION
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
+from experiments.default_model.sentences.examples import Example, read_examples
 from experiments.default_model.train import head_of
 from experiments.shipped.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity

@@ -18,8 +18,8 @@ from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.multilabel import read_label_columns
 from data_utils.provenance import describe_origin
-from experiments.default_model.everyday import APART, everyday_sentences
 from experiments.default_model.methods import METHODS, Told
+from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
 from model.files.storage import write_json
 from transfer.regression import accuracy_interval

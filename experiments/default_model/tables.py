@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.default_model.everyday import APART, everyday_sentences
+from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.study import answers_of
 from experiments.shipped.tables import task
 from experiments.tables import kept, markdown, origins, percent, read_result

@@ -16,10 +16,20 @@ from pathlib import Path
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
-from experiments.default_model.everyday import VALIDATION, everyday_sentences, everyday_wordings
-from experiments.default_model.examples import STARS, Example, counted, normalized, write_examples
-from experiments.default_model.grammar import Sentence, draw
-from experiments.default_model.rare import SENTENCE_END, noisy_copies, rare_texts
+from experiments.default_model.sentences.everyday import (
+    VALIDATION,
+    everyday_sentences,
+    everyday_wordings,
+)
+from experiments.default_model.sentences.examples import (
+    STARS,
+    Example,
+    counted,
+    normalized,
+    write_examples,
+)
+from experiments.default_model.sentences.grammar import Sentence, draw
+from experiments.default_model.sentences.rare import SENTENCE_END, noisy_copies, rare_texts
 from experiments.shipped.overlap import HeldOut
 from experiments.shipped.select_reviews import Review, what_bars
 from model.bounds import PositiveInt

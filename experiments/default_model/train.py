@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from configs import command
-from experiments.default_model.examples import Example, read_examples
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
+from experiments.default_model.sentences.examples import Example, read_examples
 from model.bounds import PositiveInt
 from model.classifiers.classifier import CONFIG_FILE, FOLDER, WEIGHTS_FILE
 from model.classifiers.heads import build_heads

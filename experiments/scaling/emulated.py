@@ -12,8 +12,8 @@ from typing import Any
 
 from experiments.tables import markdown, revision, table_of
 
-from . import puri
-from .explanation import Constants, fit_model, predict
+from .publication import puri
+from .publication.explanation import Constants, fit_model, predict
 
 Row = dict[str, Any]
 CURVE = "ethernet_4096"

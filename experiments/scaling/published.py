@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.scaling import explanation, puri
-from experiments.scaling.explanation import Constants
-from experiments.scaling.figure import draw
-from experiments.scaling.rivals import rivals
-from experiments.scaling.tables import tables
+from experiments.scaling.publication import explanation, puri
+from experiments.scaling.publication.explanation import Constants
+from experiments.scaling.publication.figure import draw
+from experiments.scaling.publication.rivals import rivals
+from experiments.scaling.publication.tables import tables
 from model.files.storage import write_json
 
 

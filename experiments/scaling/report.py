@@ -54,7 +54,9 @@ STUDIES = {
         ("measured_gloo.png",),
     ),
     "emulated": Study(
-        "A scale model of a cluster", emulated.report, ("emulated.png", "emulated_ddp.png")
+        "A scale model of a cluster",
+        emulated.report,
+        ("emulated.png", "emulated_ddp.png"),
     ),
     "convergence": Study("Convergence under scale", closed.convergence, ("convergence.png",)),
     "interpreter": Study("Processes against threads", closed.interpreter, ("interpreter.png",)),
@@ -77,7 +79,7 @@ def write(options: Options) -> None:
 def shown(name: str) -> str:
     """Return the figures and tables of a result, in Markdown."""
     study, result = STUDIES[name], read_result("scaling", name)
-    figures = [f"![{study.title}]({file})" for file in study.figures]
+    figures = [f"![{study.title}](figures/{file})" for file in study.figures]
     return "\n\n".join([*figures, study.tables(result), origins({f"{name}.json": result})])
 
 

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.default_model.everyday import (
+from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
+from experiments.default_model.methods import Told
+from experiments.default_model.sentences.everyday import (
     APART,
     TEST,
     VALIDATION,
     everyday_sentences,
     everyday_wordings,
 )
-from experiments.default_model.examples import Example, normalized, write_examples
-from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
-from experiments.default_model.grammar import (
+from experiments.default_model.sentences.examples import Example, normalized, write_examples
+from experiments.default_model.sentences.grammar import (
     DOMAINS,
     GRAMMAR,
     SLOT,
@@ -29,9 +30,8 @@ from experiments.default_model.grammar import (
     drawn_freely,
     filled,
 )
-from experiments.default_model.methods import Told
-from experiments.default_model.noise import mistyped, noisy
-from experiments.default_model.rare import contradicts, cue_of, noisy_copies, rare_texts
+from experiments.default_model.sentences.noise import mistyped, noisy
+from experiments.default_model.sentences.rare import contradicts, cue_of, noisy_copies, rare_texts
 from experiments.default_model.ship import doubt, familiar, slopes
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import (

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from configs.toml_file import read_toml
-from experiments.scaling import explanation
+from experiments.scaling.publication import explanation
 from model.errors import InputError
 from model.fused import recycling
 from model.fused.cpu import runs_compiled

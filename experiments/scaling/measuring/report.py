@@ -8,7 +8,7 @@ import numpy as np
 from experiments.tables import markdown
 from scaling.fitting.least_squares import Fit
 
-from ..tables import parameters
+from ..publication.tables import parameters
 from .explanation import Observation, SweepModel
 
 ONLY_A_CHECK = (

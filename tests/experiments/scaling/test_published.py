@@ -5,7 +5,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from experiments.scaling import explanation, puri, replayed, rivals
+from experiments.scaling import replayed
+from experiments.scaling.publication import explanation, puri, rivals
 from experiments.tables import read_result
 from model.files.storage import read_json
 from scaling.fitting.least_squares import fit

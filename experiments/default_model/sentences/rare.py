@@ -5,9 +5,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from experiments.default_model.examples import STARS, Example, normalized
-from experiments.default_model.grammar import WORDS
-from experiments.default_model.noise import noisy
+from experiments.default_model.sentences.examples import STARS, Example, normalized
+from experiments.default_model.sentences.grammar import WORDS
+from experiments.default_model.sentences.noise import noisy
 
 LONGEST_SENTENCE = 160  # characters of a rare text
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.default_model.examples import normalized
+from experiments.default_model.sentences.examples import normalized
 
 TEST, VALIDATION = "everyday.toml", "everyday_val.toml"
 APART = ("sarcasm", "unfamiliar")  # kinds that totals leave out

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from experiments.default_model.everyday import content, everyday_wordings
-from experiments.default_model.examples import normalized
-from experiments.default_model.noise import noisy
+from experiments.default_model.sentences.everyday import content, everyday_wordings
+from experiments.default_model.sentences.examples import normalized
+from experiments.default_model.sentences.noise import noisy
 
 Words = Mapping[str, Sequence[str]]  # by slot
 

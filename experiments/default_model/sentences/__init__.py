@@ -1,0 +1,1 @@
+"""Short texts with known sentiment: everyday sentences, a grammar of them, and their noise."""

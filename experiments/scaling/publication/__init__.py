@@ -1,0 +1,1 @@
+"""The published scaling figure: its points, and the performance models fitted to them."""
