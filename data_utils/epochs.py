@@ -70,7 +70,8 @@ def shuffled(split: Split, seed: int, number: int) -> Split:
     tokens = np.empty(len(source), source.dtype)
     for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
         part = order[first : first + COPIED_AT_ONCE]
-        reviews = [source[starts[review] : starts[review + 1]] for review in part]
+        spans = zip(starts[part].tolist(), starts[part + 1].tolist(), strict=True)
+        reviews = [source[start:end] for start, end in spans]
         np.concatenate(reviews, out=tokens[offsets[first] : offsets[first + len(part)]])
     return Split(tokens, offsets, split.tokenizer)
 
