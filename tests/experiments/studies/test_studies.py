@@ -35,7 +35,7 @@ from model.scoring import token_costs
 from model.text.profiles import text_profile
 from transfer.regression import Examples
 
-STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun")
+STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs")
 
 
 @pytest.mark.parametrize("study", STUDIES)

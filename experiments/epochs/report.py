@@ -1,0 +1,73 @@
+"""Text read once and text read many times: the table and the learning curves, from results/.
+
+python -m experiments.epochs.report
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from configs import command
+from experiments.figures import BLUE, GREEN, GREY, RED, panels
+from experiments.sizes.report import sst_cell
+from experiments.studies import HERE, by_name, mean_of, whole_results
+from experiments.tables import NOT_YET, markdown, origins
+
+STUDY = "epochs"
+FIGURE = HERE / STUDY / "curves.png"
+HEAD = (
+    "run", "million characters", "training, bits per character", "valid, at the end",
+    "valid, least", "SST, last state", "SST, mean state",
+)  # fmt: skip
+DRAWN = {
+    "fresh": ("every review once", GREY),
+    "epochs_12": ("3.3 MB twelve times", BLUE),
+    "epochs_12_dropout_0.1": ("the same, dropout 0.1", GREEN),
+    "epochs_12_dropout_0.3": ("the same, dropout 0.3", RED),
+}
+
+
+def main() -> None:
+    """Draw the figure."""
+    runs = by_name(STUDY)
+    with panels(FIGURE, 1, size=(6.4, 4.0), grid=True) as (_, axes):
+        for name, (label, color) in DRAWN.items():
+            for number, run in enumerate(runs.get(name, [])):
+                points = list(scored(run))
+                axes.plot(
+                    *zip(*points, strict=True), color=color, label=label if not number else None
+                )
+        axes.set(xlabel="million characters read", ylabel="bits per character on valid")
+        axes.set_ylim(top=2.3)
+        axes.legend(frameon=False)
+    print(f"written to {FIGURE}")
+
+
+def scored(run: dict[str, Any]) -> Iterator[tuple[float, float]]:
+    """Yield the millions of characters read and the bits on valid, at every evaluation."""
+    for row in run["rows"]:
+        if "valid_bits_per_character" in row:
+            yield row["characters"] / 1e6, row["valid_bits_per_character"]
+
+
+def table() -> str:
+    """Return a line for each run, of several seeds the mean."""
+    runs = by_name(STUDY)
+    if not runs:
+        return NOT_YET
+    rows = [list(line(name, same)) for name, same in runs.items()]
+    return f"{markdown(HEAD, rows)}\n\n{origins(whole_results(STUDY))}"
+
+
+def line(name: str, same: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the cells of a line."""
+    yield f"`{name}`"
+    yield f"{same[0]['characters'] / 1e6:.0f}"
+    yield mean_of([run["rows"][-1]["train_bits_per_character"] for run in same], 3)
+    yield mean_of([run["valid_bits_per_character"] for run in same], 3)
+    yield mean_of([min(bits for _, bits in scored(run)) for run in same], 3)
+    yield sst_cell(same, "last", "all_units")
+    yield sst_cell(same, "mean", "all_units")
+
+
+if __name__ == "__main__":
+    command.run(main)
