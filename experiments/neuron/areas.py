@@ -1,12 +1,14 @@
-"""How far apart the areas of a model's two best units are on the same sentences of SST.
+"""How far apart the areas of a model's best units are on the same sentences of SST.
 
 python -m experiments.neuron.areas --model amazon_1024 --data DATA \\
     --output experiments/neuron/results/amazon_1024/areas.json
 
-The two are those whose areas on train are largest, as the study of the model found (neuron.json).
+Compared are the first with the second, and the second with the third, of the units whose areas on
+train are largest, as the study of the model found (neuron.json).
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from transfer.neuron.ranking import area_difference
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Compare the areas of the two best units on SST's test sentences."""
+    """Compare the areas of the three best units on SST's test sentences."""
 
     model: Model
     data: Path
@@ -37,18 +39,20 @@ def main() -> None:
     ranking = read_result("neuron", f"{Path(options.model).name}/neuron")["ranking"]
     test = SETS["sst"].read(options.data).sets[2]
     features = SentimentFeaturizer.from_pretrained(options.model).transform(list(test.texts))
-    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best_units(ranking)]
+    best = best_units(ranking)
+    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best]
     result = {
-        "units": [unit["unit"] for unit in best_units(ranking)],
+        "units": [unit["unit"] for unit in best],
         "texts": len(test.labels),
-        **area_difference(*turned, test.labels),
+        "apart": [area_difference(*pair, test.labels) for pair in pairwise(turned)],
         "origin": describe_origin(),
     }
     write_json(options.output, result)
-    print(f"units {result['units']}: {result['difference']:.3f} apart")
+    apart = " and ".join(f"{each['difference']:.3f}" for each in result["apart"])
+    print(f"units {result['units']}: {apart} apart")
 
 
-def best_units(ranking: dict[str, Any], count: int = 2) -> list[dict[str, Any]]:
+def best_units(ranking: dict[str, Any], count: int = 3) -> list[dict[str, Any]]:
     """Return the units whose areas on train are largest, the best one first."""
     return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:count]
 

@@ -30,8 +30,9 @@ def accuracies(model: str) -> str:
     neuron, alone, without = result["neuron"], result["alone"], result["without"]
     ranking = result["ranking"]
     best = max(ranking["units"], key=lambda unit: unit["train_accuracy"])
-    first, second, third = best_units(ranking, 3)
-    apart = read_result("neuron", f"{model}/areas")
+    first, second, third = best_units(ranking)
+    compared = read_result("neuron", f"{model}/areas")
+    ahead_of_second, ahead_of_third = map(difference_of, compared["apart"])
     on_train = np.array(ranking["train_area"])
     clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
     rows = [
@@ -43,8 +44,9 @@ def accuracies(model: str) -> str:
             f"areas of the two best on train, units {first['unit']}, {second['unit']}",
             f"{area_of(first)}, {area_of(second)}",
         ],
-        ["their difference, on the same texts", difference_of(apart)],
+        ["their difference, on the same texts", ahead_of_second],
         [f"area of the third best on train, unit {third['unit']}", area_of(third)],
+        ["the second's less the third's, on the same texts", ahead_of_third],
         [f"units with an area of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
         [f"all units without {neuron['unit']}, nothing refitted", lost(without["held"])],
         [f"all units without {neuron['unit']}, refitted", lost(without["refitted"])],
@@ -56,7 +58,7 @@ def accuracies(model: str) -> str:
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
-    made = {"neuron.json": result, "areas.json": apart}
+    made = {"neuron.json": result, "areas.json": compared}
     return f"{markdown(head, rows)}\n\n{origins(made)}"
 
 
