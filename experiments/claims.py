@@ -252,10 +252,10 @@ def best_feature(found: Found) -> Measured:
     return accuracy_of(max(found["sets"]["sst"]["rows"], key=lambda row: row["val_accuracy"]))
 
 
-def held(found: Found) -> Measured:
-    """Return how many texts are positive with the unit held low, and held high."""
+def clamped(found: Found) -> Measured:
+    """Return how many texts are positive with the unit clamped low, and clamped high."""
     rows = sorted((row for row in found["rows"] if "value" in row), key=lambda r: r["value"])
-    parts = [f"{100 * row['positive']:.0f}" for row in (rows[0], rows[-1])]
+    parts = [f"{100 * row['positive']:.1f}" for row in (rows[0], rows[-1])]
     return Measured(" and ".join(parts), f"{rows[0]['texts']} texts each")
 
 
@@ -327,8 +327,8 @@ CLAIMS = (
           "expects",
           "features/results/amazon_1024.json",
           lambda found: accuracy_of(found["sets"]["sst"]["titles"]["at_median"])),
-    Claim("texts that a judge calls positive, the unit held low and high, per cent",
-          "generation/results/sentiment_1024.json", held),
+    Claim("texts that a judge calls positive, the unit clamped to -4 and to +4, per cent",
+          "generation/results/sentiment_1024.json", clamped),
     Claim("the same of amazon_1024, which was given no labels",
-          "generation/results/amazon_1024.json", held),
+          "generation/results/amazon_1024.json", clamped),
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Make the tables of the first page from the results of all experiments."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,20 @@ FINETUNING = EXPERIMENTS / "finetuning" / "results" / PLAIN
 PUBLISHED = read_json(EXPERIMENTS / "reproduction" / "published.json")
 
 Cells = list[str]  # four: what, published, here, how
+
+
+def studies() -> str:
+    """Return the studies with the first question that each one asks."""
+    pages = {path.parent.name: path.read_text() for path in EXPERIMENTS.glob("*/README.md")}
+    rows = [[f"[{name}]({name}/README.md)", first_question(pages[name])] for name in sorted(pages)]
+    return markdown(["study", "question"], rows)
+
+
+def first_question(page: str) -> str:
+    """Return the first sentence under the heading "Question" that is one, without its links."""
+    (text,) = re.findall(r"^## Question\n(.*?)^## ", page, flags=re.MULTILINE | re.DOTALL)
+    words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(text.split()))
+    return next(each for each in re.split(r"(?<=[.?]) (?=[A-Z])", words) if each.endswith("?"))
 
 
 def models(*names: str) -> str:
@@ -221,4 +236,7 @@ def late() -> str:
         f"has {100 * found[units]:.1f} %"
         for units in (256, 1024)
     ]
-    return f"Sentiment comes with size: on SST Puri et al.'s model {', that '.join(words)}."
+    models = ", that ".join(words)
+    return (
+        f"In the published models sentiment comes with size: on SST Puri et al.'s model {models}."
+    )

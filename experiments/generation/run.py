@@ -1,4 +1,4 @@
-"""Let a model write with its sentiment unit held; judge the texts by models that did not write.
+"""Let a model write with its sentiment unit clamped; judge the texts by models that did not write.
 
 python -m experiments.generation.run --model sentiment_1024 --reader amazon_1024 --data DATA \\
     --output experiments/generation/results/sentiment_1024.json
@@ -27,7 +27,7 @@ from model.scoring import token_costs
 from transfer.experiment import describe_model
 from transfer.regression import accuracy_interval
 
-# What the unit is held at; above 0 positive, whatever its sign in the model.
+# What the unit is clamped to; above 0 positive, whatever its sign in the model.
 VALUES = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 SAMPLES = 40  # texts for each prompt and value
 SAMPLING = SamplingConfig(temperature=0.7, length=250, seed=0)
@@ -36,7 +36,7 @@ PROMPTS = ("", "I bought this", "The story", "My daughter", "It came in the mail
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Let a model write with its unit held at several values, and judge what it wrote."""
+    """Let a model write with its unit clamped to several values, and judge what it wrote."""
 
     model: str = "sentiment_1024"
     """Who writes: a shipped model, a model directory or a run directory, with a classifier."""
@@ -60,7 +60,7 @@ def main() -> None:
     for value in VALUES:
         clamp = Clamp(unit=own.neuron, cell=own.polarity * value)
         rows.append({"value": value, **judged(writer, reader, judge, clamp)})
-        print(f"held at {value:+g}: {rows[-1]['positive']:.3f} positive")
+        print(f"clamped to {value:+g}: {rows[-1]['positive']:.3f} positive")
     result = {
         "unit": own.neuron,
         "polarity": own.polarity,
