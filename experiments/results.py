@@ -232,7 +232,8 @@ RESULTS: tuple[Result, ...] = (
                f"experiments/default_model/results/with_bag_{name}.json")
         for name, model in (
             ("stars_1024", "stars_1024"), ("stars_512", "stars_512"), ("ngrams_512", "STEP"),
-            ("ngrams_256", "STEP"), ("plain_256", "STEP"),
+            ("ngrams_256", "STEP"), ("plain_256", "STEP"), ("films_1024", "STEP"),
+            ("films_1024_average", "AVERAGE"),
         )
     ),
     _texts("parts_texts", " --parts 3 --whole 3000"),

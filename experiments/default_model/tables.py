@@ -34,6 +34,8 @@ BESIDE_THE_BAG = {
     "ngrams_512": "512 units with n-grams",
     "ngrams_256": "256 units with n-grams",
     "plain_256": "256 units without n-grams",
+    "films_1024": "the eighth training",
+    "films_1024_average": "the eighth, averaged with a second, short one",
 }
 VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar")  # sources, in the order shown
 SECONDS = "CPU seconds per 1,000 sentences of SST"
