@@ -1,5 +1,6 @@
 """The sentences that the default model is trained on and held against."""
 
+import copy
 import json
 import math
 import random
@@ -12,6 +13,12 @@ import torch
 
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.methods import Told
+from experiments.default_model.second_pass import (
+    AverageOptions,
+    TextOptions,
+    average,
+    write_texts,
+)
 from experiments.default_model.sentences.everyday import (
     APART,
     TEST,
@@ -19,7 +26,12 @@ from experiments.default_model.sentences.everyday import (
     everyday_sentences,
     everyday_wordings,
 )
-from experiments.default_model.sentences.examples import Example, normalized, write_examples
+from experiments.default_model.sentences.examples import (
+    Example,
+    normalized,
+    read_examples,
+    write_examples,
+)
 from experiments.default_model.sentences.grammar import (
     DOMAINS,
     GRAMMAR,
@@ -59,7 +71,7 @@ from experiments.default_model.train import (
 )
 from model.errors import InputError
 from model.files.shipped import find_model
-from model.files.weights import save_model
+from model.files.weights import load_model, load_tensors, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows
@@ -235,6 +247,36 @@ def test_a_part_of_one_long_sentence_is_cut_between_words():
     words = "word " * 50
     assert set(last_sentences(words.strip(), 42).split()) == {"word"}
     assert set(first_sentences(words.strip(), 42).split()) == {"word"}
+
+
+def test_a_second_pass_has_some_texts_and_new_sentences_that_val_does_not_know(tmp_path):
+    known = [Example(draw(random.Random(n)).plain, "positive", "grammar") for n in range(40)]
+    first = [Example(f"film {n % 9000}", "positive", "sst") for n in range(18_000)]
+    write_examples(tmp_path / "val.jsonl", known)
+    write_examples(tmp_path / "train.jsonl", [*first, Example("noise", "1", "noisy")])
+    write_texts(TextOptions(tmp_path, tmp_path / "second", sentences=300))
+    found = read_examples(tmp_path / "second/train.jsonl")
+    assert Counter(example.source for example in found) == {"sst": 7000, "grammar": 300}
+    assert len({example.text for example in found}) == 7300
+    wordings = {normalized(example.text) for example in known}
+    assert not wordings & {normalized(example.text) for example in found}
+    assert read_examples(tmp_path / "second/val.jsonl") == known
+
+
+def test_the_average_lies_between_two_models(small_model, tmp_path):
+    for name, factor in (("first", 1.0), ("second", 3.0)):
+        scaled = {key: factor * value for key, value in small_model.state_dict().items()}
+        model = copy.deepcopy(small_model)
+        model.load_state_dict(scaled)
+        save_model(tmp_path / name, model, text_profile("openai"), {"step": factor})
+        save_tensors(tmp_path / name / HEADS_FILE, {"weight": torch.full((2, 3), factor)})
+    average(AverageOptions(tmp_path / "first", tmp_path / "second", tmp_path / "mean", share=0.25))
+    found = load_model(tmp_path / "mean")
+    assert found.provenance["finetuned_from"] == {"step": 3.0}
+    for key, value in small_model.state_dict().items():
+        torch.testing.assert_close(found.model.state_dict()[key], 1.5 * value)
+    heads = load_tensors(tmp_path / "mean" / HEADS_FILE)
+    torch.testing.assert_close(heads["weight"], torch.full((2, 3), 1.5))
 
 
 @pytest.fixture
