@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time
-from model.files.storage import is_taken, save_tokenizer, whole_folder, write_json
+from model.files.storage import save_tokenizer, whole_folder, write_json
 from model.reading.progress import ProgressBar
 from model.text.split import Split
 from model.text.tokenizer import BYTES, check_same_tokenizer
 
 from ..corpus import (
     META_FILE,
-    PARTIAL,
     SPLITS,
     Corpus,
     offsets_file,
@@ -31,6 +29,7 @@ from ..corpus import (
     tokens_file,
 )
 from .merging import SplitWriter
+from .preparation import new_corpus
 
 TRAIN, *HELD_OUT = SPLITS
 REVIEWS_AT_ONCE = 1 << 12  # that are in memory together
@@ -49,19 +48,11 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
     Raises InputError for fewer than two corpora, for corpora of different tokenizers or text
     profiles, and if `output` exists or another process is writing it.
     """
-
-    def busy() -> None:
-        raise InputError(f"{output}: another process is making it; wait, or name another folder")
-
     corpora = _open_alike(folders)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
-        if is_taken(output):
-            raise InputError(f"{output}: exists already; remove it or name another folder")
-        with whole_folder(output) as partial:
-            meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
-            save_tokenizer(partial, corpora[0].tokenizer)
-            write_json(partial / META_FILE, meta)
+    with new_corpus(output), whole_folder(output) as partial:
+        meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
+        save_tokenizer(partial, corpora[0].tokenizer)
+        write_json(partial / META_FILE, meta)
     return meta
 
 
@@ -85,12 +76,17 @@ def _write_splits(
     corpora: Sequence[Corpus], first: Path, folder: Path, seed: int
 ) -> dict[str, Any]:
     """Write the splits; return their entries for meta.json. first: the first corpus's folder."""
-    for name in HELD_OUT:
-        for file in (tokens_file(name), offsets_file(name)):
-            shutil.copyfile(first / file, folder / file)
+    copy_held_out(first, folder)
     order = np.random.default_rng(seed).permutation(_train_reviews(corpora))
     train = _write_train([corpus.splits[TRAIN] for corpus in corpora], order, folder)
     return {TRAIN: train, **{name: corpora[0].meta["splits"][name] for name in HELD_OUT}}
+
+
+def copy_held_out(corpus: Path, folder: Path) -> None:
+    """Copy the files of a corpus's valid and test splits."""
+    for name in HELD_OUT:
+        for file in (tokens_file(name), offsets_file(name)):
+            shutil.copyfile(corpus / file, folder / file)
 
 
 def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:

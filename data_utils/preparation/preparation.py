@@ -12,7 +12,8 @@ import math
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,20 +121,27 @@ def prepare_corpus(
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
     `output` exists or another process is preparing it.
     """
+    found = expand(inputs)
+    with new_corpus(output):
+        return _prepare(found, output, preparation, workers)
+
+
+@contextmanager
+def new_corpus(output: Path) -> Iterator[None]:
+    """Let this process alone make the corpus folder `output`, which must not exist."""
 
     def busy() -> None:
         raise InputError(f"{output}: another process is preparing it; wait, or name another folder")
 
     if not output.name:  # "." or "/", which exist
         raise InputError(f"{output}: name a new folder for the corpus")
-    found = expand(inputs)
     if output.parent.is_file():
         raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
         if os.path.lexists(output):  # also a broken link
             raise InputError(f"{output}: exists already; remove it or name another folder")
-        return _prepare(found, output, preparation, workers)
+        yield
 
 
 def _prepare(

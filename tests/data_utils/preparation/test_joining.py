@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +118,8 @@ def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
         assert not out.exists()
     with pytest.raises(InputError, match="films: exists already"):
         join_corpora([products, films], films)
+    with pytest.raises(InputError, match="name a new folder"):
+        join_corpora([products, films], Path("."))
 
 
 def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch):
