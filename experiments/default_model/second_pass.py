@@ -1,4 +1,4 @@
-"""A second, short training: its texts, and the mean of the weights before and after it.
+"""A second, short training: its texts, and the mean of the weights of two trainings.
 
 python -m experiments.default_model.second_pass texts data/parts --output data/second
 python -m experiments.default_model.train --model runs/tuned/films_1024/step-00003031 \\
@@ -54,9 +54,9 @@ class AverageOptions:
     """Write a model and its head between two (Wortsman et al. 2022, arXiv 2203.05482)."""
 
     first: Annotated[Path, tyro.conf.Positional]
-    """A step's folder of experiments.default_model.train."""
+    """A step's folder of experiments.default_model.train, or what this command wrote."""
     second: Annotated[Path, tyro.conf.Positional]
-    """Another one, that went on from the first."""
+    """Another one, which went on from the first or began from the same weights."""
     output: Path
     """The folder to write."""
     share: Fraction = 0.5
@@ -124,7 +124,8 @@ def average(options: AverageOptions) -> None:
         for name, tensor in first.model.state_dict().items()
     }
     first.model.load_state_dict(mean)
-    provenance = {"finetuned_from": dict(second.provenance), **describe_origin()}
+    both = {"finetuned_from": dict(second.provenance), "averaged_with": dict(first.provenance)}
+    provenance = {**both, **describe_origin()}
     save_model(options.output, first.model, first.profile, provenance)
     heads = load_tensors(options.first / HEADS_FILE)
     for name, tensor in load_tensors(options.second / HEADS_FILE).items():

@@ -72,9 +72,13 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 
 
 def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the trainings that made a model, the first one first."""
-    if "finetuned_from" in provenance:
-        yield from trainings(provenance["finetuned_from"])
+    """Yield the trainings that made a model, the first one first.
+
+    If the model is the mean of two, one that both began with comes twice.
+    """
+    for before in ("averaged_with", "finetuned_from"):
+        if before in provenance:
+            yield from trainings(provenance[before])
     yield provenance
 
 
@@ -229,9 +233,9 @@ def on_test() -> str:
 
 
 def commands(model: str) -> str:
-    """Return the commands that trained a model, from its config.json."""
-    lines = [f"- `python {part['command']}`, revision {revision(part)}" for part in history(model)]
-    return "\n".join(lines)
+    """Return the commands that trained a model, from its config.json; each once."""
+    lines = (f"- `python {part['command']}`, revision {revision(part)}" for part in history(model))
+    return "\n".join(dict.fromkeys(lines))
 
 
 def front_matter(model: str) -> str:

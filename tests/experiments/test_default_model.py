@@ -69,6 +69,7 @@ from experiments.default_model.train import (
     stars_loss,
     train,
 )
+from experiments.shipped.tables import trainings
 from model.errors import InputError
 from model.files.shipped import find_model
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
@@ -272,7 +273,9 @@ def test_the_average_lies_between_two_models(small_model, tmp_path):
         save_tensors(tmp_path / name / HEADS_FILE, {"weight": torch.full((2, 3), factor)})
     average(AverageOptions(tmp_path / "first", tmp_path / "second", tmp_path / "mean", share=0.25))
     found = load_model(tmp_path / "mean")
-    assert found.provenance["finetuned_from"] == {"step": 3.0}
+    first, second, mean = trainings(dict(found.provenance))
+    assert (first, second) == ({"step": 1.0}, {"step": 3.0})
+    assert mean["finetuned_from"] == second
     for key, value in small_model.state_dict().items():
         torch.testing.assert_close(found.model.state_dict()[key], 1.5 * value)
     heads = load_tensors(tmp_path / "mean" / HEADS_FILE)
