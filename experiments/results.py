@@ -231,13 +231,19 @@ RESULTS: tuple[Result, ...] = (
                f"--name {name} --output WORK/shipped --report "
                f"experiments/default_model/results/with_bag_{name}.json")
         for name, model in (
-            ("stars_1024", "stars_1024"), ("stars_512", "stars_512"), ("ngrams_512", "STEP"),
+            ("former", "STEP"), ("stars_512", "stars_512"), ("ngrams_512", "STEP"),
             ("ngrams_256", "STEP"), ("plain_256", "STEP"), ("films_1024", "STEP"),
-            ("films_1024_average", "AVERAGE"),
+            ("mean_0.25", "MEAN"), ("mean_0.5", "MEAN"), ("mean_0.75", "MEAN"),
+            ("mean_seed_1", "MEAN"), ("mean_of_both", "MEAN"),
         )
     ),
     _texts("parts_texts", " --parts 3 --whole 3000"),
     _texts("anew_texts", " --whole 25000 --longest-whole 100000"),
+    Result("default_model/results/second_pass_texts.json",
+           f"{MODULE}default_model.second_pass texts TEXTS --output WORK/second"),
+    _closed("56c4a61f2649", Result(
+        "default_model/results/former.json",
+        f"{MODULE}default_model.study --method stars_1024 --data DATA")),
     _closed("f65ccf37f380", Result(
         "default_model/results/second_bag.json",
         f"{MODULE}default_model.study --method stars_1024 --data DATA")),
