@@ -344,7 +344,8 @@ RESULTS: tuple[Result, ...] = (
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",
                tuple(run.name for run in read_runs(study)))
-        for study in ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs")
+        for study in ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs",
+                      "levers")
     ),
     *(
         _measured("features", name,

@@ -3,15 +3,16 @@
 python -m experiments.studies sizes --corpus data/reviews --data DATA --work runs/sizes
 
 A study is a folder of experiments/ with a runs.toml: [base] holds the keys of every run's config,
-[runs.NAME] what one run changes, with its characters, seeds and ranks, and the name of a corpus
-beside --corpus if it reads another. Each run and seed leaves one file in the study's results/.
+[runs.NAME] what one run changes, with its characters, seeds and ranks, the name of a corpus beside
+--corpus if it reads another, and the run after which it begins, with that run's weights, if it
+does. Each run and seed leaves one file in the study's results/.
 """
 
 import json
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -22,11 +23,12 @@ import tyro
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.published_sets.registry import SETS
+from experiments.levers.widening import widened
 from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import read_json, write_json
-from model.files.weights import LoadedModel, load_model
+from model.files.weights import LoadedModel, load_model, save_model
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron.ranking import fit_cuts
@@ -58,9 +60,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Run(Recipe):
-    """A recipe, and how many processes train it together."""
+    """A recipe, how many processes train it together, and the run that it continues, if any."""
 
     ranks: int = 1
+    after: str = ""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -119,19 +122,43 @@ def read_runs(study: str, here: Path = HERE) -> Iterator[Run]:
         changes = dict(given)
         characters, seeds = changes.pop("characters"), changes.pop("seeds", [0])
         ranks, corpus = changes.pop("ranks", 1), changes.pop("corpus", "")
+        after = changes.pop("after", "")
         for seed in seeds:
             keys = {**found["base"], **changes, "seed": seed}
-            yield Run(f"{name}_seed_{seed}", characters, keys, corpus, ranks)
+            before = after and f"{after}_seed_{seed}"
+            yield Run(f"{name}_seed_{seed}", characters, keys, corpus, ranks, before)
 
 
 def train(run: Run, options: Options) -> dict[str, Any]:
     """Train a run and return its result, with what it knows of SST."""
     sst = SETS["sst"].read(options.data).sets  # before the hours of training, lest it is missing
     folder = options.work / run.name
-    result = measure(run, options.corpus, folder, options.threads, run.ranks)
+    begun = replace(run, keys={**run.keys, **start_of(run, options.work)})
+    result = measure(begun, options.corpus, folder, options.threads, run.ranks)
+    result |= {"keys": run.keys, "after": run.after}
     if not result["failure"]:
         result |= what_is_known(folder, sst, options.threads)
     return json.loads(json.dumps(result))
+
+
+def start_of(run: Run, work: Path) -> dict[str, str]:
+    """Return the key that names the weights of the run before, widened if this one has more units.
+
+    Raises InputError if that run is not in `work`.
+    """
+    if not run.after:
+        return {}
+    place = work / run.after
+    if not place.is_dir():
+        raise InputError(
+            f"{run.name} continues {run.after}, which is not in {work}; train it first"
+        )
+    before = load_model(place, compute_dtype=torch.float32)
+    if before.model.config.hidden_size < run.keys["model.hidden_size"]:
+        place = work / f"{run.after}_widened"
+        wide = widened(before.model, run.keys["seed"])
+        save_model(place, wide, before.profile, before.provenance)
+    return {"train.start_from": str(place.resolve())}
 
 
 def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[str, Any]:

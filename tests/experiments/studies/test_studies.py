@@ -35,7 +35,7 @@ from model.scoring import token_costs
 from model.text.profiles import text_profile
 from transfer.regression import Examples
 
-STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs")
+STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs", "levers")
 
 
 @pytest.mark.parametrize("study", STUDIES)
