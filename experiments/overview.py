@@ -97,8 +97,8 @@ def sentiment() -> list[Cells]:
             "SST; IMDB (some of its reviews): our `default`",
             "",
             f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
-            "trained on labels, including those of both training sets; TF-IDF on the same texts "
-            f"{accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
+            "trained on labels, including those of both training sets; TF-IDF on the same kinds of "
+            f"texts {accuracy('tfidf', 'sst')}; {accuracy('tfidf', 'imdb')}",
         ],
         [
             "SST, fine-tuned from the model without labels",

@@ -18,7 +18,7 @@ NAMES = {
     "stars_1024": "`stars_1024` (`default`)",
     "stars_512": "`stars_512` (`default_small`)",
     "sentiment_1024": "`sentiment_1024` (earlier default)",
-    "tfidf": "TF-IDF, same training texts",
+    "tfidf": "TF-IDF, same kinds of training texts",
     "vader": "VADER",
     "textblob": "TextBlob",
 }
@@ -28,8 +28,9 @@ HALVES = {
     "ngrams": "the bag of n-grams",
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
+FORMER = "the former `stars_1024`"
 BESIDE_THE_BAG = {
-    "former": "the former `stars_1024`",
+    "former": FORMER,
     "stars_512": "`stars_512`",
     "ngrams_512": "512 units with n-grams",
     "ngrams_256": "256 units with n-grams",
@@ -50,9 +51,14 @@ READ_BEFORE = (
 SHOWN = 40  # failures that the page lists; the file has all
 
 
-def results() -> dict[str, dict[str, Any]]:
-    """Read the results by method, in the order of the table."""
-    return {name: found for name in NAMES if (found := kept("default_model", name))}
+def results(*more: str) -> dict[str, dict[str, Any]]:
+    """Read the results by method, in the order of the table; `more` names others to add."""
+    return {name: found for name in (*NAMES, *more) if (found := kept("default_model", name))}
+
+
+def titled(method: str) -> str:
+    """Return the words for a method in a table."""
+    return {**NAMES, "former": FORMER}[method]
 
 
 def comparison() -> str:
@@ -90,7 +96,7 @@ def differences(method: str) -> str:
     """Return how much more often a method is right than each other one, with intervals."""
     first, rows = read_result("default_model", method), []
     for name in ["former", *(n for n in {**NAMES, **HALVES} if n != method)]:
-        told = NAMES.get(name) or BESIDE_THE_BAG.get(name) or f"{HALVES[name]} alone"
+        told = f"{HALVES[name]} alone" if name in HALVES else titled(name)
         other = read_result("default_model", name)
         rows.append([told, *(ahead(first, other, p) for p in SETS), ahead_sided(first, other)])
     head = [f"`{method}`, points above", *SETS.values(), "everyday sentences with a side"]
@@ -138,25 +144,25 @@ def front_matter(method: str) -> str:
     return f"model-index: {json.dumps([{'name': method, 'results': found}])}"
 
 
-def calibration() -> str:
+def calibration(*more: str) -> str:
     """Return calibration errors, and the accuracy on texts of which a method is sure."""
     rows = []
-    for name, result in results().items():
+    for name, result in results(*more).items():
         cells = [f"{result['sets'][s]['calibration_error']:.3f}" for s in SETS]
         sure = [result["sets"][s] for s in ("sst", "imdb")]
         cells += [
             f"{percent(s['unsure'])}, {percent(s['accuracy_where_sure'])}" if "unsure" in s else ""
             for s in sure
         ]
-        rows.append([NAMES[name], *cells])
+        rows.append([titled(name), *cells])
     heads = [f"calibration error, {title}" for title in SETS.values()]
     heads += [f"{name}: per cent unsure, per cent of the others right" for name in ("SST", "IMDB")]
     return markdown(["", *heads], rows)
 
 
-def kinds() -> str:
+def kinds(*more: str) -> str:
     """Return the accuracy on everyday sentences by kind."""
-    measured = results()
+    measured = results(*more)
     first = next(iter(measured.values()))["everyday"]["kinds"]
     rows = [
         [
@@ -165,7 +171,7 @@ def kinds() -> str:
         ]
         for kind, row in first.items()
     ]
-    return markdown(["kind (sentences)", *(NAMES[name] for name in measured)], rows)
+    return markdown(["kind (sentences)", *(titled(name) for name in measured)], rows)
 
 
 def weaknesses(method: str) -> str:

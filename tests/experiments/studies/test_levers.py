@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from experiments.levers.report import line
 from experiments.levers.widening import widened
 from experiments.studies import read_runs, start_of
 from model.errors import InputError
@@ -93,3 +94,20 @@ def test_a_run_of_more_units_begins_from_the_widened_weights(two_runs):
     wanted = widened(load_model(work / "half_seed_2").model, seed=2)
     for name, tensor in wanted.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], tensor), name
+
+
+def test_the_line_of_a_run_counts_what_the_run_before_it_read():
+    accuracies = {"all_units": {"test_accuracy": 0.625}}
+
+    def run(after, read, bits):
+        return {"after": after, "characters_read": read, "training_seconds": 2e-4 * read,
+                "valid_bits_per_character": bits,
+                "sst": {"last": accuracies, "mean": accuracies}}  # fmt: skip
+
+    results = {"half_seed_0": run("", 2e6, 1.9), "half_seed_1": run("", 3e6, 1.8)}
+    grown = [run(f"half_seed_{seed}", 1e6, 1.75 + 0.25 * seed) for seed in (0, 1)]
+    assert list(line("grown", grown, results))[:4] == [
+        "`grown`", "3.5 (3.0 to 4.0; 2 seeds)", "700 (600 to 800; 2 seeds)",
+        "1.875 (1.750 to 2.000; 2 seeds)",
+    ]  # fmt: skip
+    assert list(line("half", [results["half_seed_0"]], results))[1:3] == ["2.0", "400"]
