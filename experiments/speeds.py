@@ -19,6 +19,7 @@ from experiments.training_runs import Recipe, measure
 from model.errors import InputError
 from model.files.storage import write_json
 
+LANES = 64  # of nearly all studies
 WARM_UP = 4  # first steps of a run, which do not count
 
 
@@ -56,8 +57,8 @@ def main() -> None:
 def shape(keys: Any, corpus: str = "") -> str:
     """Return the name of what decides a run's speed.
 
-    It has the cell and the number of units, the optimiser unless it is Muon, and the corpus unless
-    it is the study's.
+    It has the cell and the number of units, the optimiser unless it is Muon, the corpus unless it
+    is the study's, and the lanes unless they are 64.
     """
     optimizer = keys.get("optim.name", "muon")
     parts = (
@@ -65,6 +66,7 @@ def shape(keys: Any, corpus: str = "") -> str:
         str(keys["model.hidden_size"]),
         optimizer if optimizer != "muon" else "",
         corpus,
+        f"{lanes}_lanes" if (lanes := keys.get("data.lanes", LANES)) != LANES else "",
     )
     return "_".join(filter(None, parts))
 

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from experiments.sizes.report import sst_cell
-from experiments.studies import by_name, mean_of, whole_results
+from experiments.speeds import shape, timed_on
+from experiments.studies import HERE, by_name, mean_of, whole_results
 from experiments.tables import NOT_YET, markdown, origins
+from model.files.storage import read_json
 
 STUDY = "levers"
+SPEED = HERE / STUDY / "speed.json"
 BEGINNINGS = ("half", "small_updates")  # runs that another one continues: no line of their own
 HEAD = (
     "run", "million characters", "seconds", "valid, bits per character", "SST, last state",
@@ -17,22 +20,34 @@ HEAD = (
 
 def table() -> str:
     """Return a line for each way, of several seeds the mean; most bits first."""
-    results = whole_results(STUDY)
+    if not SPEED.exists():
+        return NOT_YET
+    results, speed = whole_results(STUDY), read_json(SPEED)
     rows = [
-        list(line(name, same, results))
+        list(line(name, same, results, speed["cells"]))
         for name, same in by_name(STUDY).items()
         if name not in BEGINNINGS
     ]
-    return f"{markdown(HEAD, rows)}\n\n{origins(results)}" if rows else NOT_YET
+    told = f"{timed_on(speed)} {origins({**results, 'speed.json': speed})}"
+    return f"{markdown(HEAD, rows)}\n\n{told}"
 
 
 def line(
-    name: str, same: list[dict[str, Any]], results: dict[str, dict[str, Any]]
+    name: str,
+    same: list[dict[str, Any]],
+    results: dict[str, dict[str, Any]],
+    speeds: dict[str, dict[str, float]],
 ) -> Iterator[str]:
-    """Yield the cells of a line; characters and seconds include those of the run before."""
+    """Yield the cells of a line; characters and seconds include those of the run before.
+
+    The seconds are those at the median speed of each shape on quiet cores.
+    """
     parts = [[run, *before(run, results)] for run in same]
     read = [sum(part["characters_read"] for part in whole) / 1e6 for whole in parts]
-    seconds = [sum(part["training_seconds"] for part in whole) for whole in parts]
+    seconds = [
+        sum(part["characters_read"] / speeds[shape(part["keys"])]["median"] for part in whole)
+        for whole in parts
+    ]
     yield f"`{name}`"
     yield mean_of(read, 1)
     yield mean_of(seconds, 0)

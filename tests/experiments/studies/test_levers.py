@@ -99,15 +99,18 @@ def test_a_run_of_more_units_begins_from_the_widened_weights(two_runs):
 def test_the_line_of_a_run_counts_what_the_run_before_it_read():
     accuracies = {"all_units": {"test_accuracy": 0.625}}
 
-    def run(after, read, bits):
-        return {"after": after, "characters_read": read, "training_seconds": 2e-4 * read,
+    def run(after, read, bits, **keys):
+        keys = {"model.hidden_size": 8, "data.lanes": 64, **keys}
+        return {"after": after, "characters_read": read, "keys": keys,
                 "valid_bits_per_character": bits,
                 "sst": {"last": accuracies, "mean": accuracies}}  # fmt: skip
 
     results = {"half_seed_0": run("", 2e6, 1.9), "half_seed_1": run("", 3e6, 1.8)}
-    grown = [run(f"half_seed_{seed}", 1e6, 1.75 + 0.25 * seed) for seed in (0, 1)]
-    assert list(line("grown", grown, results))[:4] == [
-        "`grown`", "3.5 (3.0 to 4.0; 2 seeds)", "700 (600 to 800; 2 seeds)",
+    later = {"model.hidden_size": 16, "data.lanes": 32}
+    grown = [run(f"half_seed_{seed}", 1e6, 1.75 + 0.25 * seed, **later) for seed in (0, 1)]
+    speeds = {"mlstm_8": {"median": 1e4}, "mlstm_16_32_lanes": {"median": 2e3}}
+    assert list(line("grown", grown, results, speeds))[:4] == [
+        "`grown`", "3.5 (3.0 to 4.0; 2 seeds)", "750 (700 to 800; 2 seeds)",
         "1.875 (1.750 to 2.000; 2 seeds)",
     ]  # fmt: skip
-    assert list(line("half", [results["half_seed_0"]], results))[1:3] == ["2.0", "400"]
+    assert list(line("half", [results["half_seed_0"]], results, speeds))[1:3] == ["2.0", "200"]
