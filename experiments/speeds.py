@@ -86,9 +86,10 @@ def of_shape(recipe: Recipe, options: Options) -> float:
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
-    """Return a recipe of so many steps, each of which has a row of metrics."""
+    """Return a recipe of so many steps, each of which has a row of metrics; one evaluation."""
     characters = steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
-    return replace(recipe, characters=characters, keys={**recipe.keys, "log.every_steps": 1})
+    rows = {"log.every_steps": 1, "evaluate.every_steps": steps}
+    return replace(recipe, characters=characters, keys={**recipe.keys, **rows})
 
 
 def of_median_step(result: Mapping[str, Any]) -> float:
