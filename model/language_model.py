@@ -18,15 +18,24 @@ from .layers.ngrams import NgramMlstmLayer
 from .layers.peers import GruLayer, LstmLayer, NormedGruLayer, NormedLstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
+from .layers.words import WordMlstmLayer
 from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal[
-    "mlstm", "mlstm_ngrams", "lstm", "lstm_weight_norm", "gru", "gru_weight_norm", "transformer"
+    "mlstm",
+    "mlstm_ngrams",
+    "mlstm_words",
+    "lstm",
+    "lstm_weight_norm",
+    "gru",
+    "gru_weight_norm",
+    "transformer",
 ]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
     "mlstm_ngrams": NgramMlstmLayer,
+    "mlstm_words": WordMlstmLayer,
     "lstm": LstmLayer,
     "lstm_weight_norm": NormedLstmLayer,
     "gru": GruLayer,
@@ -43,7 +52,7 @@ MOST_LOGITS = 1 << 23
 # description is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
-    **dict.fromkeys(("heads", "context", "ngram_buckets"), 1 << 20),
+    **dict.fromkeys(("heads", "context", "ngram_buckets", "word_buckets"), 1 << 20),
     "ngram_length": 1 << 5,
     "layers": 1 << 10,
 }
@@ -54,9 +63,10 @@ class ModelConfig:
     """Architecture of the language model, and the backend that computes it."""
 
     cell: Cell = "mlstm"
-    """mlstm; mlstm_ngrams, an mLSTM that also reads the n-grams that end with each token; torch's
-    LSTM, the papers' control; or another peer: torch's GRU, or a causal transformer of torch's
-    layers. lstm_weight_norm and gru_weight_norm have the mLSTM's weight norm, too."""
+    """mlstm; mlstm_ngrams, an mLSTM that also reads the n-grams that end with each token;
+    mlstm_words, which reads these and words; torch's LSTM, the papers' control; or another peer:
+    torch's GRU, or a causal transformer of torch's layers. lstm_weight_norm and gru_weight_norm
+    have the mLSTM's weight norm, too."""
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
@@ -74,6 +84,8 @@ class ModelConfig:
     """N, tokens of the longest n-gram that mlstm_ngrams reads; it reads all from two tokens on."""
     ngram_buckets: int = 16384
     """Vectors of E numbers that the n-grams of each length share."""
+    word_buckets: int = 32768
+    """Vectors of E numbers that the words so far share in mlstm_words; whole words have as many."""
     weight_norm: bool = True
     """Weight norm on the mLSTM's four matrices; of the other cells, those named so have it."""
     forget_gate_bias: float = 0.0
@@ -164,9 +176,10 @@ class ModelConfig:
 def architecture_fields(cell: object) -> set[str]:
     """Return the names of the fields that the weights of a cell depend on."""
     settings = (layer.settings for layer in LAYERS.values())
-    of_others = (layer.described_by for name, layer in LAYERS.items() if name != cell)
+    of_any = (layer.described_by for layer in LAYERS.values())
+    own = (layer.described_by for name, layer in LAYERS.items() if name == cell)
     names = {item.name for item in fields(ModelConfig)} - {"backend"}
-    return names.difference(*settings, *of_others)
+    return names.difference(*settings, *of_any).union(*own)
 
 
 class Weights(NamedTuple):

@@ -70,7 +70,7 @@ class NgramMlstmLayer(MlstmLayer):
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Recur as an mLSTM does; a deeper layer reads no tokens."""
         h, after = super().run(x, state, weights)
-        return h, State(**after.tensors(), recent=state["recent"])
+        return h, State(**{**state.tensors(), **after.tensors()})
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Return the embedding [V, E]: with its n-grams, a token is a different input each time."""
@@ -79,19 +79,27 @@ class NgramMlstmLayer(MlstmLayer):
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
-        """Recur over the sums of the tokens' embeddings and their n-grams' vectors."""
-        seen = torch.cat([state["recent"].t(), tokens + 1])  # [N - 1 + T, B]
-        x = F.embedding(tokens, table) + self._vectors_of(seen).to(table.dtype)  # [T, B, E]
+        """Recur over the sums of the tokens' embeddings and the vectors of what ends there."""
+        vectors, ends = self.look_back(tokens, state)
+        x = F.embedding(tokens, table) + vectors.to(table.dtype)  # [T, B, E]
         h, after = self.run(x, state, weights)
-        recent = seen[len(tokens) :].t()
-        return h, State(**{**after.tensors(), "recent": recent})
+        return h, State(**{**after.tensors(), **ends})
 
-    def _vectors_of(self, seen: Tensor) -> Tensor:
-        """Return the sum of the n-grams' vectors [T, B, E] for tokens [N - 1 + T, B]."""
-        vectors: Tensor = self.get_parameter("ngrams")
+    def look_back(self, tokens: Tensor, state: State) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the sum of the vectors [T, B, E] of what ends at each of tokens [T, B].
+
+        The second value has the parts of the state that the next window looks back to.
+        """
+        vectors = self.get_parameter("ngrams")
+        seen = torch.cat([state["recent"].t(), tokens + 1])  # [N - 1 + T, B]
         rows = buckets_of(seen, self.longest, vectors.shape[1])  # [T, B, N - 1]
-        total = F.embedding_bag(rows.flatten(0, 1), vectors.flatten(0, 1), mode="sum")
-        return total.unflatten(0, rows.shape[:2])
+        return sum_of(vectors, rows), {"recent": seen[len(tokens) :].t()}
+
+
+def sum_of(vectors: Tensor, rows: Tensor) -> Tensor:
+    """Return the sums [T, B, E] of the vectors [tables, buckets, E] with numbers [T, B, n]."""
+    total = F.embedding_bag(rows.flatten(0, 1), vectors.flatten(0, 1), mode="sum")
+    return total.unflatten(0, rows.shape[:2])
 
 
 def buckets_of(seen: Tensor, longest: int, buckets: int) -> Tensor:

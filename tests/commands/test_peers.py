@@ -22,7 +22,7 @@ def done(process):
         ("gru", "recurrence: torch"),
         ("lstm_weight_norm", "recurrence: torch"),
         ("transformer", "recurrence: torch"),
-        ("mlstm_ngrams", "recurrence: "),  # ours: compiled, where there is a compiler
+        ("mlstm_words", "recurrence: "),  # ours: compiled, where there is a compiler
     ],
 )
 def test_every_command_works_with_another_cell(cell, said, tmp_path, write_reviews):

@@ -35,6 +35,7 @@ WAYS = {
     "lstm": {"cell": "lstm"},
     "gru with weight norm": {"cell": "gru_weight_norm"},
     "mlstm with n-grams": {"cell": "mlstm_ngrams"},
+    "mlstm with words": {"cell": "mlstm_words"},
     "transformer, dealt anew": {
         "cell": "transformer", "exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0),
     },

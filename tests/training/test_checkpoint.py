@@ -76,7 +76,9 @@ def assert_same_training(one, other):
     [
         *product(["mlstm"], ["adam", "adamw", "sgd", "muon", "lamb"], ["fp32", "bf16", "fp16"]),
         *product(
-            ["gru_weight_norm", "transformer", "mlstm_ngrams"], ["muon"], ["fp32", "bf16", "fp16"]
+            ["gru_weight_norm", "transformer", "mlstm_ngrams", "mlstm_words"],
+            ["muon"],
+            ["fp32", "bf16", "fp16"],
         ),
     ],
 )

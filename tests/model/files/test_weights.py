@@ -102,7 +102,10 @@ def change(folder, **updates):
         ({"architecture": {"layers": True}}, "model.layers is True"),
         ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
         ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
-        ({"architecture": {"cell": "rnn"}}, "model.cell is 'rnn'; known: mlstm, mlstm_ngrams, l"),
+        (
+            {"architecture": {"cell": "rnn"}},
+            "model.cell is 'rnn'; known: mlstm, mlstm_ngrams, mlstm_wor",
+        ),
         ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
         ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
         (

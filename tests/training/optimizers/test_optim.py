@@ -153,11 +153,13 @@ def test_the_decoder_has_a_rate_of_its_own_under_muon(small_model):
     assert [group["lr"] for group in groups] == [0.5, 1.0, 3.0]
 
 
-def test_the_vectors_of_ngrams_are_no_matrix_for_muon():
-    config = ModelConfig(cell="mlstm_ngrams", hidden_size=8, ngram_length=3, ngram_buckets=5)
-    model = build_model(config, seed=1)
+def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():
+    sizes = {"ngram_length": 3, "ngram_buckets": 5, "word_buckets": 5}
+    model = build_model(ModelConfig(cell="mlstm_words", hidden_size=8, **sizes), seed=1)
     muon, _ = make_optimizers(model, OptimConfig(name="muon"))
-    assert not any(p is model.layers[0].ngrams for p in muon.param_groups[0]["params"])
+    vectors = (model.layers[0].ngrams, model.layers[0].words)
+    taken = muon.param_groups[0]["params"]
+    assert not any(p is table for p in taken for table in vectors)
 
 
 @pytest.mark.parametrize(
