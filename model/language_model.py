@@ -244,6 +244,10 @@ class LanguageModel(nn.Module):
         split = [matrix for layer in self._stack for matrix in layer.splittable()]
         return GateLeaves(self.parameters(), split)
 
+    def under_weight_norm(self) -> list[nn.Parameter]:
+        """Return the matrices whose rows have gains: the lengths of these rows change no output."""
+        return [matrix for layer in self._stack for matrix in layer.under_weight_norm()]
+
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the products."""

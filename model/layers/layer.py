@@ -51,6 +51,10 @@ class RecurrentLayer(nn.Module):
         """Return the matrices whose gradients backward can compute gate by gate."""
         return []
 
+    def under_weight_norm(self) -> list[nn.Parameter]:
+        """Return the matrices whose rows have gains: the lengths of these rows change no output."""
+        return []
+
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> Any:

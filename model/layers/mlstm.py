@@ -103,6 +103,10 @@ class MlstmLayer(RecurrentLayer):
         """Return w_h; with segments nothing: each would have to keep its gradient's factors."""
         return [] if self.segments > 1 else [self.w_h]
 
+    def under_weight_norm(self) -> list[nn.Parameter]:
+        """Return all four matrices, or none."""
+        return [] if self.g_h is None else [self.w_x, self.w_h, self.w_mx, self.w_mh]
+
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> MlstmWeights:

@@ -93,6 +93,18 @@ def test_a_restored_trainer_continues_exactly(checkpoints, small_split, cell, na
     assert_same_training(trainer, restored)
 
 
+@pytest.mark.parametrize("variant", ["by_gate", "balance_rows", "keep_norms"])
+def test_a_variant_of_muon_continues_exactly(checkpoints, small_split, variant):
+    changes = {"name": "muon", variant: True}
+    trainer, restored = make_trainer("fp32", **changes), make_trainer("fp32", **changes)
+    train(trainer, small_split, 4)
+    checkpoints.save(trainer, PROFILE, {})
+    checkpoints.restore(restored)
+    for each in (trainer, restored):
+        train(each, small_split, 3)
+    assert_same_training(trainer, restored)
+
+
 @pytest.mark.parametrize(
     ("before", "now"),
     [("fp32", "fp16"), ("fp16", "fp32"), ("fp32", "bf16"), ("bf16", "fp32"), ("fp16", "bf16")],

@@ -19,6 +19,7 @@ from model.bounds import (
     check_bounds,
 )
 from model.errors import InputError
+from model.language_model import LanguageModel
 
 from .lamb import make_lamb
 from .muon import Muon
@@ -29,6 +30,7 @@ from .schedule import Decay, Schedule
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
+MUONS_OWN = ("by_gate", "balance_rows", "keep_norms")
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 
@@ -98,6 +100,15 @@ class OptimConfig:
     """Decay rate of the mean of their squares in Adam and LAMB."""
     momentum: Fraction = 0.95
     """Momentum of Muon, on the matrices."""
+    by_gate: bool = False
+    """Muon makes each gate's matrix orthogonal by itself: every H rows, not all that the gates'
+    matrix has."""
+    balance_rows: bool = False
+    """Muon divides each row of an update by the root of its mean square over the steps; the whole
+    keeps its norm (NorMuon, Li et al. 2025)."""
+    keep_norms: bool = False
+    """After a step of Muon, rows under weight norm have the length they had before. Otherwise they
+    grow, and a step turns them less and less."""
     rest_factor: PositiveFloat = 1.0
     """AdamW's rate on everything else under muon, as a multiple of lr."""
     decoder_factor: PositiveFloat = 1.0
@@ -112,6 +123,11 @@ class OptimConfig:
         if self.cooldown_from is not None and self.cooldown_steps is None:
             raise InputError(
                 f"optim.cooldown_from is {self.cooldown_from}; it needs optim.cooldown_steps"
+            )
+        variants = {name for name in MUONS_OWN if getattr(self, name)}
+        if variants and self.name != "muon":
+            raise InputError(
+                f"optim.{min(variants)} is a variant of muon; optim.name is {self.name}"
             )
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
@@ -164,30 +180,42 @@ class OptimConfig:
 
 
 def make_optimizers(
-    model: nn.Module,
+    model: LanguageModel,
     config: OptimConfig,
     muon_dtype: Callable[[], torch.dtype] = lambda: torch.float32,
 ) -> list[torch.optim.Optimizer]:
     """Build the optimisers. The trainer sets every learning rate before every step.
 
     muon_dtype: returns the dtype of Muon's products, the same on all ranks, which agree on it; not
-    called for another optimiser. Raises InputError if the config needs a package or a GPU that is
-    missing.
+    called for another optimiser. Raises InputError if the config needs a package, a GPU, or weight
+    norm that is missing.
     """
     if config.name != "muon":
-        return [_make_optimizer(list(model.parameters()), config)]
+        return [_make_optimizer(config.name, list(model.parameters()), config)]
     # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
     muon = Muon(
         matrices,
         dtype=muon_dtype(),
+        gate_rows=model.config.hidden_size if config.by_gate else None,
+        balances_rows=config.balance_rows,
+        of_kept_norms=_of_kept_norms(model) if config.keep_norms else (),
         lr=0.0,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
     )
     taken = {id(matrix) for matrix in matrices}
     return [muon, _make_rest([(name, p) for name, p in named if id(p) not in taken], config)]
+
+
+def _of_kept_norms(model: LanguageModel) -> Sequence[nn.Parameter]:
+    if found := model.under_weight_norm():
+        return found
+    raise InputError(
+        "optim.keep_norms keeps the lengths of rows under weight norm, and the model has none; "
+        "leave it out, or set model.weight_norm true for an mlstm"
+    )
 
 
 def _make_rest(
@@ -203,11 +231,13 @@ def _make_rest(
         group = [p for name, p in named if name.startswith("decoder.") == is_decoder]
         if group:
             groups.append({"params": group, "factor": config.rest_factor * factor})
-    return _make_optimizer(groups, replace(config, name="adamw"))
+    return _make_optimizer("adamw", groups, config)
 
 
 def _make_optimizer(
-    parameters: Sequence[nn.Parameter] | Sequence[Mapping[str, Any]], config: OptimConfig
+    name: str,
+    parameters: Sequence[nn.Parameter] | Sequence[Mapping[str, Any]],
+    config: OptimConfig,
 ) -> torch.optim.Optimizer:
     make, betas = KERNELS[config.fused].make, (config.beta1, config.beta2)
-    return make(config.name, parameters, betas=betas, weight_decay=config.weight_decay)
+    return make(name, parameters, betas=betas, weight_decay=config.weight_decay)

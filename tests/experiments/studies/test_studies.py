@@ -35,7 +35,17 @@ from model.scoring import token_costs
 from model.text.profiles import text_profile
 from transfer.regression import Examples
 
-STUDIES = ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs", "levers")
+STUDIES = (
+    "sizes",
+    "peers",
+    "lamb",
+    "confounders",
+    "ngrams",
+    "speedrun",
+    "epochs",
+    "levers",
+    "muon",
+)
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -103,11 +103,17 @@ def test_every_optimizer_takes_a_step_downhill(name, small_model):
         assert value.square().sum() < before[key].square().sum() or not before[key].any(), key
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
+VARIANTS = {"by_gate": True, "balance_rows": True, "keep_norms": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "variants"),
+    [*((name, {}) for name in ("adam", "adamw", "sgd", "muon", "lamb")), ("muon", VARIANTS)],
+)
 def test_the_state_before_the_first_step_is_zeros_and_asking_for_it_changes_nothing(
-    name, small_model
+    name, variants, small_model
 ):
-    optimizers = make_optimizers(small_model, OptimConfig(name=name, weight_decay=0.5))
+    optimizers = make_optimizers(small_model, OptimConfig(name=name, weight_decay=0.5, **variants))
     set_learning_rate(optimizers, 0.25)
     weights = [parameter.detach().clone() for parameter in small_model.parameters()]
     for parameter in small_model.parameters():
@@ -151,6 +157,43 @@ def test_the_decoder_has_a_rate_of_its_own_under_muon(small_model):
     set_learning_rate([muon, adam], 0.5)
     groups = [*muon.param_groups, *adam.param_groups]
     assert [group["lr"] for group in groups] == [0.5, 1.0, 3.0]
+
+
+def test_the_variants_of_muon_reach_it(small_model):
+    muon, _ = make_optimizers(small_model, OptimConfig(name="muon", **VARIANTS))
+    assert (muon.gate_rows, muon.balances_rows) == (small_model.config.hidden_size, True)
+    assert muon.kept_norms == {id(matrix) for matrix in muon.param_groups[0]["params"]}
+    muon, _ = make_optimizers(small_model, OptimConfig(name="muon"))
+    assert (muon.gate_rows, muon.balances_rows, muon.kept_norms) == (None, False, set())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_only_muon_has_variants(variant):
+    with pytest.raises(InputError, match=f"optim.{variant} is a variant of muon; .* is adamw"):
+        OptimConfig(name="adamw", **{variant: True})
+
+
+@pytest.mark.parametrize("cell", ["mlstm", "lstm_weight_norm", "gru_weight_norm"])
+def test_norms_are_kept_where_rows_have_gains(cell):
+    """The product of the gain and the direction is the weight, so lengths change no logits."""
+    model = build_model(ModelConfig(cell=cell, hidden_size=8), seed=1).double()
+    muon, _ = make_optimizers(model, OptimConfig(name="muon", keep_norms=True))
+    tokens = torch.arange(12).view(2, 6)
+    before, _ = model(tokens, model.initial_state(2))
+    with torch.no_grad():
+        kept = [p for p in muon.param_groups[0]["params"] if id(p) in muon.kept_norms]
+        for matrix in kept:
+            matrix.mul_(torch.linspace(0.5, 2, len(matrix)).double()[:, None])
+    after, _ = model(tokens, model.initial_state(2))
+    assert kept
+    torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("changes", [{"cell": "gru"}, {"weight_norm": False}])
+def test_norms_without_gains_are_not_kept(changes):
+    model = build_model(ModelConfig(hidden_size=8, **changes), seed=1)
+    with pytest.raises(InputError, match=r"optim.keep_norms .* the model has none; leave it out"):
+        make_optimizers(model, OptimConfig(name="muon", keep_norms=True))
 
 
 def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():

@@ -1,0 +1,35 @@
+"""What variants of Muon gain: the table, from results/ and those of the base in another study."""
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any
+
+from experiments.ngrams.report import BASE
+from experiments.ngrams.report import STUDY as STUDY_OF_BASE
+from experiments.sizes.report import sst_cell
+from experiments.studies import bits_by_seed, by_name, mean_of, whole_results
+from experiments.tables import NOT_YET, markdown, origins
+
+STUDY = "muon"
+HEAD = ("run", "valid, bits per character", "against muon", "SST, last state", "SST, mean state")
+
+
+def table() -> str:
+    """Return a line for the base and each variant, of several seeds the mean; most bits first."""
+    variants = by_name(STUDY)
+    if not variants:
+        return NOT_YET
+    base = by_name(STUDY_OF_BASE)[BASE]
+    rows = [list(line(name, same, base)) for name, same in {"muon": base, **variants}.items()]
+    of_base = whole_results(STUDY_OF_BASE, f"{BASE}_seed_*")
+    return f"{markdown(HEAD, rows)}\n\n{origins({**of_base, **whole_results(STUDY)})}"
+
+
+def line(name: str, same: list[dict[str, Any]], base: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the cells of a line; the difference is that of runs with the same seed."""
+    bits, of_base = bits_by_seed(same), bits_by_seed(base)
+    yield f"`{name}`"
+    yield mean_of(list(bits.values()), 3)
+    yield f"{fmean(bits[seed] - of_base[seed] for seed in bits.keys() & of_base.keys()):+.3f}"
+    yield sst_cell(same, "last", "all_units")
+    yield sst_cell(same, "mean", "all_units")
