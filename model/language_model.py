@@ -52,8 +52,9 @@ MOST_LOGITS = 1 << 23
 # description is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
-    **dict.fromkeys(("heads", "context", "ngram_buckets", "word_buckets"), 1 << 20),
+    **dict.fromkeys(("heads", "context", "word_buckets"), 1 << 20),
     "ngram_length": 1 << 5,
+    "ngram_buckets": 1 << 16,  # so many numbers the hash has
     "layers": 1 << 10,
 }
 

@@ -8,6 +8,7 @@ from model.errors import InputError
 from model.features import features_in_order
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
+from model.layers.ngrams import buckets_of
 from model.text.profiles import text_profile
 
 SIZES = {"hidden_size": 16, "embedding_size": 6}
@@ -124,3 +125,12 @@ def test_a_saved_model_has_its_ngrams(quantized, tmp_path):
 def test_a_length_without_ngrams_is_refused():
     with pytest.raises(InputError, match=r"model.ngram_length is 1; .* set model.cell mlstm"):
         ModelConfig(cell="mlstm_ngrams", ngram_length=1)
+
+
+def test_every_vector_can_be_reached_and_more_of_them_are_refused():
+    """The hash has 16 bits, so 65,536 vectors."""
+    most = 1 << 16
+    seen = torch.arange(1 << 20).view(2, -1)
+    assert len(buckets_of(seen, 2, most).unique()) > 0.99 * most
+    with pytest.raises(InputError, match=r"model.ngram_buckets is 65537; .* to 65,536"):
+        ModelConfig(cell="mlstm_ngrams", ngram_buckets=most + 1)
