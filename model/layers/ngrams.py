@@ -6,7 +6,7 @@ vector for each, so they share `ngram_buckets` vectors for every n, by a hash (B
 zeros: at first, the model is the mLSTM without n-grams.
 """
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 import torch.nn.functional as F
@@ -34,6 +34,8 @@ class NgramMlstmLayer(MlstmLayer):
     title = "mLSTM with n-grams"
     described_by = frozenset({"ngram_length", "ngram_buckets"})
     longest = 2  # N; `make` sets it
+    tables: ClassVar[tuple[str, ...]] = ("ngrams",)
+    """Parameters [tables, buckets, E] of the first layer, whose vectors start as zeros."""
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
@@ -50,16 +52,23 @@ class NgramMlstmLayer(MlstmLayer):
         layer = super().make(config, index)
         layer.longest = config.ngram_length
         # Three dimensions, so that Muon ignores it: it is a table, not a matrix between features.
-        shape = (config.ngram_length - 1, config.ngram_buckets, config.embedding_size)
-        vectors = None if index else nn.Parameter(torch.empty(shape))
-        layer.register_parameter("ngrams", vectors)  # [N - 1, buckets, E]
+        for name, (tables, buckets) in cls.sizes(config).items():
+            shape = (tables, buckets, config.embedding_size)
+            vectors = None if index else nn.Parameter(torch.empty(shape))
+            layer.register_parameter(name, vectors)
         return layer
 
+    @classmethod
+    def sizes(cls, config: "ModelConfig") -> dict[str, tuple[int, int]]:
+        """Return how many tables each parameter of vectors has, and how many buckets a table."""
+        return {"ngrams": (config.ngram_length - 1, config.ngram_buckets)}
+
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as an mLSTM does; the n-grams' vectors become zeros."""
+        """Draw as an mLSTM does; the vectors of what ends with a token become zeros."""
         super().reset_parameters(forget_gate_bias)
-        if self.ngrams is not None:
-            nn.init.zeros_(self.get_parameter("ngrams"))
+        for name in self.tables:
+            if getattr(self, name) is not None:
+                nn.init.zeros_(self.get_parameter(name))
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return an mLSTM's zero state, without earlier tokens."""

@@ -4,10 +4,10 @@ An n-gram knows a few letters; a word, long or short, is one vector here. Words 
 vectors by a hash, as n-grams do; capitals count as small letters. All vectors start as zeros.
 """
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import InputError
 from ..state import State
@@ -28,6 +28,7 @@ class WordMlstmLayer(NgramMlstmLayer):
 
     title = "mLSTM with n-grams and words"
     described_by = NgramMlstmLayer.described_by | {"word_buckets"}
+    tables = ("ngrams", "words")
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
@@ -40,20 +41,9 @@ class WordMlstmLayer(NgramMlstmLayer):
             )
 
     @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
-        """Return a layer; the first one has vectors for the n-grams and for the words."""
-        layer = super().make(config, index)
-        # Three dimensions, so that Muon ignores it, as it does the n-grams' table.
-        shape = (2, config.word_buckets, config.embedding_size)
-        vectors = None if index else nn.Parameter(torch.empty(shape))
-        layer.register_parameter("words", vectors)  # [so far and before, buckets, E]
-        return layer
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as an mLSTM does; the vectors of n-grams and words become zeros."""
-        super().reset_parameters(forget_gate_bias)
-        if self.words is not None:
-            nn.init.zeros_(self.get_parameter("words"))
+    def sizes(cls, config: "ModelConfig") -> dict[str, tuple[int, int]]:
+        """Return those of n-grams and words: one table for the word so far, one for whole words."""
+        return {**super().sizes(config), "words": (2, config.word_buckets)}
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return the zero state, without earlier tokens or words."""

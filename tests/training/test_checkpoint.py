@@ -83,20 +83,17 @@ def assert_same_training(one, other):
     ],
 )
 def test_a_restored_trainer_continues_exactly(checkpoints, small_split, cell, name, precision):
-    trainer = make_trainer(precision, name=name, clip_norm=1.0, cell=cell)
-    train(trainer, small_split, 4)
-    checkpoints.save(trainer, PROFILE, {})
-    restored = make_trainer(precision, name=name, clip_norm=1.0, cell=cell)
-    checkpoints.restore(restored)
-    for each in (trainer, restored):
-        train(each, small_split, 3)
-    assert_same_training(trainer, restored)
+    changes = {"name": name, "clip_norm": 1.0, "cell": cell}
+    assert_continues_exactly(checkpoints, small_split, precision, changes)
 
 
 @pytest.mark.parametrize("variant", ["by_gate", "balance_rows", "keep_norms"])
 def test_a_variant_of_muon_continues_exactly(checkpoints, small_split, variant):
-    changes = {"name": "muon", variant: True}
-    trainer, restored = make_trainer("fp32", **changes), make_trainer("fp32", **changes)
+    assert_continues_exactly(checkpoints, small_split, "fp32", {"name": "muon", variant: True})
+
+
+def assert_continues_exactly(checkpoints, small_split, precision, changes):
+    trainer, restored = (make_trainer(precision, **changes) for _ in range(2))
     train(trainer, small_split, 4)
     checkpoints.save(trainer, PROFILE, {})
     checkpoints.restore(restored)
