@@ -22,6 +22,8 @@ from model.errors import InputError
 from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
 
+from .titles import titles_within
+
 Persist = Literal["shard", "review", "never"]
 
 
@@ -48,6 +50,9 @@ class DataConfig:
     shuffle: Literal["auto", "reviews", "shards"] = "auto"
     """What every epoch after the first shuffles: reviews, or shards, within which reviews keep
     their order. auto takes reviews if the split has at most 4 GiB."""
+    title_weight: Annotated[float, Bound(min=0, max=1000)] = 1.0
+    """What the gradient of a byte of a title is multiplied by. A title is what follows the last
+    " | " of a review, up to 128 bytes. The bits that a run reports stay unweighted."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -70,6 +75,7 @@ class WindowBatch(NamedTuple):
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
     active_fraction: float = 1.0  # of all lanes, those that still have text in this epoch
+    loss_weights: np.ndarray | None = None  # of the predictions, float32 [B, T]; None: all 1
 
 
 class _Epoch(NamedTuple):
@@ -93,11 +99,18 @@ class Lanes:
         persist: Persist = "shard",
         seed: int = 0,
         own: slice = slice(None),
+        title_weight: float = 1.0,
     ):
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
         self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
         self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
+        self.title_weight = title_weight
+        if title_weight != 1 and self.tokenizer.kind != BYTES.kind:
+            raise InputError(
+                "data.title_weight finds titles in bytes, and this corpus has a vocabulary; "
+                "prepare it with --tokenizer bytes, or leave the weight at 1"
+            )
         self.assign(own)
         shards = lanes if shards is None else shards
         if shards < lanes:
@@ -129,6 +142,7 @@ class Lanes:
             persist=config.persist,
             seed=seed,
             own=own,
+            title_weight=config.title_weight,
         )
 
     def __getitem__(self, index: int) -> WindowBatch:
@@ -149,13 +163,22 @@ class Lanes:
                 start, end = spans[lane]
                 tokens[row, : end - start] = self.tokens[start:end]
         own = list(self.own)
+        weights = None if self.title_weight == 1 else self._loss_weights(spans[own])
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(spans)
         active_fraction = float((lengths > 0).mean())
         return WindowBatch(
-            tokens, lengths[own], reset[own], transitions, characters, active_fraction
+            tokens, lengths[own], reset[own], transitions, characters, active_fraction, weights
         )
+
+    def _loss_weights(self, spans: np.ndarray) -> np.ndarray:
+        """Return the weights of the predictions of spans [B, 2], float32 [B, T]."""
+        weights = np.ones((len(spans), self.window), np.float32)
+        for row, (start, end) in zip(weights, spans.tolist(), strict=True):
+            for first, last in titles_within(self.tokens, self.offsets, start + 1, end):
+                row[first - start - 1 : last - start - 1] = self.title_weight
+        return weights
 
     def _text_bytes(self, spans: np.ndarray) -> int:
         """Count the bytes of text that all ranks predict, in spans [lanes, 2].

@@ -345,7 +345,7 @@ RESULTS: tuple[Result, ...] = (
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",
                tuple(run.name for run in read_runs(study)))
         for study in ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs",
-                      "levers", "muon")
+                      "levers", "muon", "titles")
     ),
     *(
         _measured("features", name,

@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
     active_fraction: float = 1.0  # the fraction of all lanes, of all ranks, that read
+    loss_weights: Tensor | None = None  # of the targets, float [B, T]; None: all 1
 
 
 def as_batch(window: WindowBatch, device: torch.device) -> Batch:
@@ -38,8 +39,15 @@ def as_batch(window: WindowBatch, device: torch.device) -> Batch:
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
     reset = copied(torch.from_numpy(window.reset), device)
     targets = targets.masked_fill(padding, IGNORED)
+    weights = window.loss_weights
     return Batch(
-        inputs, targets, reset, window.transitions, window.characters, window.active_fraction
+        inputs,
+        targets,
+        reset,
+        window.transitions,
+        window.characters,
+        window.active_fraction,
+        None if weights is None else copied(torch.from_numpy(weights), device),
     )
 
 
@@ -54,6 +62,7 @@ def _idle(window: WindowBatch) -> WindowBatch:
         tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),
         lengths=np.zeros(1, window.lengths.dtype),
         reset=np.ones(1, bool),
+        loss_weights=None,
     )
 
 
@@ -88,8 +97,9 @@ class Prefetcher:
         if self.stream is not None:  # before the next batch is there too
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self.stream)
-            for tensor in batch[:3]:
-                tensor.record_stream(current)
+            for tensor in batch:
+                if isinstance(tensor, Tensor):
+                    tensor.record_stream(current)
         self.window += 1
         self._prepare()
         return batch

@@ -1,5 +1,6 @@
 """The training loss: the nats of every next token, summed, without a [T, B, V] tensor."""
 
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -30,48 +31,73 @@ class Objective(nn.Module):
         state: State,
         kept: Tensor | None = None,
         leaves: GateLeaves | None = None,
+        loss_weights: Tensor | None = None,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
 
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
         kept: [B, H], multiplies the decoder's input: dropout, one mask for the whole window.
         leaves: tensors that receive the gradients, if not the parameters.
+        loss_weights: [B, T], what each target's gradient is multiplied by; the nats are not.
         """
         weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
         if kept is not None:
             h = h * kept
         nats = linear_cross_entropy(
-            h.flatten(0, 1), weights.w_out, weights.b_out, targets.t().flatten()
+            h.flatten(0, 1),
+            weights.w_out,
+            weights.b_out,
+            targets.t().flatten(),
+            loss_weights=None if loss_weights is None else loss_weights.t().flatten(),
         )
         return nats, state
 
 
 def linear_cross_entropy(
-    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None = None
+    h: Tensor,
+    w: Tensor,
+    b: Tensor,
+    targets: Tensor,
+    rows: int | None = None,
+    loss_weights: Tensor | None = None,
 ) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
     h: [N, H], w: [V, H] in the compute dtype; b: [V] in the wider one. Logits and their gradient
     exist only for `rows` of h at a time (None: `rows_at_once`), so the gradient is computed with
     them, in the forward pass. torch has a similar function from 2.13 on.
+
+    loss_weights: [N]. The gradient is that of the sum in which each target has its weight; the
+    value is the plain sum, so that the bits of runs with different weights can be compared.
     """
     rows = rows or rows_at_once(h.device.type, len(w))
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows)
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights)
     return nats
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        w: Tensor,
+        b: Tensor,
+        targets: Tensor,
+        rows: int,
+        loss_weights: Tensor | None,
+    ) -> Tensor:
+        factors = repeat(None) if loss_weights is None else loss_weights.split(rows)
         nats = b.new_zeros(())
         d_h = empty_like(h)
         d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
-        for part, target, d_part in zip(
-            h.split(rows), targets.split(rows), d_h.split(rows), strict=True
+        for part, target, d_part, factor in zip(
+            h.split(rows), targets.split(rows), d_h.split(rows), factors, strict=False
         ):
             part_nats, d_logits = _cross_entropy(part, w, b, target)
             nats += part_nats
+            if factor is not None:
+                d_logits *= factor.unsqueeze(1)
             d_b += d_logits.sum(0)
             d_logits = d_logits.to(h.dtype)
             torch.mm(d_logits, w, out=d_part)
@@ -86,7 +112,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         # In place: autograd sees the change and refuses a second backward.
         d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
-        return d_h, d_w.to(ctx.dtype), d_b, None, None
+        return d_h, d_w.to(ctx.dtype), d_b, None, None, None
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:

@@ -191,6 +191,7 @@ class Trainer:
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
+                None if batch.loss_weights is None else batch.loss_weights[lanes],
             )
             exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():

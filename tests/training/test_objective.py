@@ -38,6 +38,22 @@ def test_equals_cross_entropy_in_fp64(dtype, rows):
         assert (actual.double() - exact).norm() <= 8 * eps * exact.norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_weights_change_the_gradient_and_not_the_value(dtype, rows):
+    inputs, targets = make_inputs(dtype)
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    weights = torch.linspace(0, 3, len(targets), dtype=inputs[2].dtype)  # [N]
+    nats = linear_cross_entropy(*inputs, targets, rows, weights)
+    assert torch.equal(nats, linear_cross_entropy(*inputs, targets, rows))
+    h, w, b = exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    each = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="none")
+    expected = torch.autograd.grad((each * weights.double()).sum(), exact)
+    eps = torch.finfo(dtype).eps  # as above
+    for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
+        assert (actual.double() - wanted).norm() <= 8 * eps * wanted.norm()
+
+
 def test_nothing_counts():
     inputs, targets = make_inputs(torch.float32)
     inputs = [tensor.requires_grad_() for tensor in inputs]

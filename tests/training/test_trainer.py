@@ -73,6 +73,27 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
         torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("lane_groups", [1, 2])
+def test_weights_of_the_loss_change_what_is_learnt_and_not_what_is_reported(lane_groups):
+    trainer = make_trainer(parallel=ParallelConfig(lane_groups=lane_groups), clip_norm=None)
+    reference = copy.deepcopy(trainer.model)
+    weights = np.random.default_rng(1).random((3, 6), dtype=np.float32)
+    window = make_window(lengths=(6, 2, 0))._replace(loss_weights=weights)
+    trainer.train(as_batch(window, CPU))
+
+    tokens = torch.from_numpy(window.tokens).long()
+    logits, _ = reference(tokens[:, :-1], reference.initial_state(3))
+    chosen = -logits.log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze(2)  # [B, T] nats
+    chosen[1, 2:] = chosen[2] = 0
+    (chosen * torch.from_numpy(weights)).sum().div(8).backward()
+
+    bits = chosen.sum().item() / 8 / np.log(2)
+    assert trainer.close_row()["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
+    expected = {name: p.grad for name, p in reference.named_parameters()}
+    for name, gradient in gradients(trainer).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+
+
 def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
     still = {"name": "sgd", "lr": 1e-12}  # the weights stay
     trainer = make_trainer(**still, parallel=ParallelConfig(windows_per_step=2, lane_groups=2))

@@ -45,6 +45,7 @@ STUDIES = (
     "epochs",
     "levers",
     "muon",
+    "titles",
 )
 
 

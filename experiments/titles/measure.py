@@ -1,0 +1,74 @@
+"""What the runs of this study know of titles: their bits, and a sentiment read without labels.
+
+python -m experiments.titles.measure --corpus data/reviews --data DATA --work runs/titles
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs import command
+from data_utils.corpus import open_corpus
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from data_utils.titles import titles_within
+from experiments.features.titles import score_titles
+from experiments.studies import HERE, read_runs
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
+from model.scoring import token_costs
+from model.text.split import Split, cut_strips
+
+STUDY = "titles"
+KNOWN = HERE / STUDY / "known.json"
+STRIPS = 64  # of the valid split, read side by side
+
+
+@dataclass(frozen=True)
+class Options:
+    """Measure each run of the study that has been trained."""
+
+    corpus: Path = Path("data/reviews")
+    """The corpus of the runs."""
+    data: Path = Path("data")
+    """The folder of the published sets."""
+    work: Path = Path("runs/titles")
+    """Where the runs are."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    valid = open_corpus(options.corpus).splits["valid"]
+    _, val, test = SETS["sst"].read(options.data).sets
+    known: dict[str, Any] = {}
+    for run in read_runs(STUDY):
+        if (options.work / run.name).is_dir():
+            loaded = load_model(options.work / run.name, compute_dtype=torch.float32)
+            scores = score_titles(loaded, val, test, len(test.texts))
+            known[run.name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
+            print(run.name, known[run.name], flush=True)
+    write_json(KNOWN, {"runs": known, "origin": describe_origin()})
+
+
+def bits_by_part(loaded: LoadedModel, split: Split) -> dict[str, float]:
+    """Return the bits per character of the split's titles, and of the rest of its text."""
+    is_title = np.zeros(len(split.tokens), bool)
+    for begin, end in titles_within(split.tokens, split.offsets, 0, len(split.tokens)):
+        is_title[begin:end] = True
+    strips = cut_strips(split, STRIPS)
+    costs = [np.empty(0, np.float32)] * len(strips)
+    for indices, batch in token_costs(loaded.model, strips, batch_size=STRIPS):
+        for index, cost in zip(indices, batch, strict=True):
+            costs[index] = cost
+    bits = np.concatenate(costs)  # [n]
+    return {
+        name: float(bits[part].mean(dtype=np.float64))
+        for name, part in (("titles", is_title), ("text", ~is_title))
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)
