@@ -171,6 +171,7 @@ SELECTED = (
     "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz"
 )
 EVALUATE = "python scripts/evaluate.py --data CORPUS"
+FEATURES = "run --model amazon_1024 --data DATA --work runs/features"
 
 RESULTS: tuple[Result, ...] = (
     *_reproductions(),
@@ -352,6 +353,12 @@ RESULTS: tuple[Result, ...] = (
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
         for name, model in (("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"))
     ),
+    _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
+              "'chances of titles' 'cell last + cell mean + chances of titles' "
+              "'cell last + cell mean + cell max + cell min + chances of titles'"),
+    _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
+              "--precision int8 --only 'cell mean' 'cell last + cell mean' "
+              "'cell last + cell mean + cell max + cell min'"),
     Result("subwords/results/bits.json",
            f"{EVALUATE} --model RUN --output experiments/subwords/results/bits.json"),
     _closed("a97ccdcc914a", _measured(

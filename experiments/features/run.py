@@ -4,6 +4,7 @@ python -m experiments.features.run --model amazon_1024 --data DATA --work runs/f
     --output experiments/features/results/amazon_1024.json
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,31 +15,48 @@ import numpy as np
 import torch
 
 from configs import command
+from data_utils.corpus import open_corpus
 from data_utils.labelled import LabelledSet
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, Way, fit_way
-from experiments.features.titles import TITLE_MARK, score_titles
+from experiments.features.titles import (
+    TITLE_MARK,
+    frequent_openings,
+    opening_chances,
+    score_titles,
+)
 from experiments.studies import tested
+from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
+from model.language_model import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.regression import Examples
 
 POOLINGS = ("last", "mean", "max", "min")
 STATES = ("cell", "hidden")
+AFTER_MARK = "cell after a title's mark"
+CHANCES = "chances of titles"
+MOST_OPENINGS = 50
 # Which of what was read stand side by side as one feature: names of `read_features`.
 CHOICES = (
     *((f"{state} {pooling}",) for state, pooling in product(STATES, POOLINGS)),
-    ("cell after a title's mark",),
+    (AFTER_MARK,),
     ("cell last", "cell mean"),
     ("cell mean", "hidden mean"),
     ("cell last", "cell mean", "cell max", "cell min"),
 )
+WITH_TITLES = (
+    (CHANCES,),
+    ("cell last", "cell mean", CHANCES),
+    ("cell last", "cell mean", "cell max", "cell min", CHANCES),
+)
+BY_NAME = {" + ".join(choice): choice for choice in (*CHOICES, *WITH_TITLES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +74,33 @@ class Options:
     """Which sets are read."""
     most_texts: int = 2000
     """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
+    only: tuple[str, ...] = ()
+    """Features to compare, as the tables name them, and nothing else: "cell mean", or
+    "cell last + cell mean". Default: all but those with the chances of titles."""
+    corpus: Path | None = None
+    """The corpus of the model, whose frequent titles are those of "chances of titles"."""
+    precision: Precision = "fp32"
+    """Number format of the model's matrix products."""
     seed: int = 0
     """Draws the texts of IMDB, and the rotations."""
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.only if name not in BY_NAME]:
+            raise InputError(f"--only: {unknown[0]!r} is none of {', '.join(BY_NAME)}")
+        if CHANCES in " ".join(self.only) and self.corpus is None:
+            raise InputError(f"{CHANCES!r} needs --corpus, whose titles it counts")
+
+    @property
+    def choices(self) -> list[tuple[str, ...]]:
+        """The features to compare."""
+        return [BY_NAME[name] for name in self.only] or list(CHOICES)
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
     loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded.model.multiply_in(options.precision)
     started = perf_counter()
     found = {name: compare(name, loaded, options) for name in options.sets}
     about = {"model": describe_model(loaded), "origin": describe_origin()}
@@ -76,30 +113,35 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
     sets = SETS[name].read(options.data).sets
     if name == "imdb":  # of its longer texts a part
         sets = [part.drawn(options.most_texts, options.seed) for part in sets]
-    features = read_features(sets, loaded, options.work, name)
+    wanted = {part for choice in options.choices for part in choice}
+    features = read_features(sets, loaded, options.work, name, wanted)
+    if CHANCES in wanted:
+        features[CHANCES] = read_chances(sets, loaded, options.corpus)
     labels = [part.labels for part in sets]
     rows = []
-    for choice, way in product(CHOICES, WAYS):
+    for choice, way in product(options.choices, WAYS):
         chosen = [np.concatenate([features[n][i] for n in choice], axis=1) for i in range(3)]
         examples = [Examples(*pair) for pair in zip(chosen, labels, strict=True)]
         if way.penalty == "l2" or len(choice) == 1:  # of more features, L1 takes minutes
             rows.append({"features": list(choice), "fit": way.name, **told(way, examples)})
             accuracies = (f"{part} {rows[-1][f'{part}_accuracy']:.3f}" for part in ("val", "test"))
             print(f"{name:<5} {' + '.join(choice):<40} {way.name:<20} {' '.join(accuracies)}")
-    mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
-    return {
+    found = {
         "examples": [len(part.labels) for part in sets],
         "characters": sum(len(text) for part in sets for text in part.texts),
         "rows": rows,
-        "axes": describe_axes(mean, options.seed),
-        "titles": score_titles(loaded, sets[1], sets[2], options.most_texts),
     }
+    if not options.only:
+        mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
+        found["axes"] = describe_axes(mean, options.seed)
+        found["titles"] = score_titles(loaded, sets[1], sets[2], options.most_texts)
+    return found
 
 
 def read_features(
-    sets: list[LabelledSet], loaded: LoadedModel, work: Path, name: str
+    sets: list[LabelledSet], loaded: LoadedModel, work: Path, name: str, wanted: Set[str]
 ) -> dict[str, list[np.ndarray]]:
-    """Return each kind of feature by name: of train, val and test, float32 [N, H] each."""
+    """Return the states that are wanted by name: of train, val and test, float32 [N, H] each."""
     texts = [text for part in sets for text in part.texts]
     bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
     found = {}
@@ -112,9 +154,17 @@ def read_features(
             found[title.format(pooling)] = np.split(values, bounds)
 
     for state in STATES:
-        read(state, POOLINGS, "", f"{state} {{}}")
-    read("cell", ("last",), TITLE_MARK, "cell after a title's mark")
+        if any(part.startswith(state) for part in wanted - {AFTER_MARK}):
+            read(state, POOLINGS, "", f"{state} {{}}")
+    if AFTER_MARK in wanted:
+        read("cell", ("last",), TITLE_MARK, AFTER_MARK)
     return found
+
+
+def read_chances(sets: list[LabelledSet], loaded: LoadedModel, corpus: Path) -> list[np.ndarray]:
+    """Return the log of the chance of each frequent title: of train, val and test."""
+    openings = frequent_openings(open_corpus(corpus).splits["train"], MOST_OPENINGS)
+    return [opening_chances(loaded, part.texts, openings) for part in sets]
 
 
 def told(way: Way, examples: list[Examples]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """The tables of features, from results/."""
 
 from statistics import fmean
+from typing import Any
 
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
-SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB, a part"}
+SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB"}
+WHOLE_IMDB = 50_000  # texts
 
 
 def accuracies(model: str) -> str:
@@ -17,21 +19,31 @@ def accuracies(model: str) -> str:
             key = (" + ".join(row["features"]), row["fit"])
             cells.setdefault(key, {})[name] = accuracy(row)
     rows = [[*key, *(found_in.get(name, "-") for name in sets)] for key, found_in in cells.items()]
-    head = ["features", "regression", *(SET_TITLES[name] for name in sets)]
+    head = ["features", "regression", *(titled(*pair) for pair in sets.items())]
     return f"{markdown(head, rows)}\n\n{origins({f'{model}.json': found})}"
 
 
-def chosen(model: str) -> str:
-    """Return for each set the row that is best on val, and what it is worth on test."""
-    found = read_result("features", model)["sets"]
+def titled(name: str, of_set: dict[str, Any]) -> str:
+    """Return the title of a set, with a word if it was not read whole."""
+    part = name == "imdb" and sum(of_set["examples"]) < WHOLE_IMDB
+    return f"{SET_TITLES[name]}{', a part' if part else ''}"
+
+
+def chosen(model: str, *further: str) -> str:
+    """Return for each set the row that is best on val, and what it is worth on test.
+
+    further: files with other features of the same model, on the same texts.
+    """
+    found, *others = (read_result("features", name)["sets"] for name in (model, *further))
     rows = []
     for name, of_set in found.items():
-        best = max(of_set["rows"], key=lambda row: row["val_accuracy"])
+        compared = [row for sets in (found, *others) if name in sets for row in sets[name]["rows"]]
+        best = max(compared, key=lambda row: row["val_accuracy"])
         published = next(
-            row for row in of_set["rows"] if (row["features"], row["fit"]) == (["cell last"], "L1")
+            row for row in compared if (row["features"], row["fit"]) == (["cell last"], "L1")
         )
         told = [" + ".join(best["features"]), best["fit"], accuracy(best), accuracy(published)]
-        rows.append([SET_TITLES[name], *told])
+        rows.append([titled(name, of_set), *told])
     head = ["set", "best on val", "regression", "its test accuracy", "published protocol"]
     return markdown(head, rows)
 
@@ -40,8 +52,8 @@ def without_labels(model: str) -> str:
     """Return the accuracies by the expected titles, without any label."""
     found = read_result("features", model)["sets"]
     rows = [
-        [SET_TITLES[name], *(accuracy(of_set["titles"][cut]) for cut in ("at_zero", "at_median"))]
-        for name, of_set in found.items()
+        [titled(*pair), *(accuracy(pair[1]["titles"][cut]) for cut in ("at_zero", "at_median"))]
+        for pair in found.items()
     ]
     return markdown(["set", "cut at zero", "cut at the median of val"], rows)
 
@@ -55,6 +67,6 @@ def axes(model: str) -> str:
         turns = [draw["test_accuracy"] for draw in told["best_of_turned"]]
         ends = (min(turns), max(turns))
         best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
-        rows.append([SET_TITLES[name], best, percent(fmean(turns), ends), principal])
+        rows.append([titled(name, of_set), best, percent(fmean(turns), ends), principal])
     head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
     return markdown(head, rows)

@@ -1,28 +1,35 @@
-"""Sentiment without labels: which titles the model expects after a text.
+"""Which titles the model expects after a text: as features, and as sentiment without labels.
 
-The model has read reviews that end with ` | ` and their title. The score of a text is the
-logarithm of how much likelier the openings of positive titles are than those of negative ones.
+The model has read reviews that end with ` | ` and their title. The features of a text are the logs
+of the chances of frequent openings of titles. The score of a text is the logarithm of how much
+likelier the openings of positive titles are than those of negative ones.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import logsumexp
 
 from data_utils.labelled import LabelledSet
+from data_utils.titles import titles_within
+from experiments.shipped.select_reviews import STARS
 from experiments.studies import tested
 from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, Weights
 from model.state import State
 from model.text.ragged import RaggedBatch, ragged_batches
+from model.text.split import Split
 
 TITLE_MARK = " |"  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
 PLEASED = ("Great", "Excellent", "Love", "Awesome", "Perfect", "Wonderful", "Very good")
 DISPLEASED = ("Terrible", "Disappoint", "Waste", "Horrible", "Don't", "Poor", "Not")
 OPENINGS = (PLEASED, DISPLEASED)
+WORDS = 2  # of a title, that open it
 
 
 def score_titles(
@@ -49,22 +56,39 @@ def title_scores(
     loaded: LoadedModel, texts: Sequence[str], openings: Sequence[Sequence[str]] = OPENINGS
 ) -> np.ndarray:
     """Return float64 [N]: the log of the first over the second openings after each text."""
+    chances = opening_chances(loaded, texts, [each for kind in openings for each in kind])
+    pleased, displeased = np.split(chances, [len(openings[0])], axis=1)
+    difference: np.ndarray = logsumexp(pleased, axis=1) - logsumexp(displeased, axis=1)
+    return difference
+
+
+def frequent_openings(split: Split, most: int) -> list[str]:
+    """Return the most frequent openings of a split's titles, but of those that name stars."""
+    counts: Counter[str] = Counter()
+    for begin, end in titles_within(split.tokens, split.offsets, 0, len(split.tokens)):
+        title = split.tokens[begin:end].tobytes().decode(errors="replace")
+        if title.strip() and not STARS.search(title):
+            counts[" ".join(title.split()[:WORDS])] += 1
+    return [opening for opening, _ in counts.most_common(most)]
+
+
+def opening_chances(
+    loaded: LoadedModel, texts: Sequence[str], openings: Sequence[str]
+) -> np.ndarray:
+    """Return the log of each opening's chance after each text, float64 [N, openings]."""
     # The profile ends every text with a space, which belongs to the opening: pieces of words begin
     # with it. The last token is read together with the opening that it predicts.
     framed = [loaded.profile.encode(text + TITLE_MARK)[:-1] for text in texts]
     sequences = [loaded.tokenizer.encode(text) for text in framed]
-    scores = np.empty(len(texts))
+    chances = np.empty((len(texts), len(openings)))
     with torch.inference_mode():
         weights = loaded.model.fold()
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
             state = state_before_last(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]
-            pleased, displeased = (
-                torch.stack([log_chances(loaded, weights, state, last, o) for o in kind])
-                for kind in openings
-            )  # [openings, B] each
-            scores[batch.indices] = (pleased.logsumexp(0) - displeased.logsumexp(0)).cpu().numpy()
-    return scores
+            logs = [log_chances(loaded, weights, state, last, each) for each in openings]
+            chances[batch.indices] = torch.stack(logs, dim=1).cpu().numpy()
+    return chances
 
 
 def state_before_last(

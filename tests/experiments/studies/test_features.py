@@ -1,0 +1,98 @@
+"""Features: which are compared, and the chances of the titles that are frequent in a corpus."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.labelled import LabelledSet
+from experiments.features.fits import WAYS
+from experiments.features.run import BY_NAME, CHANCES, CHOICES, Options, main, read_chances
+from experiments.features.titles import frequent_openings, title_scores
+from model.errors import InputError
+from model.files.storage import read_json
+from model.files.weights import load_model, save_model
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+from model.text.split import encode_split
+
+TITLES = ["Great product", "Great product for a desk", "Great", "Five Stars", "Bad", "Great, it is"]
+REVIEWS = [f"text number {n} | {title}" for n, title in enumerate(TITLES)] + ["no title"]
+TEXTS = {"good": 1, "fine": 1, "awful thing": 0, "bad": 0}
+
+
+@pytest.fixture
+def split():
+    return encode_split(REVIEWS * 2, text_profile("openai"))
+
+
+def test_openings_are_two_words_the_most_frequent_first_and_name_no_stars(split):
+    assert frequent_openings(split, 9) == ["Great product", "Great", "Bad", "Great, it"]
+    assert frequent_openings(split, 1) == ["Great product"]
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    model = build_model(ModelConfig(hidden_size=6), seed=0)
+    save_model(tmp_path / "model", model, text_profile("openai"), {})
+    return load_model(tmp_path / "model", compute_dtype=torch.float32)
+
+
+class OfOne:
+    """A corpus with one split."""
+
+    def __init__(self, split):
+        self.splits = {"train": split}
+
+
+def test_the_chances_are_of_every_opening_and_every_set(loaded, split, monkeypatch):
+    monkeypatch.setattr("experiments.features.run.open_corpus", lambda _: OfOne(split))
+    sets = [
+        LabelledSet(texts, np.zeros(len(texts), int), ("0", "1"))
+        for texts in (["one text", "another"], ["a third"])
+    ]
+    found = read_chances(sets, loaded, Path("corpus"))
+    assert [part.shape for part in found] == [(2, 4), (1, 4)]
+    # "Great product" over "Bad", by the function that the score without labels uses
+    scores = title_scores(loaded, sets[0].texts, openings=(["Great product"], ["Bad"]))
+    np.testing.assert_allclose(found[0][:, 0] - found[0][:, 2], scores, atol=1e-5)
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "sst").mkdir()
+    rows = "".join(f"{label},{text}\n" for text, label in TEXTS.items())
+    for name in ("train", "val", "test"):
+        (tmp_path / "sst" / f"{name}.csv").write_text(f"label,sentence\n{rows}")
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:.*texts are in")
+def test_only_some_features_are_compared(loaded, data, split, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.features.run.open_corpus", lambda _: OfOne(split))
+    output = tmp_path / "found.json"
+    only = ["cell mean", "cell last + cell mean + chances of titles"]
+    given = {"model": tmp_path / "model", "data": data, "work": tmp_path / "work", "sets": "sst"}
+    words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
+    words += ["--corpus", "corpus", "--output", str(output), "--only", *only]
+    monkeypatch.setattr("sys.argv", ["run", *words])
+    main()
+    found = read_json(output)["sets"]["sst"]
+    compared = [" + ".join(row["features"]) for row in found["rows"]]
+    # L1 is fitted only on one kind of features.
+    assert compared == [only[0]] * len(WAYS) + [only[1]] * (len(WAYS) - 1)
+    assert not {"axes", "titles"} & found.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("cell median", "none of cell last, "), (CHANCES, "needs --corpus")]
+)
+def test_features_that_cannot_be_compared(name, message):
+    with pytest.raises(InputError, match=message):
+        Options(data=Path(), output=Path("o.json"), only=(name,))
+
+
+def test_every_choice_has_a_name_of_its_own():
+    assert len(BY_NAME) == len(CHOICES) + 3
+    assert Options(data=Path(), output=Path("o.json")).choices == list(CHOICES)
