@@ -44,12 +44,19 @@ def make_part(folder: Path, output: Path, wanted: int) -> dict[str, Any]:
     train = corpus.splits[TRAIN]
     if corpus.tokenizer is not BYTES or wanted > len(train.tokens):
         raise InputError(f"{folder}: give a corpus of bytes that has {wanted:,} to learn from")
-    reviews = int(np.searchsorted(train.offsets, wanted))
-    offsets = train.offsets[: reviews + 1]
+    return write_part(folder, output, np.arange(np.searchsorted(train.offsets, wanted)))
+
+
+def write_part(folder: Path, output: Path, reviews: np.ndarray) -> dict[str, Any]:
+    """Write a corpus that learns from these reviews, by index; return the split's description."""
+    corpus = open_corpus(folder)
+    train = corpus.splits[TRAIN]
+    starts, ends = train.offsets[:-1][reviews], train.offsets[1:][reviews]
     with new_corpus(output), whole_folder(output) as partial:
         copy_held_out(folder, partial)
-        with SplitWriter(partial, TRAIN, reviews) as writer:
-            writer.append(train.tokens[: offsets[-1]].tobytes(), np.diff(offsets))
+        with SplitWriter(partial, TRAIN, len(reviews)) as writer:
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                writer.append(train.tokens[start:end].tobytes(), np.array([end - start]))
         splits = {**corpus.meta["splits"], TRAIN: writer.size()}
         write_json(partial / META_FILE, {**corpus.meta, "splits": splits})
     return writer.size()

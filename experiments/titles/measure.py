@@ -16,13 +16,14 @@ from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from data_utils.titles import titles_within
 from experiments.features.titles import score_titles
-from experiments.studies import HERE, read_runs
+from experiments.studies import HERE, read_runs, what_is_known
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.scoring import token_costs
 from model.text.split import Split, cut_strips
 
 STUDY = "titles"
+CONTINUED = "amazon_1024"  # the shipped model that some runs continue
 KNOWN = HERE / STUDY / "known.json"
 STRIPS = 64  # of the valid split, read side by side
 
@@ -42,14 +43,16 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     valid = open_corpus(options.corpus).splits["valid"]
-    _, val, test = SETS["sst"].read(options.data).sets
+    sets = SETS["sst"].read(options.data).sets
     known: dict[str, Any] = {}
-    for run in read_runs(STUDY):
-        if (options.work / run.name).is_dir():
-            loaded = load_model(options.work / run.name, compute_dtype=torch.float32)
-            scores = score_titles(loaded, val, test, len(test.texts))
-            known[run.name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
-            print(run.name, known[run.name], flush=True)
+    trained = {run.name: options.work / run.name for run in read_runs(STUDY)}
+    for name, place in {CONTINUED: CONTINUED, **trained}.items():
+        if name == CONTINUED or Path(place).is_dir():
+            loaded = load_model(place, compute_dtype=torch.float32)
+            scores = score_titles(loaded, *sets[1:], len(sets[2].texts))
+            known[name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
+            print(name, known[name], flush=True)
+    known[CONTINUED] |= what_is_known(Path(CONTINUED), sets, torch.get_num_threads())
     write_json(KNOWN, {"runs": known, "origin": describe_origin()})
 
 
