@@ -17,8 +17,9 @@ OF_SST = (("last", "all_units"), ("last", "one_unit"), ("last", "best_unit"), ("
 
 
 def weights() -> str:
-    """Return a line for each weight, of several seeds the mean, the least weight first."""
-    return table({name: same for name, same in by_name(STUDY).items() if not continues(same[0])})
+    """Return a line for each weight, the least weight first."""
+    runs = {name: same for name, same in by_name(STUDY).items() if not continues(same[0])}
+    return table(dict(sorted(runs.items(), key=lambda pair: weight_of(pair[1][0]))))
 
 
 def continued() -> str:
@@ -26,8 +27,8 @@ def continued() -> str:
     runs = {name: same for name, same in by_name(STUDY).items() if continues(same[0])}
     if not runs or not KNOWN.exists():
         return NOT_YET
-    shipped = {"name": CONTINUED, "keys": {"data.title_weight": -1.0}}
-    return table({CONTINUED: [{**shipped, **read_json(KNOWN)["runs"][CONTINUED]}], **runs})
+    shipped = {"name": CONTINUED, **read_json(KNOWN)["runs"][CONTINUED]}
+    return table({CONTINUED: [shipped], **runs})
 
 
 def continues(run: Mapping[str, Any]) -> bool:
@@ -36,19 +37,14 @@ def continues(run: Mapping[str, Any]) -> bool:
 
 
 def table(runs: dict[str, list[dict[str, Any]]]) -> str:
-    """Return a line for each run, of several seeds the mean, the least weight first."""
+    """Return a line for each run, of several seeds the mean."""
     if not runs or not KNOWN.exists():
         return NOT_YET
     known = read_json(KNOWN)
-    ordered = sorted(runs.items(), key=lambda pair: weight_of(pair[1][0]))
-    rows = [list(line(name, same, known["runs"])) for name, same in ordered]
-    kept = {name: run for name, run in whole_results(STUDY).items() if ran(name) in runs}
+    rows = [list(line(name, same, known["runs"])) for name, same in runs.items()]
+    names = {run["name"] for same in runs.values() for run in same}
+    kept = {name: run for name, run in whole_results(STUDY).items() if name in names}
     return f"{markdown(HEAD, rows)}\n\n{origins({**kept, KNOWN.name: known})}"
-
-
-def ran(name: str) -> str:
-    """Return the name of a run without its seed."""
-    return name.partition("_seed_")[0]
 
 
 def weight_of(run: Mapping[str, Any]) -> float:

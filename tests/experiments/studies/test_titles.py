@@ -1,0 +1,95 @@
+"""The study of titles: its corpus, the bits of its parts, and its tables."""
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.corpus import open_corpus
+from data_utils.preparation.checking import check_corpus
+from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.titles import titles_within
+from experiments.epochs.part import write_part
+from experiments.titles.measure import bits_by_part
+from experiments.titles.report import HEAD, continues, line, weight_of
+from experiments.titles.titled import titled
+from model.files.weights import load_model, save_model
+from model.language_model import ModelConfig, build_model
+from model.text.profiles import text_profile
+from model.text.split import encode_split
+from training.evaluation import evaluate_split
+from training.parallel.distributed import World
+
+REVIEWS = [
+    "good | Fine",
+    "no title",
+    "a text that is long | Long",
+    "bad | Broke",
+    "one | two | three",
+]
+
+
+def test_a_corpus_of_short_reviews_with_titles(tmp_path):
+    (tmp_path / "in.txt").write_text("\n".join(REVIEWS * 20))
+    prepare_corpus([tmp_path / "in.txt"], tmp_path / "whole", Preparation(split=(8, 1, 1)))
+    whole = open_corpus(tmp_path / "whole").splits
+    write_part(tmp_path / "whole", tmp_path / "part", titled(whole["train"], longest=20))
+    part = open_corpus(tmp_path / "part").splits
+    check_corpus(tmp_path / "part")
+    expected = [r for r in texts_of(whole["train"]) if " | " in r and len(r) <= 20]
+    assert 0 < len(expected) < whole["train"].reviews
+    assert texts_of(part["train"]) == expected
+    assert texts_of(part["valid"]) == texts_of(whole["valid"])
+
+
+def texts_of(split):
+    cut = np.split(split.tokens, split.offsets[1:-1])
+    return [review.tobytes().decode() for review in cut]
+
+
+def test_the_bits_of_titles_and_text_together_are_those_of_the_split(tmp_path):
+    save_model(
+        tmp_path, build_model(ModelConfig(hidden_size=6), seed=0), text_profile("openai"), {}
+    )
+    loaded = load_model(tmp_path, compute_dtype=torch.float32)
+    split = encode_split(REVIEWS * 16, text_profile("openai"))
+    spans = titles_within(split.tokens, split.offsets, 0, len(split.tokens))
+    titles = sum(end - begin for begin, end in spans) / len(split.tokens)
+    found = bits_by_part(loaded, split)
+    assert found["titles"] != pytest.approx(found["text"], rel=1e-3)
+    whole, _ = evaluate_split(loaded.model, split, lanes=64, world=World(0, 1, torch.device("cpu")))
+    together = titles * found["titles"] + (1 - titles) * found["text"]
+    assert together == pytest.approx(whole, rel=1e-6)
+
+
+def test_a_line_is_the_mean_of_seeds_with_what_is_known_of_each():
+    def accuracies(value):
+        return {n: {"test_accuracy": value} for n in ("all_units", "one_unit", "best_unit")}
+
+    same = [
+        {"name": f"a_seed_{n}", "sst": {"last": accuracies(0.5 + n / 4), "mean": accuracies(0.75)}}
+        for n in (0, 1)
+    ]
+    known = {
+        f"a_seed_{n}": {
+            "titles": 2.0 + n,
+            "text": 1.5,
+            "sst_by_titles": {"at_median": {"test_accuracy": 0.625}},
+        }
+        for n in (0, 1)
+    }
+    cells = list(line("a", same, known))
+    assert len(cells) == len(HEAD)
+    assert cells[:3] == [
+        "`a`",
+        "2.500 (2.000 to 3.000; 2 seeds)",
+        "1.500 (1.500 to 1.500; 2 seeds)",
+    ]
+    assert cells[3] == cells[4] == cells[5] == "62.5 (50.0 to 75.0; 2 seeds)"
+    assert cells[6].startswith("75.0")
+    assert cells[7].startswith("62.5")
+
+
+def test_runs_are_told_apart_by_their_keys():
+    begun, new = {"keys": {"train.start_from": "a", "data.title_weight": 4.0}}, {"keys": {}}
+    assert [continues(run) for run in (begun, new)] == [True, False]
+    assert [weight_of(run) for run in (begun, new)] == [4.0, 1.0]
