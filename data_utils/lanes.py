@@ -52,7 +52,8 @@ class DataConfig:
     their order. auto takes reviews if the split has at most 4 GiB."""
     title_weight: Annotated[float, Bound(min=0, max=1000)] = 1.0
     """What the gradient of a byte of a title is multiplied by. A title is what follows the last
-    " | " of a review, up to 128 bytes. The bits that a run reports stay unweighted."""
+    " | " of a review, at most 128 bytes with the space that ends it. Reported bits stay
+    unweighted."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")

@@ -5,7 +5,8 @@ python -m experiments.speeds sizes --corpus data/reviews
 
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.studies import HERE, read_runs
 from experiments.training_runs import Recipe, measure
+from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.files.storage import write_json
 
@@ -31,19 +33,17 @@ class Options:
     """A folder of experiments/ that holds a runs.toml."""
     corpus: Path = Path("data/reviews")
     """A prepared corpus."""
-    rounds: int = 3
+    rounds: PositiveInt = 3
     """How often every shape has its turn."""
-    steps: int = 20
+    steps: Annotated[int, Bound(min=WARM_UP + 1)] = 20
     """Updates of a turn, four of them to warm up."""
-    threads: int = 2
+    threads: PositiveInt = 2
     """Threads of a run."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    shapes: dict[str, Recipe] = {}  # the first run of each
-    for run in read_runs(options.study):
-        shapes.setdefault(shape(run.keys, run.corpus), run)
+    shapes = first_of_shapes(list(read_runs(options.study)))
     turns: list[dict[str, float]] = []
     for turn in range(options.rounds):
         turns.append({name: of_shape(recipe, options) for name, recipe in shapes.items()})
@@ -54,8 +54,17 @@ def main() -> None:
     write_json(path, {"cells": cells, "turns": turns, **about})
 
 
+def first_of_shapes(runs: Sequence[Recipe]) -> dict[str, Recipe]:
+    """Return the first run of each shape; of several precisions, one in the study's usual one."""
+    precisions = Counter(run.keys["train.precision"] for run in runs)
+    shapes: dict[str, Recipe] = {}
+    for run in sorted(runs, key=lambda run: -precisions[run.keys["train.precision"]]):
+        shapes.setdefault(shape(run.keys, run.corpus), run)
+    return shapes
+
+
 def shape(keys: Any, corpus: str = "") -> str:
-    """Return the name of what decides a run's speed.
+    """Return the name of what decides a run's speed, beside its precision.
 
     It has the cell and the number of units, the optimiser unless it is Muon, the corpus unless it
     is the study's, and the lanes unless they are 64.
@@ -87,7 +96,8 @@ def of_shape(recipe: Recipe, options: Options) -> float:
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:
     """Return a recipe of so many steps, each of which has a row of metrics; one evaluation."""
-    characters = steps * recipe.keys["data.lanes"] * recipe.keys["data.window"]
+    windows = steps * recipe.keys.get("parallel.windows_per_step", 1)
+    characters = windows * recipe.keys["data.lanes"] * recipe.keys["data.window"]
     rows = {"log.every_steps": 1, "evaluate.every_steps": steps}
     return replace(recipe, characters=characters, keys={**recipe.keys, **rows})
 

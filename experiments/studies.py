@@ -24,7 +24,7 @@ from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.published_sets.registry import SETS
 from experiments.levers.widening import widened
-from experiments.training_runs import Recipe, measure
+from experiments.training_runs import Recipe, measure, weights_at_end
 from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import read_json, write_json
@@ -137,22 +137,18 @@ def train(run: Run, options: Options) -> dict[str, Any]:
     result = measure(begun, options.corpus, folder, options.threads, run.ranks)
     result |= {"keys": run.keys, "after": run.after}
     if not result["failure"]:
-        result |= what_is_known(folder, sst, options.threads)
+        result |= what_is_known(str(weights_at_end(folder)), sst, options.threads)
     return json.loads(json.dumps(result))
 
 
 def start_of(run: Run, work: Path) -> dict[str, str]:
     """Return the key that names the weights of the run before, widened if this one has more units.
 
-    Raises InputError if that run is not in `work`.
+    Raises InputError if that run has not ended in `work`.
     """
     if not run.after:
         return {}
-    place = work / run.after
-    if not place.is_dir():
-        raise InputError(
-            f"{run.name} continues {run.after}, which is not in {work}; train it first"
-        )
+    place = weights_at_end(work / run.after)
     before = load_model(place, compute_dtype=torch.float32)
     if before.model.config.hidden_size < run.keys["model.hidden_size"]:
         place = work / f"{run.after}_widened"
@@ -161,10 +157,10 @@ def start_of(run: Run, work: Path) -> dict[str, str]:
     return {"train.start_from": str(place.resolve())}
 
 
-def what_is_known(folder: Path, sets: list[LabelledSet], threads: int) -> dict[str, Any]:
+def what_is_known(model: str, sets: list[LabelledSet], threads: int) -> dict[str, Any]:
     """Return a model's size, and the accuracies of its features for each set and pooling."""
     torch.set_num_threads(threads)
-    loaded = load_model(folder, compute_dtype=torch.float32)
+    loaded = load_model(model, compute_dtype=torch.float32)
     return {
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "sst": {pooling: told(parts) for pooling, parts in read_features(loaded, sets).items()},

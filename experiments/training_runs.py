@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +16,11 @@ from typing import Any
 
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
+from model.errors import InputError
+from model.files.storage import step_of
 from training.metrics import read_rows
+from training.runs.named_checkpoints import whole_checkpoint
+from training.runs.run_directory import PretrainingDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 EVALUATIONS = 4  # per run
@@ -142,6 +147,19 @@ def end(process: "subprocess.Popen[str]", grace: float = GRACE) -> None:
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(grace)
+
+
+def weights_at_end(folder: Path) -> Path:
+    """Return the model directory of a run's last step; its model/ is that of its best score.
+
+    Raises InputError if the folder has no run that has ended.
+    """
+    run = PretrainingDirectory(folder)
+    last = whole_checkpoint(run.checkpoints, None)
+    settings = tomllib.loads(run.config.read_text()) if run.config.is_file() else {}
+    if last is None or step_of(last) != settings.get("train", {}).get("steps"):
+        raise InputError(f"{folder}: has no run that has ended; train it first")
+    return last
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The training loss: the nats of every next token, summed, without a [T, B, V] tensor."""
 
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -87,12 +87,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows: int,
         loss_weights: Tensor | None,
     ) -> Tensor:
-        factors = repeat(None) if loss_weights is None else loss_weights.split(rows)
-        nats = b.new_zeros(())
+        nats, largest = b.new_zeros(()), b.new_ones(())
+        factors: Sequence[Tensor | None] = [None] * len(h.split(rows))
+        if loss_weights is not None:  # at most 1 in the products, whose sums may be fp16
+            largest = loss_weights.amax().clamp(min=1)
+            factors = (loss_weights / largest).split(rows)
         d_h = empty_like(h)
         d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
         for part, target, d_part, factor in zip(
-            h.split(rows), targets.split(rows), d_h.split(rows), factors, strict=False
+            h.split(rows), targets.split(rows), d_h.split(rows), factors, strict=True
         ):
             part_nats, d_logits = _cross_entropy(part, w, b, target)
             nats += part_nats
@@ -103,14 +106,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.mm(d_logits, w, out=d_part)
             d_w += d_logits.t() @ part
         ctx.dtype = w.dtype
+        ctx.largest = largest
         ctx.save_for_backward(d_h, d_w, d_b)
         return nats
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
+        factor = d_nats * ctx.largest
         # In place: autograd sees the change and refuses a second backward.
-        d_h, d_w, d_b = (gradient.mul_(d_nats) for gradient in ctx.saved_tensors)
+        d_h, d_w, d_b = (gradient.mul_(factor) for gradient in ctx.saved_tensors)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
         return d_h, d_w.to(ctx.dtype), d_b, None, None, None
 

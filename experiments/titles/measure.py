@@ -3,9 +3,9 @@
 python -m experiments.titles.measure --corpus data/reviews --data DATA --work runs/titles
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from data_utils.titles import titles_within
 from experiments.features.titles import score_titles
-from experiments.studies import HERE, read_runs, what_is_known
-from model.files.storage import write_json
+from experiments.studies import HERE, what_is_known, whole_results
+from experiments.training_runs import weights_at_end
+from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, load_model
 from model.scoring import token_costs
 from model.text.split import Split, cut_strips
@@ -30,7 +31,7 @@ STRIPS = 64  # of the valid split, read side by side
 
 @dataclass(frozen=True)
 class Options:
-    """Measure each run of the study that has been trained."""
+    """Measure each run of the study that has a result, unless it was measured."""
 
     corpus: Path = Path("data/reviews")
     """The corpus of the runs."""
@@ -44,16 +45,23 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     valid = open_corpus(options.corpus).splits["valid"]
     sets = SETS["sst"].read(options.data).sets
-    known: dict[str, Any] = {}
-    trained = {run.name: options.work / run.name for run in read_runs(STUDY)}
-    for name, place in {CONTINUED: CONTINUED, **trained}.items():
-        if name == CONTINUED or Path(place).is_dir():
+    known = read_json(KNOWN)["runs"] if KNOWN.exists() else {}
+    for name, place in places(options.work):
+        if name not in known:
             loaded = load_model(place, compute_dtype=torch.float32)
             scores = score_titles(loaded, *sets[1:], len(sets[2].texts))
             known[name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
+            if name == CONTINUED:
+                known[name] |= what_is_known(place, sets, torch.get_num_threads())
+            write_json(KNOWN, {"runs": known, "origin": describe_origin()})
             print(name, known[name], flush=True)
-    known[CONTINUED] |= what_is_known(Path(CONTINUED), sets, torch.get_num_threads())
-    write_json(KNOWN, {"runs": known, "origin": describe_origin()})
+
+
+def places(work: Path) -> Iterator[tuple[str, str]]:
+    """Yield each model with its place: the shipped one, and of each run with a result its end."""
+    yield CONTINUED, CONTINUED
+    for name in whole_results(STUDY):
+        yield name, str(weights_at_end(work / name))
 
 
 def bits_by_part(loaded: LoadedModel, split: Split) -> dict[str, float]:

@@ -38,9 +38,11 @@ def continues(run: Mapping[str, Any]) -> bool:
 
 def table(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Return a line for each run, of several seeds the mean."""
-    if not runs or not KNOWN.exists():
+    known = read_json(KNOWN) if KNOWN.exists() else {"runs": {}}
+    if not runs or not known["runs"].keys() >= {
+        run["name"] for same in runs.values() for run in same
+    }:
         return NOT_YET
-    known = read_json(KNOWN)
     rows = [list(line(name, same, known["runs"])) for name, same in runs.items()]
     names = {run["name"] for same in runs.values() for run in same}
     kept = {name: run for name, run in whole_results(STUDY).items() if name in names}

@@ -4,6 +4,7 @@ An n-gram knows a few letters; a word, long or short, is one vector here. Words 
 vectors by a hash, as n-grams do; capitals count as small letters. All vectors start as zeros.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -67,8 +68,8 @@ def hash_words(tokens: Tensor, carried: Tensor) -> Tensor:
     """Return the hashes [T, B, 2] of the word so far and of the last whole word, 0 for none.
 
     tokens: bytes [T, B]. carried: the two hashes before the first byte, [B, 2]. A byte b makes
-    (hash * MULTIPLIER + b + 1) mod 2^31 of the hash of the word so far. The products below stand
-    for this recurrence: they are the same for all bytes at once, and below 2^63.
+    (hash * MULTIPLIER + b + 1) mod 2^31 of the hash of the word so far. Sums of products below 2^63
+    give the same numbers for all T bytes at once, without a loop over them.
     """
     in_word, letters = letters_of(tokens)
     powers, inverses = powers_for(len(tokens), tokens.device)  # [T, 1] each
@@ -104,6 +105,7 @@ def last_where(mask: Tensor) -> tuple[Tensor, Tensor]:
     return last.clamp(min=0), last >= 0
 
 
+@lru_cache(maxsize=32)  # a copy to a GPU waits for it; windows have few lengths
 def powers_for(T: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return MULTIPLIER to the powers 0 to T - 1, and their inverses, modulo 2^31, [T, 1] each.
 
@@ -113,7 +115,7 @@ def powers_for(T: int, device: torch.device) -> tuple[Tensor, Tensor]:
     inverse = pow(MULTIPLIER, -1, modulus)
     powers = [pow(MULTIPLIER, t, modulus) for t in range(T)]
     inverses = [pow(inverse, t, modulus) for t in range(T)]
-    made = torch.tensor([powers, inverses], device=device).unsqueeze(-1)
+    made = torch.tensor([powers, inverses]).unsqueeze(-1).to(device)
     return made[0], made[1]
 
 

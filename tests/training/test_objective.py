@@ -78,6 +78,16 @@ def test_a_sum_of_gradients_beyond_the_range_of_fp16():
     assert w.grad.flatten().tolist() == [-3e4, 3e4]
 
 
+def test_large_weights_do_not_overflow_fp16():
+    """The sum over rows, each times its weight, would: 3 x 30,000 x 1,000."""
+    h = torch.full((3, 1), 6e4, dtype=torch.float16)
+    w = torch.zeros(2, 1, dtype=torch.float16, requires_grad=True)
+    targets, weights = torch.zeros(3, dtype=torch.int64), torch.full((3,), 1000.0)
+    nats = linear_cross_entropy(h, w, torch.zeros(2), targets, 1, weights)
+    (nats / 3000).backward()
+    assert w.grad.flatten().tolist() == [-3e4, 3e4]
+
+
 def test_a_second_backward_is_refused():
     inputs, targets = make_inputs(torch.float32)
     nats = linear_cross_entropy(inputs[0].requires_grad_(), *inputs[1:], targets)

@@ -101,14 +101,15 @@ class OptimConfig:
     momentum: Fraction = 0.95
     """Momentum of Muon, on the matrices."""
     by_gate: bool = False
-    """Muon makes each gate's matrix orthogonal by itself: every H rows, not all that the gates'
-    matrix has."""
+    """Muon makes each block of H rows of a gates' matrix orthogonal by itself; other matrices are
+    unchanged. Not for a transformer, which has no gates."""
     balance_rows: bool = False
     """Muon divides each row of an update by the root of its mean square over the steps; the whole
     keeps its norm (NorMuon, Li et al. 2025)."""
     keep_norms: bool = False
     """After a step of Muon, rows under weight norm have the length they had before. Otherwise they
-    grow, and a step turns them less and less."""
+    grow, and a step turns them less and less. Under parallel.combine adasum, which adds up whole
+    steps, they keep it only nearly."""
     rest_factor: PositiveFloat = 1.0
     """AdamW's rate on everything else under muon, as a multiple of lr."""
     decoder_factor: PositiveFloat = 1.0
@@ -192,6 +193,10 @@ def make_optimizers(
     """
     if config.name != "muon":
         return [_make_optimizer(config.name, list(model.parameters()), config)]
+    if config.by_gate and model.config.cell == "transformer":
+        raise InputError(
+            "optim.by_gate cuts the matrices of gates, and a transformer has none; leave it out"
+        )
     # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]

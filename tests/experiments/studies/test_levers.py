@@ -1,5 +1,6 @@
 """Levers: a model with twice the units computes the same; a run begins where another ended."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from experiments.levers.report import line
 from experiments.levers.widening import widened
 from experiments.studies import read_runs, start_of
+from experiments.training_runs import weights_at_end
 from model.errors import InputError
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
@@ -80,18 +82,38 @@ def test_a_run_continues_the_run_of_its_seed(two_runs):
         "whole_seed_2": "half_seed_2",
     }  # fmt: skip
     assert not start_of(runs["half_seed_0"], work)
-    with pytest.raises(InputError, match="continues half_seed_2, which is not in"):
+
+
+@pytest.mark.parametrize("until", ["nothing", "the folder", "the best model", "step 4"])
+def test_a_run_that_has_not_ended_is_not_continued(two_runs, until):
+    runs, work = two_runs
+    before = work / "half_seed_2"
+    if until != "nothing":
+        before.mkdir(parents=True)
+    if until in ("the best model", "step 4"):
+        end_run(before, step=4, steps=10)
+    if until == "the best model":
+        shutil.rmtree(before / "checkpoint")
+    with pytest.raises(InputError, match="half_seed_2: has no run that has ended; train it first"):
         start_of(runs["whole_seed_2"], work)
+
+
+def end_run(folder, step, steps):
+    """Write what a run of `steps` leaves after `step`: the best model, and another at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(f"[train]\nsteps = {steps}\n")
+    save_model(folder / "checkpoint" / f"step-{step:08}", small(), text_profile("openai"), {})
+    save_model(folder / "model", small(), text_profile("openai"), {"best": True})
 
 
 def test_a_run_of_more_units_begins_from_the_widened_weights(two_runs):
     runs, work = two_runs
     for seed in (0, 2):
-        save_model(work / f"half_seed_{seed}", small(), text_profile("openai"), {})
+        end_run(work / f"half_seed_{seed}", step=10, steps=10)
     kept = start_of(runs["same_seed_0"], work)["train.start_from"]
-    assert kept == str(work / "half_seed_0")
+    assert kept == str(work / "half_seed_0" / "checkpoint" / "step-00000010")
     found = load_model(start_of(runs["whole_seed_2"], work)["train.start_from"])
-    wanted = widened(load_model(work / "half_seed_2").model, seed=2)
+    wanted = widened(load_model(weights_at_end(work / "half_seed_2")).model, seed=2)
     for name, tensor in wanted.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], tensor), name
 

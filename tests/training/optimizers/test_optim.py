@@ -196,6 +196,12 @@ def test_norms_without_gains_are_not_kept(changes):
         make_optimizers(model, OptimConfig(name="muon", keep_norms=True))
 
 
+def test_a_transformer_has_no_gates():
+    model = build_model(ModelConfig(cell="transformer", hidden_size=8, heads=2), seed=1)
+    with pytest.raises(InputError, match=r"optim.by_gate .* a transformer has none; leave it out"):
+        make_optimizers(model, OptimConfig(name="muon", by_gate=True))
+
+
 def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():
     sizes = {"ngram_length": 3, "ngram_buckets": 5, "word_buckets": 5}
     model = build_model(ModelConfig(cell="mlstm_words", hidden_size=8, **sizes), seed=1)
