@@ -12,7 +12,7 @@ from typing import Any
 
 from data_utils.published_sets.registry import SETS
 from experiments.recurrence.run import measurements
-from experiments.studies import read_runs
+from experiments.studies import STUDIES, read_runs
 from experiments.tables import DIRTY
 from model.files.storage import read_json
 
@@ -345,8 +345,7 @@ RESULTS: tuple[Result, ...] = (
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",
                tuple(run.name for run in read_runs(study)))
-        for study in ("sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs",
-                      "levers", "muon", "titles")
+        for study in STUDIES
     ),
     *(
         _measured("features", name,

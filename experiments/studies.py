@@ -35,6 +35,10 @@ from transfer.neuron.ranking import fit_cuts
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
 
 HERE = Path(__file__).resolve().parent
+STUDIES = (
+    "sizes", "peers", "lamb", "confounders", "ngrams", "speedrun", "epochs", "levers", "muon",
+    "titles",
+)  # fmt: skip
 POOLINGS = ("last", "mean")
 
 
@@ -218,6 +222,12 @@ def by_name(study: str) -> dict[str, list[dict[str, Any]]]:
 def bits_by_seed(runs: list[dict[str, Any]]) -> dict[int, float]:
     """Return the bits per character of each seed's run."""
     return {run["keys"]["seed"]: run["valid_bits_per_character"] for run in runs}
+
+
+def against(runs: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
+    """Return by how much runs have more bits than those of a base with the same seeds."""
+    bits, of_base = bits_by_seed(runs), bits_by_seed(base)
+    return f"{fmean(bits[seed] - of_base[seed] for seed in bits.keys() & of_base.keys()):+.3f}"
 
 
 def mean_bits(runs: list[dict[str, Any]]) -> float:

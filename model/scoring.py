@@ -98,6 +98,25 @@ def score_split(
 ) -> Evaluation:
     """Score a split in one process, with a standard error over reviews.
 
+    lanes, reset and advance: as for `split_costs`.
+    """
+    costs, pieces = split_costs(model, split, lanes=lanes, reset=reset, advance=advance)
+    per_review = sums_between(costs.astype(np.float64), split.offsets)
+    lengths = split.tokenizer.byte_lengths(split.tokens)
+    per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
+    return _summary(per_review, per_review_bytes, pieces)
+
+
+def split_costs(
+    model: LanguageModel,
+    split: Split,
+    *,
+    lanes: int | None = None,
+    reset: Reset = "strip",
+    advance: Callable[[float], object] = lambda tokens: None,
+) -> tuple[np.ndarray, int]:
+    """Return the bits of every token of a split, float32 [n], and from how many zero states.
+
     reset: "strip" carries the state from review to review within each of `lanes` strips (one lane
     is the whole split in file order; None chooses, and has short strips begin with the state after
     the text before them); "review" starts every review from the zero state, `lanes` of them side by
@@ -120,10 +139,7 @@ def score_split(
     for rows, batch in told:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]
-    per_review = sums_between(np.concatenate(costs).astype(np.float64), split.offsets)
-    lengths = split.tokenizer.byte_lengths(split.tokens)
-    per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
-    return _summary(per_review, per_review_bytes, int((starts == firsts).sum()))
+    return np.concatenate(costs), int((starts == firsts).sum())
 
 
 def _pieces(

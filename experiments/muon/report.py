@@ -1,13 +1,12 @@
 """What variants of Muon gain: the table, from results/ and those of the base in another study."""
 
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Any
 
 from experiments.ngrams.report import BASE
 from experiments.ngrams.report import STUDY as STUDY_OF_BASE
 from experiments.sizes.report import sst_cell
-from experiments.studies import bits_by_seed, by_name, mean_of, whole_results
+from experiments.studies import against, bits_by_seed, by_name, mean_of, whole_results
 from experiments.tables import NOT_YET, markdown, origins
 
 STUDY = "muon"
@@ -27,9 +26,8 @@ def table() -> str:
 
 def line(name: str, same: list[dict[str, Any]], base: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the cells of a line; the difference is that of runs with the same seed."""
-    bits, of_base = bits_by_seed(same), bits_by_seed(base)
     yield f"`{name}`"
-    yield mean_of(list(bits.values()), 3)
-    yield f"{fmean(bits[seed] - of_base[seed] for seed in bits.keys() & of_base.keys()):+.3f}"
+    yield mean_of(list(bits_by_seed(same).values()), 3)
+    yield against(same, base)
     yield sst_cell(same, "last", "all_units")
     yield sst_cell(same, "mean", "all_units")

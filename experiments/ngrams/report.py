@@ -1,12 +1,11 @@
 """What n-grams and a rate of the decoder's own are worth: the table, from results/."""
 
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Any
 
 from experiments.sizes.report import sst_cell
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, bits_by_seed, by_name, mean_of, whole_results
+from experiments.studies import HERE, against, bits_by_seed, by_name, mean_of, whole_results
 from experiments.tables import NOT_YET, markdown, origins
 from model.files.storage import read_json
 
@@ -33,12 +32,12 @@ def line(
     same: list[dict[str, Any]], runs: dict[str, list[dict[str, Any]]], speeds: dict[str, Any]
 ) -> Iterator[str]:
     """Yield the cells of a line."""
-    keys, bits, base = same[0]["keys"], bits_by_seed(same), bits_by_seed(runs[BASE])
+    keys = same[0]["keys"]
     yield f"`{keys.get('model.cell', 'mlstm')}`"
     yield f"{keys.get('optim.decoder_factor', 1.0):g}"
     yield f"{same[0]['parameters']:,}"
-    yield mean_of(list(bits.values()), 3)
-    yield f"{fmean(bits[seed] - base[seed] for seed in bits.keys() & base.keys()):+.3f}"
+    yield mean_of(list(bits_by_seed(same).values()), 3)
+    yield against(same, runs[BASE])
     speed = speeds.get(shape(keys))
     yield f"{speed['median'] / 1000:.1f}" if speed else "-"
     yield sst_cell(same, "last", "all_units")

@@ -20,13 +20,12 @@ from experiments.studies import HERE, what_is_known, whole_results
 from experiments.training_runs import weights_at_end
 from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, load_model
-from model.scoring import token_costs
-from model.text.split import Split, cut_strips
+from model.scoring import split_costs
+from model.text.split import Split
 
 STUDY = "titles"
 CONTINUED = "amazon_1024"  # the shipped model that some runs continue
 KNOWN = HERE / STUDY / "known.json"
-STRIPS = 64  # of the valid split, read side by side
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,7 @@ def bits_by_part(loaded: LoadedModel, split: Split) -> dict[str, float]:
     is_title = np.zeros(len(split.tokens), bool)
     for begin, end in titles_within(split.tokens, split.offsets, 0, len(split.tokens)):
         is_title[begin:end] = True
-    strips = cut_strips(split, STRIPS)
-    costs = [np.empty(0, np.float32)] * len(strips)
-    for indices, batch in token_costs(loaded.model, strips, batch_size=STRIPS):
-        for index, cost in zip(indices, batch, strict=True):
-            costs[index] = cost
-    bits = np.concatenate(costs)  # [n]
+    bits, _ = split_costs(loaded.model, split)  # [n]
     return {
         name: float(bits[part].mean(dtype=np.float64))
         for name, part in (("titles", is_title), ("text", ~is_title))

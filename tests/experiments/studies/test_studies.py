@@ -25,8 +25,8 @@ from experiments.generation.run import bits_per_character, distinct_words
 from experiments.peers.report import by_rate
 from experiments.sizes.report import Law, fit, parameters_of, standard_errors
 from experiments.speedrun.report import lines_of
+from experiments.studies import STUDIES, mean_of, read_runs, told, train_study, whole_results
 from experiments.studies import Options as StudyOptions
-from experiments.studies import mean_of, read_runs, told, train_study, whole_results
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import load_model, save_model
@@ -34,19 +34,6 @@ from model.language_model import ModelConfig, build_model
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from transfer.regression import Examples
-
-STUDIES = (
-    "sizes",
-    "peers",
-    "lamb",
-    "confounders",
-    "ngrams",
-    "speedrun",
-    "epochs",
-    "levers",
-    "muon",
-    "titles",
-)
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -86,3 +86,31 @@ def test_a_run_that_fails_is_kept_with_its_reason_and_has_no_speed(tmp_path):
     assert "optim.warmup is 2.0" in result["failure"][0]
     with pytest.raises(InputError, match=r"bad failed: optim.warmup is 2.0"):
         speeds.of_median_step(result)
+
+
+def test_a_shape_is_timed_in_the_precision_that_most_runs_have():
+    keys = {"model.hidden_size": 8, "data.lanes": 64, "train.precision": "bf16"}
+    runs = [
+        Recipe("odd", 1, {**keys, "train.precision": "fp32"}),
+        Recipe("usual", 1, keys),
+        Recipe("other lanes", 1, {**keys, "data.lanes": 32}),
+        Recipe("another corpus", 1, keys, "short"),
+        Recipe("odd alone", 1, {**keys, "model.cell": "gru", "train.precision": "fp32"}),
+        Recipe("again", 1, keys),
+        Recipe("adam", 1, {**keys, "optim.name": "adam"}),
+    ]
+    assert {name: run.name for name, run in speeds.first_of_shapes(runs).items()} == {
+        "mlstm_8": "usual",
+        "mlstm_8_32_lanes": "other lanes",
+        "mlstm_8_short": "another corpus",
+        "gru_8": "odd alone",
+        "mlstm_8_adam": "adam",
+    }
+
+
+@pytest.mark.parametrize("windows", [1, 2])
+def test_a_shortened_run_has_the_steps_asked_for(windows):
+    keys = {"data.lanes": 4, "data.window": 8, "parallel.windows_per_step": windows}
+    short = speeds.shortened(Recipe("a", 10**6, keys), 6)
+    assert short.steps == 6
+    assert short.keys["log.every_steps"] == 1
