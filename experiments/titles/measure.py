@@ -45,6 +45,7 @@ def main() -> None:
     valid = open_corpus(options.corpus).splits["valid"]
     sets = SETS["sst"].read(options.data).sets
     known = read_json(KNOWN)["runs"] if KNOWN.exists() else {}
+    origin = describe_origin()  # before the file changes, which git may have
     for name, place in places(options.work):
         if name not in known:
             loaded = load_model(place, compute_dtype=torch.float32)
@@ -52,7 +53,7 @@ def main() -> None:
             known[name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
             if name == CONTINUED:
                 known[name] |= what_is_known(place, sets, torch.get_num_threads())
-            write_json(KNOWN, {"runs": known, "origin": describe_origin()})
+            write_json(KNOWN, {"runs": known, "origin": origin})
             print(name, known[name], flush=True)
 
 
