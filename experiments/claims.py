@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
+from experiments.features.tables import best_on_val
 from experiments.finetuning.table import main_measures
 from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
@@ -247,9 +248,9 @@ def with_ngrams(found: Found) -> Measured:
     return Measured(ours, f"{ends}, {len(with_them)} seeds")
 
 
-def best_feature(found: Found) -> Measured:
-    """Return what the features that are best on val are worth on SST's test set."""
-    return accuracy_of(max(found["sets"]["sst"]["rows"], key=lambda row: row["val_accuracy"]))
+def best_feature(name: str, found: Found) -> Measured:
+    """Return what the features that are best on a set's val are worth on its test set."""
+    return accuracy_of(best_on_val(found["sets"][name]["rows"]))
 
 
 def clamped(found: Found) -> Measured:
@@ -322,7 +323,9 @@ CLAIMS = (
     Claim("256 units, 6 M characters: bits per character with n-grams at the input",
           "ngrams/results/ngrams_seed_0.json", with_ngrams),
     Claim("SST by the features of amazon_1024 that are best on val",
-          "features/results/amazon_1024.json", best_feature),
+          "features/results/amazon_1024.json", partial(best_feature, "sst")),
+    Claim("IMDB by the features of amazon_1024 that are best on val",
+          "features/results/amazon_1024_imdb.json", partial(best_feature, "imdb")),
     Claim("SST, its first 1,000 test sentences, without any label, by the titles that amazon_1024 "
           "expects",
           "features/results/amazon_1024.json",

@@ -8,12 +8,14 @@ from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
 from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
+from experiments.features.tables import best_on_val
 from experiments.finetuning.table import main_measures
 from experiments.reproduction.table import in_words, number
 from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
 from experiments.scaling.publication.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
 from experiments.tables import EXPERIMENTS, markdown, read_result
+from experiments.tables import accuracy as accuracy_in
 from experiments.time_to_target.report import ADAM, OURS, SECONDS, races, seconds_of, spread
 from experiments.time_to_target.run import LOOP_2018, RECIPE_2018
 from model.files.shipped import ALIASES, SHIPPED_MODELS
@@ -86,6 +88,7 @@ def sentiment() -> list[Cells]:
     tuned = main_measures(FINETUNING)["sst"]["ours"]
     return [
         *transfer("sst"),
+        best_features(),
         [
             "SST, all units; one unit",
             "",
@@ -109,6 +112,19 @@ def sentiment() -> list[Cells]:
             f"without pretraining {in_words(tuned['untrained'])}",
         ],
         *(row for name in SETS if name != "sst" for row in transfer(name)),
+    ]
+
+
+def best_features() -> Cells:
+    """Return the accuracies by other features of the model without labels than the papers'."""
+    sst = best_on_val(read_result("features", PLAIN)["sets"]["sst"]["rows"])
+    imdb = best_on_val(read_result("features", f"{PLAIN}_imdb")["sets"]["imdb"]["rows"])
+    names = dict.fromkeys(" + ".join(row["features"]) for row in (sst, imdb))
+    return [
+        "SST; IMDB: other features than the last state",
+        "",
+        f"{accuracy_in(sst)}; {accuracy_in(imdb)}",
+        f"`{PLAIN}`, frozen; {'; '.join(names)}: of several the best on val",
     ]
 
 

@@ -29,6 +29,11 @@ def titled(name: str, of_set: dict[str, Any]) -> str:
     return f"{SET_TITLES[name]}{', a part' if part else ''}"
 
 
+def best_on_val(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of the features, and of the way to fit them, that are best on val."""
+    return max(rows, key=lambda row: row["val_accuracy"])
+
+
 def chosen(model: str, *further: str) -> str:
     """Return for each set the row that is best on val, and what it is worth on test.
 
@@ -38,7 +43,7 @@ def chosen(model: str, *further: str) -> str:
     rows = []
     for name, of_set in found.items():
         compared = [row for sets in (found, *others) if name in sets for row in sets[name]["rows"]]
-        best = max(compared, key=lambda row: row["val_accuracy"])
+        best = best_on_val(compared)
         published = next(
             row for row in compared if (row["features"], row["fit"]) == (["cell last"], "L1")
         )
