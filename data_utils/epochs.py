@@ -58,16 +58,21 @@ class Epochs:
             return self.lanes.windows_per_epoch
         if number == 0:
             return self.windows_per_epoch
-        _, offsets = _order(self.split, self.seed, number)
+        offsets = _offsets(self.split, _order(self.split, self.seed, number))
         tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
         return self._lanes_of(Split(tokens, offsets, self.split.tokenizer)).windows_per_epoch
 
 
 def shuffled(split: Split, seed: int, number: int) -> Split:
     """Return the split with its reviews in the order of epoch `number`, in memory."""
-    order, offsets = _order(split, seed, number)
+    return taken(split, _order(split, seed, number))
+
+
+def taken(split: Split, order: np.ndarray) -> Split:
+    """Return these reviews of a split, by index, in memory."""
     source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
-    tokens = np.empty(len(source), source.dtype)
+    offsets = _offsets(split, order)
+    tokens = np.empty(offsets[-1], source.dtype)
     for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
         part = order[first : first + COPIED_AT_ONCE]
         spans = zip(starts[part].tolist(), starts[part + 1].tolist(), strict=True)
@@ -76,11 +81,15 @@ def shuffled(split: Split, seed: int, number: int) -> Split:
     return Split(tokens, offsets, split.tokenizer)
 
 
-def _order(split: Split, seed: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the reviews in the order of an epoch, and their offsets: int64 [n] and [n + 1]."""
-    order = np.random.default_rng([seed, number]).permutation(split.reviews)
+def _order(split: Split, seed: int, number: int) -> np.ndarray:
+    """Return the reviews in the order of an epoch, by index, int64 [n]."""
+    return np.random.default_rng([seed, number]).permutation(split.reviews)
+
+
+def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
+    """Return where these reviews begin if they stand end to end, and their end, int64 [n + 1]."""
     sizes = np.diff(np.asarray(split.offsets))[order]
-    return order, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:

@@ -5,8 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from model.text.split import Split
+
 SEPARATOR = b" | "
 LONGEST = 128  # bytes of a title; what follows an earlier separator is text
+
+
+def titles_of(split: Split) -> Iterator[tuple[int, int]]:
+    """Yield where each title of a split of bytes begins and ends."""
+    return titles_within(split.tokens, split.offsets, 0, len(split.tokens))
 
 
 def titles_within(

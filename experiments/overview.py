@@ -121,7 +121,7 @@ def best_features() -> Cells:
     imdb = best_on_val(read_result("features", f"{PLAIN}_imdb")["sets"]["imdb"]["rows"])
     names = dict.fromkeys(" + ".join(row["features"]) for row in (sst, imdb))
     return [
-        "SST; IMDB: other features than the last state",
+        "SST; IMDB: more features than the last state",
         "",
         f"{accuracy_in(sst)}; {accuracy_in(imdb)}",
         f"`{PLAIN}`, frozen; {'; '.join(names)}: of several the best on val",

@@ -141,7 +141,9 @@ def train(run: Run, options: Options) -> dict[str, Any]:
     result = measure(begun, options.corpus, folder, options.threads, run.ranks)
     result |= {"keys": run.keys, "after": run.after}
     if not result["failure"]:
-        result |= what_is_known(str(weights_at_end(folder)), sst, options.threads)
+        torch.set_num_threads(options.threads)
+        loaded = load_model(weights_at_end(folder), compute_dtype=torch.float32)
+        result |= what_is_known(loaded, sst)
     return json.loads(json.dumps(result))
 
 
@@ -161,10 +163,8 @@ def start_of(run: Run, work: Path) -> dict[str, str]:
     return {"train.start_from": str(place.resolve())}
 
 
-def what_is_known(model: str, sets: list[LabelledSet], threads: int) -> dict[str, Any]:
+def what_is_known(loaded: LoadedModel, sets: list[LabelledSet]) -> dict[str, Any]:
     """Return a model's size, and the accuracies of its features for each set and pooling."""
-    torch.set_num_threads(threads)
-    loaded = load_model(model, compute_dtype=torch.float32)
     return {
         "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
         "sst": {pooling: told(parts) for pooling, parts in read_features(loaded, sets).items()},

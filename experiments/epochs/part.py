@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from configs import command
-from data_utils.corpus import META_FILE, open_corpus
+from data_utils.corpus import META_FILE, Corpus, open_corpus
+from data_utils.epochs import taken
 from data_utils.preparation.joining import TRAIN, copy_held_out
 from data_utils.preparation.merging import SplitWriter
 from data_utils.preparation.preparation import new_corpus
@@ -44,19 +45,19 @@ def make_part(folder: Path, output: Path, wanted: int) -> dict[str, Any]:
     train = corpus.splits[TRAIN]
     if corpus.tokenizer is not BYTES or wanted > len(train.tokens):
         raise InputError(f"{folder}: give a corpus of bytes that has {wanted:,} to learn from")
-    return write_part(folder, output, np.arange(np.searchsorted(train.offsets, wanted)))
+    return write_part(folder, corpus, output, np.arange(np.searchsorted(train.offsets, wanted)))
 
 
-def write_part(folder: Path, output: Path, reviews: np.ndarray) -> dict[str, Any]:
-    """Write a corpus that learns from these reviews, by index; return the split's description."""
-    corpus = open_corpus(folder)
-    train = corpus.splits[TRAIN]
-    starts, ends = train.offsets[:-1][reviews], train.offsets[1:][reviews]
+def write_part(folder: Path, corpus: Corpus, output: Path, reviews: np.ndarray) -> dict[str, Any]:
+    """Write a corpus that learns from these reviews of a corpus, by index.
+
+    folder: of the corpus. Returns the description of the split.
+    """
+    part = taken(corpus.splits[TRAIN], reviews)
     with new_corpus(output), whole_folder(output) as partial:
         copy_held_out(folder, partial)
         with SplitWriter(partial, TRAIN, len(reviews)) as writer:
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-                writer.append(train.tokens[start:end].tobytes(), np.array([end - start]))
+            writer.append(part.tokens.tobytes(), np.diff(part.offsets))
         splits = {**corpus.meta["splits"], TRAIN: writer.size()}
         write_json(partial / META_FILE, {**corpus.meta, "splits": splits})
     return writer.size()

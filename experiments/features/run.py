@@ -87,13 +87,18 @@ class Options:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.only if name not in BY_NAME]:
             raise InputError(f"--only: {unknown[0]!r} is none of {', '.join(BY_NAME)}")
-        if CHANCES in " ".join(self.only) and self.corpus is None:
+        if CHANCES in self.wanted and self.corpus is None:
             raise InputError(f"{CHANCES!r} needs --corpus, whose titles it counts")
 
     @property
     def choices(self) -> list[tuple[str, ...]]:
         """The features to compare."""
         return [BY_NAME[name] for name in self.only] or list(CHOICES)
+
+    @property
+    def wanted(self) -> set[str]:
+        """What these features are made of."""
+        return {part for choice in self.choices for part in choice}
 
 
 def main() -> None:
@@ -113,9 +118,8 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
     sets = SETS[name].read(options.data).sets
     if name == "imdb":  # of its longer texts a part
         sets = [part.drawn(options.most_texts, options.seed) for part in sets]
-    wanted = {part for choice in options.choices for part in choice}
-    features = read_features(sets, loaded, options.work, name, wanted)
-    if CHANCES in wanted:
+    features = read_features(sets, loaded, options.work, name, options.wanted)
+    if CHANCES in options.wanted:
         features[CHANCES] = read_chances(sets, loaded, options.corpus)
     labels = [part.labels for part in sets]
     rows = []

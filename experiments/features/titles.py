@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from scipy.special import logsumexp
 
 from data_utils.labelled import LabelledSet
-from data_utils.titles import titles_within
+from data_utils.titles import SEPARATOR, titles_of
 from experiments.shipped.select_reviews import STARS
 from experiments.studies import tested
 from model.files.weights import LoadedModel
@@ -24,7 +24,7 @@ from model.state import State
 from model.text.ragged import RaggedBatch, ragged_batches
 from model.text.split import Split
 
-TITLE_MARK = " |"  # the text's profile adds the space that follows
+TITLE_MARK = SEPARATOR.decode().rstrip()  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
 PLEASED = ("Great", "Excellent", "Love", "Awesome", "Perfect", "Wonderful", "Very good")
 DISPLEASED = ("Terrible", "Disappoint", "Waste", "Horrible", "Don't", "Poor", "Not")
@@ -65,7 +65,7 @@ def title_scores(
 def frequent_openings(split: Split, most: int) -> list[str]:
     """Return the most frequent openings of a split's titles, but of those that name stars."""
     counts: Counter[str] = Counter()
-    for begin, end in titles_within(split.tokens, split.offsets, 0, len(split.tokens)):
+    for begin, end in titles_of(split):
         title = split.tokens[begin:end].tobytes().decode(errors="replace")
         if title.strip() and not STARS.search(title):
             counts[" ".join(title.split()[:WORDS])] += 1

@@ -17,13 +17,13 @@ import tyro
 
 from configs import command
 from data_utils.provenance import describe_origin
+from data_utils.titles import SEPARATOR
 from experiments.shipped.overlap import HeldOut
 from model.files.storage import write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
 HERE = Path(__file__).resolve().parent
-SEPARATOR = " | "  # between a text and its title
 STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
 
 # Why the text of a source may not be trained on, by the source's name.
@@ -105,7 +105,7 @@ def arranged(review: Review, title: str, *, marks: bool) -> str:
         parts.append(review.mark)
     if review.title and title != "none":
         parts.insert(0 if title == "first" else len(parts), review.title)
-    return SEPARATOR.join(parts)
+    return SEPARATOR.decode().join(parts)
 
 
 def selected(

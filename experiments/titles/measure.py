@@ -14,7 +14,7 @@ from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from data_utils.titles import titles_within
+from data_utils.titles import titles_of
 from experiments.features.titles import score_titles
 from experiments.studies import HERE, what_is_known, whole_results
 from experiments.training_runs import weights_at_end
@@ -52,22 +52,22 @@ def main() -> None:
             scores = score_titles(loaded, *sets[1:], len(sets[2].texts))
             known[name] = {**bits_by_part(loaded, valid), "sst_by_titles": scores}
             if name == CONTINUED:
-                known[name] |= what_is_known(place, sets, torch.get_num_threads())
+                known[name] |= what_is_known(loaded, sets)
             write_json(KNOWN, {"runs": known, "origin": origin})
             print(name, known[name], flush=True)
 
 
-def places(work: Path) -> Iterator[tuple[str, str]]:
+def places(work: Path) -> Iterator[tuple[str, str | Path]]:
     """Yield each model with its place: the shipped one, and of each run with a result its end."""
     yield CONTINUED, CONTINUED
     for name in whole_results(STUDY):
-        yield name, str(weights_at_end(work / name))
+        yield name, weights_at_end(work / name)
 
 
 def bits_by_part(loaded: LoadedModel, split: Split) -> dict[str, float]:
     """Return the bits per character of the split's titles, and of the rest of its text."""
     is_title = np.zeros(len(split.tokens), bool)
-    for begin, end in titles_within(split.tokens, split.offsets, 0, len(split.tokens)):
+    for begin, end in titles_of(split):
         is_title[begin:end] = True
     bits, _ = split_costs(loaded.model, split)  # [n]
     return {

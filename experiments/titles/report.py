@@ -25,9 +25,7 @@ def weights() -> str:
 def continued() -> str:
     """Return a line for the shipped model, and for each run that continued it."""
     runs = {name: same for name, same in by_name(STUDY).items() if continues(same[0])}
-    if not runs or not KNOWN.exists():
-        return NOT_YET
-    shipped = {"name": CONTINUED, **read_json(KNOWN)["runs"][CONTINUED]}
+    shipped = {"name": CONTINUED, **known_of_runs()["runs"].get(CONTINUED, {})}
     return table({CONTINUED: [shipped], **runs})
 
 
@@ -38,15 +36,17 @@ def continues(run: Mapping[str, Any]) -> bool:
 
 def table(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Return a line for each run, of several seeds the mean."""
-    known = read_json(KNOWN) if KNOWN.exists() else {"runs": {}}
-    if not runs or not known["runs"].keys() >= {
-        run["name"] for same in runs.values() for run in same
-    }:
+    known, names = known_of_runs(), {run["name"] for same in runs.values() for run in same}
+    if not names or not names <= known["runs"].keys():
         return NOT_YET
     rows = [list(line(name, same, known["runs"])) for name, same in runs.items()]
-    names = {run["name"] for same in runs.values() for run in same}
     kept = {name: run for name, run in whole_results(STUDY).items() if name in names}
     return f"{markdown(HEAD, rows)}\n\n{origins({**kept, KNOWN.name: known})}"
+
+
+def known_of_runs() -> dict[str, Any]:
+    """Return what was measured of the runs, by name, with its origin."""
+    return read_json(KNOWN) if KNOWN.exists() else {"runs": {}}
 
 
 def weight_of(run: Mapping[str, Any]) -> float:

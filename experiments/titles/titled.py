@@ -11,7 +11,7 @@ import numpy as np
 from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.preparation.joining import TRAIN
-from data_utils.titles import titles_within
+from data_utils.titles import titles_of
 from experiments.epochs.part import write_part
 from model.bounds import PositiveInt
 from model.text.split import Split
@@ -31,16 +31,16 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    chosen = titled(open_corpus(options.corpus).splits[TRAIN], options.longest)
-    train = write_part(options.corpus, options.output, chosen)
+    corpus = open_corpus(options.corpus)
+    chosen = titled(corpus.splits[TRAIN], options.longest)
+    train = write_part(options.corpus, corpus, options.output, chosen)
     print(f"{options.output}: {train['reviews']:,} reviews, {train['bytes']:,} bytes to learn from")
 
 
 def titled(split: Split, longest: int) -> np.ndarray:
     """Return the indices of the reviews that have a title and at most `longest` bytes."""
     offsets = np.asarray(split.offsets)
-    found = titles_within(split.tokens, offsets, 0, len(split.tokens))
-    with_title = np.searchsorted(offsets, [end for _, end in found]) - 1
+    with_title = np.searchsorted(offsets, [end for _, end in titles_of(split)]) - 1
     return with_title[np.diff(offsets)[with_title] <= longest]
 
 

@@ -6,7 +6,7 @@ vector for each, so they share `ngram_buckets` vectors for every n, by a hash (B
 zeros: at first, the model is the mLSTM without n-grams.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 import torch.nn.functional as F
@@ -34,8 +34,7 @@ class NgramMlstmLayer(MlstmLayer):
     title = "mLSTM with n-grams"
     described_by = frozenset({"ngram_length", "ngram_buckets"})
     longest = 2  # N; `make` sets it
-    tables: ClassVar[tuple[str, ...]] = ("ngrams",)
-    """Parameters [tables, buckets, E] of the first layer, whose vectors start as zeros."""
+    tables: tuple[str, ...] = ()  # of vectors [tables, buckets, E]; `make` sets their names
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
@@ -50,7 +49,7 @@ class NgramMlstmLayer(MlstmLayer):
     def make(cls, config: "ModelConfig", index: int) -> Self:
         """Return a layer; the first one has vectors for the n-grams."""
         layer = super().make(config, index)
-        layer.longest = config.ngram_length
+        layer.longest, layer.tables = config.ngram_length, tuple(cls.sizes(config))
         # Three dimensions, so that Muon ignores it: it is a table, not a matrix between features.
         for name, (tables, buckets) in cls.sizes(config).items():
             shape = (tables, buckets, config.embedding_size)

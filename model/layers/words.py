@@ -29,7 +29,6 @@ class WordMlstmLayer(NgramMlstmLayer):
 
     title = "mLSTM with n-grams and words"
     described_by = NgramMlstmLayer.described_by | {"word_buckets"}
-    tables = ("ngrams", "words")
 
     @classmethod
     def check(cls, config: "ModelConfig") -> None:
@@ -115,7 +114,7 @@ def powers_for(T: int, device: torch.device) -> tuple[Tensor, Tensor]:
     inverse = pow(MULTIPLIER, -1, modulus)
     powers = [pow(MULTIPLIER, t, modulus) for t in range(T)]
     inverses = [pow(inverse, t, modulus) for t in range(T)]
-    made = torch.tensor([powers, inverses]).unsqueeze(-1).to(device)
+    made = torch.tensor([powers, inverses], device=device).unsqueeze(-1)
     return made[0], made[1]
 
 

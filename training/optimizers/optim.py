@@ -108,8 +108,8 @@ class OptimConfig:
     keeps its norm (NorMuon, Li et al. 2025)."""
     keep_norms: bool = False
     """After a step of Muon, rows under weight norm have the length they had before. Otherwise they
-    grow, and a step turns them less and less. If parallel.combine adds up
-    whole steps instead of gradients, they keep it only nearly."""
+    grow, and a step turns them less and less. If parallel.combine adds up whole steps instead of
+    gradients, they keep it only nearly."""
     rest_factor: PositiveFloat = 1.0
     """AdamW's rate on everything else under muon, as a multiple of lr."""
     decoder_factor: PositiveFloat = 1.0

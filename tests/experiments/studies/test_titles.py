@@ -28,8 +28,10 @@ REVIEWS = [
 def test_a_corpus_of_short_reviews_with_titles(tmp_path):
     (tmp_path / "in.txt").write_text("\n".join(REVIEWS * 20))
     prepare_corpus([tmp_path / "in.txt"], tmp_path / "whole", Preparation(split=(8, 1, 1)))
-    whole = open_corpus(tmp_path / "whole").splits
-    write_part(tmp_path / "whole", tmp_path / "part", titled(whole["train"], longest=20))
+    corpus = open_corpus(tmp_path / "whole")
+    whole = corpus.splits
+    chosen = titled(whole["train"], longest=20)
+    write_part(tmp_path / "whole", corpus, tmp_path / "part", chosen)
     part = open_corpus(tmp_path / "part").splits
     check_corpus(tmp_path / "part")
     expected = [r for r in texts_of(whole["train"]) if " | " in r and len(r) <= 20]
