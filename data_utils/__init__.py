@@ -1,1 +1,1 @@
-"""From reviews to tokens on disk to lanes. Of `model`, only how texts are read and stored."""
+"""From reviews to tokens on disk to lanes. It uses nothing of `model` that computes."""

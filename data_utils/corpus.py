@@ -74,8 +74,7 @@ def open_corpus(folder: Path) -> Corpus:
         )
     meta = read_json(path)
     check_format_version(meta, FORMAT_VERSION, path)
-    if (profile := meta.get("text_profile")) not in TEXT_PROFILES:
-        raise InputError(f"{path}: text_profile is {profile!r}; prepare the corpus again")
+    _check_description(meta, path)
     tokenizer = load_tokenizer(folder, meta, path)
     counted = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
     splits = {}
@@ -84,6 +83,18 @@ def open_corpus(folder: Path) -> Corpus:
         splits[name] = map_split(folder, name, size["reviews"], size[counted], tokenizer)
         _check_offsets(splits[name], folder / offsets_file(name))
     return Corpus(splits, meta, tokenizer)
+
+
+def _check_description(meta: dict[str, Any], path: Path) -> None:
+    """Refuse a meta.json whose entries about the whole corpus are damaged."""
+    sound = {
+        "text_profile": meta.get("text_profile") in list(TEXT_PROFILES),
+        "sources": isinstance(meta.get("sources"), list),
+        "reading": isinstance(meta.get("reading"), dict),
+    }
+    for name, is_sound in sound.items():
+        if not is_sound:
+            raise InputError(f"{path}: {name} is {meta.get(name)!r}; prepare the corpus again")
 
 
 def map_split(

@@ -38,7 +38,7 @@ class DataConfig:
     lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
     window: Annotated[int, Bound(min=1, max=1 << 20)] = 128
-    """T, tokens per step and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
+    """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None
     """Equal spans of the split that the lanes read one after the other. Default: as many as
@@ -72,7 +72,7 @@ class WindowBatch(NamedTuple):
 
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
-    reset: np.ndarray  # bool [B], the lane begins a shard: its state starts from zero
+    reset: np.ndarray  # bool [B], the lane's state starts from zero here, as data.persist says
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
     active_fraction: float = 1.0  # of all lanes, those that still have text in this epoch

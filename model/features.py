@@ -44,6 +44,9 @@ class FeatureKind:
         check_poolings(poolings)
         # Each kind has one spelling: kinds are compared, and appear in file names.
         object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
+        for name in ("layers", "units"):
+            if isinstance(given := getattr(self, name), np.ndarray) and given.ndim == 1:
+                object.__setattr__(self, name, given.tolist())
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:

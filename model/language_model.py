@@ -124,9 +124,10 @@ class ModelConfig:
             raise InputError(f"model.forget_gate_bias is {bias:g}; it must be {allowed}")
 
     def _check_settings_of_other_cells(self) -> None:
-        own = LAYERS[self.cell].settings
+        mine = LAYERS[self.cell]
+        own = mine.described_by.union(mine.settings)
         for cell, layer in LAYERS.items():
-            for name in layer.settings:
+            for name in sorted(layer.described_by.union(layer.settings)):
                 default = getattr(type(self), name)
                 if name not in own and getattr(self, name) != default:
                     raise InputError(

@@ -12,7 +12,7 @@ import command
 
 import tyro
 
-LOST = "left out: model/ (the next evaluation makes one), TensorBoard's events, other checkpoints"
+LOST = "left out: model/ (resuming makes one), TensorBoard's events, other checkpoints"
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,11 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def conclude(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one yet; print its place."""
+        """Write a model if there is no best one, by its score where there are reviews for one;
+        print its place.
+        """
+        if trainer.progress.best_bits_per_character is None:
+            self.evaluate(trainer)
         best = trainer.progress.best_bits_per_character
         if best is None:
             self.publish(trainer, trainer.model)

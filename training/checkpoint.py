@@ -3,9 +3,9 @@
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and the training state:
 
 - `optimizer.safetensors`; if each group of ranks has its own optimiser state, those after the first
-are in `optimizer-1.safetensors` and so on; - `ema/`, a model directory of the averaged weights, if
-any; - `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows
-since
+  are in `optimizer-1.safetensors` and so on;
+- `ema/`, a model directory of the averaged weights, if any;
+- `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
   the last row of metrics; the random state;
 - `training.json`: progress, loss scale, the corpus's fingerprint.
 

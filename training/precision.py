@@ -18,6 +18,7 @@ from .parallel.exchange import ParallelConfig
 TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 FIRST_SCALE = 2.0**16
 HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, the limit of fp32
+LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from model.bounds import Bound, Fraction, PositiveFloat, PositiveInt, check_bounds
+from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import State
@@ -21,7 +21,7 @@ from .divergence import diverged
 from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
-from .optimizers.schedule import Schedule, set_learning_rate
+from .optimizers.schedule import MOST_STEPS, Schedule, set_learning_rate
 from .parallel.agreement import agreed_muon_dtype
 from .parallel.buckets import gradients_of
 from .parallel.distributed import Deal, TrainingDevice, World
@@ -29,6 +29,7 @@ from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     FIRST_SCALE,
     HIGHEST_SCALE,
+    LOWEST_SCALE,
     TrainingPrecision,
     make_loss_scaler,
     overflow_together,
@@ -53,15 +54,15 @@ def draw_dropout_mask(
 class TrainConfig:
     """How long the model is trained, and in which precision."""
 
-    steps: PositiveInt | None = None
+    steps: Annotated[int, Bound(min=1, max=MOST_STEPS)] | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
-    epochs: PositiveFloat | None = None
+    epochs: Annotated[float, Bound(above=0, max=MOST_STEPS)] | None = None
     """Epochs over the train split, instead of steps."""
     precision: TrainingPrecision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
-    loss_scale: Annotated[float, Bound(above=0, max=HIGHEST_SCALE)] = FIRST_SCALE
-    """First factor of the loss in fp16; it halves when a gradient overflows and doubles after 1,000
-    clean steps. Puri et al. began at 2^32. Other precisions do not scale the loss."""
+    loss_scale: Annotated[float, Bound(min=LOWEST_SCALE, max=HIGHEST_SCALE)] = FIRST_SCALE
+    """First factor of the loss in fp16, and where ranks send gradients in fp16; it halves when a
+    gradient overflows and doubles after 1,000 clean steps. Puri et al. began at 2^32."""
     device: TrainingDevice = "auto"
     """auto takes a GPU, if any."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
@@ -83,9 +84,15 @@ class TrainConfig:
 
     def total_steps(self, steps_per_epoch: float) -> int:
         """Return the length of the run in steps."""
-        if self.epochs is not None:
-            return max(1, round(self.epochs * steps_per_epoch))
-        return self.steps or 1000
+        if self.epochs is None:
+            return self.steps or 1000
+        steps = max(1, round(self.epochs * steps_per_epoch))
+        if steps > MOST_STEPS:
+            raise InputError(
+                f"train.epochs is {self.epochs:g}: {steps:,} steps, of which a run may have "
+                f"{MOST_STEPS:,}; give fewer"
+            )
+        return steps
 
 
 class Trainer:
@@ -246,11 +253,13 @@ class Trainer:
     def row_nats(self) -> float:
         """Return the loss since the last row of metrics, summed over ranks.
 
-        Raises Diverged, on every rank, if it is not finite.
+        Raises Diverged, on every rank, if it is not finite, or if no loss scale makes gradients so.
         """
         nats = float(self.world.sum(self.nats))
         if not math.isfinite(nats):
             raise diverged(self, "the training loss is")
+        if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
+            raise diverged(self, "at the lowest loss scale, gradients are still")
         return nats
 
     def close_row(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from model.classifiers.classifier import FOLDER, Classifier, save_classifier
 from model.classifiers.separation import save_areas
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
-from model.files.locks import one_at_a_time
+from model.files.locks import one_at_a_time, refusal
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, model_digest
 from model.language_model import LanguageModel, untrained_like
@@ -79,14 +79,11 @@ def run_transfer(
 @contextmanager
 def only_writer_of(output: Path) -> Iterator[None]:
     """Make a folder of results; InputError while another command writes into it."""
-
-    def refuse() -> None:
-        raise InputError(
-            f"{output}: another command is writing its results here; wait, or name another folder"
-        )
-
+    busy = refusal(
+        f"{output}: another command is writing its results here; wait, or name another folder"
+    )
     output.mkdir(parents=True, exist_ok=True)
-    with one_at_a_time(output / ".lock", refuse):
+    with one_at_a_time(output / ".lock", busy):
         yield
 
 

@@ -86,8 +86,12 @@ class Neuron:
 def fit_regression(
     train: Examples, val: Examples, seed: int = 0, max_iterations: int = MAX_ITERATIONS
 ) -> Regression:
-    """Fit for every C and return the best on val; the smallest C wins ties."""
+    """Fit for every C and return the best on val; the smallest C wins ties.
+
+    Raises InputError unless train has every class, numbered from 0, and more than one.
+    """
     check_classes(train.labels)
+    _check_no_class_missing(train.labels)
     fits = [_fit(train, val, c, seed, max_iterations) for c in C_GRID]
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
@@ -98,6 +102,12 @@ def check_classes(labels: np.ndarray, name: str = "training", mend: str = "") ->
     """
     if len(np.unique(labels)) < 2:
         raise InputError(f"the {name} labels hold a single class; two are needed{mend}")
+
+
+def _check_no_class_missing(labels: np.ndarray) -> None:
+    present = set(np.unique(labels).tolist())
+    if missing := set(range(int(labels.max()) + 1)) - present:
+        raise InputError(f"the training labels lack class {min(missing)}; give examples of it")
 
 
 def l1_regression(

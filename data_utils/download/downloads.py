@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time
+from model.files.locks import one_at_a_time, refusal
 from model.files.storage import flush_to_disk, write_json
 
 from .dataset import Dataset, RemoteFile
@@ -53,9 +53,7 @@ def download_dataset(
 
 
 def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Path:
-    def busy() -> None:
-        raise InputError(f"{path}: another process is downloading it; wait for it")
-
+    busy = refusal(f"{path}: another process is downloading it; wait for it")
     if not path.exists():  # else only others may write to its folder
         with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
             if not path.exists():

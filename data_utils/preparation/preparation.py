@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time
+from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
     read_json,
     recover_folders,
@@ -129,15 +129,12 @@ def prepare_corpus(
 @contextmanager
 def new_corpus(output: Path) -> Iterator[None]:
     """Let this process alone make the corpus folder `output`, which must not exist."""
-
-    def busy() -> None:
-        raise InputError(f"{output}: another process is preparing it; wait, or name another folder")
-
     if not output.name:  # "." or "/", which exist
         raise InputError(f"{output}: name a new folder for the corpus")
     if output.parent.is_file():
         raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
+    busy = refusal(f"{output}: another process is preparing it; wait, or name another folder")
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
         if os.path.lexists(output):  # also a broken link
             raise InputError(f"{output}: exists already; remove it or name another folder")

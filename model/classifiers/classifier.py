@@ -39,7 +39,8 @@ class Familiarity:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            checked_number(f"familiarity.{name}", value)
+            number = checked_number(f"familiarity.{name}", value)
+            object.__setattr__(self, name, number)  # the dataclass is frozen
 
     def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
         """Return bool [N] from the costs of texts, bits [N], and their lengths, bytes [N]."""

@@ -10,6 +10,7 @@ from ..files.hub import CARD_FILE, FILES, MODULES_FILE, hub_library, refusals
 from ..files.shipped import CONFIG_FILE
 from ..files.storage import read_json, whole_folder
 from ..files.weights import load_model
+from .classifier import FOLDER
 from .fitted import find_classifier, load_fitted
 
 # As sentence-transformers reads it: the class that reads this folder.
@@ -51,7 +52,7 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
             if (loaded.folder / name).is_file():
                 shutil.copy(loaded.folder / name, partial / name)
         if classifier is not None:
-            shutil.copytree(classifier, partial / "classifier")
+            shutil.copytree(classifier, partial / FOLDER)
         (partial / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
         if not (partial / CARD_FILE).exists():
             card = model_card(read_json(partial / CONFIG_FILE), results, repository)

@@ -50,7 +50,8 @@ class Calibration:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            checked_number(f"calibration.{name}", value)
+            number = checked_number(f"calibration.{name}", value)
+            object.__setattr__(self, name, number)  # the dataclass is frozen
         if not self.slope > 0:
             raise InputError(f"calibration.slope is {self.slope}; it must be above zero")
 

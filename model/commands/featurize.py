@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files.locks import one_at_a_time
+from ..files.locks import one_at_a_time, refusal
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
@@ -127,13 +127,11 @@ def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
     """Write the features; an interruption leaves the finished part beside `output`."""
     from ..files.feature_files import compute
 
-    def busy() -> None:
-        raise InputError(f"{output}: another process is writing it; wait, or name another file")
-
     if output.exists() and not output.is_file():  # a pipe: nothing to continue
         write_into(reading, output, progress)
         return
     path = output.resolve() if output.is_symlink() else output
+    busy = refusal(f"{output}: another process is writing it; wait, or name another file")
     with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
         compute(reading, path, reading.digest(), progress.advance)
 

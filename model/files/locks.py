@@ -7,6 +7,8 @@ from pathlib import Path
 
 import filelock
 
+from ..errors import InputError
+
 log = logging.getLogger(__name__)
 
 
@@ -29,6 +31,15 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)  # while it is this process's
         lock.release()
+
+
+def refusal(message: str) -> Callable[[], None]:
+    """Return a `busy` that raises InputError with this message."""
+
+    def refuse() -> None:
+        raise InputError(message)
+
+    return refuse
 
 
 def _acquire(lock: filelock.BaseFileLock, busy: Callable[[], None]) -> None:

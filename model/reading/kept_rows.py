@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError
-from ..files.locks import one_at_a_time
+from ..files.locks import one_at_a_time, refusal
 from ..files.storage import PARTIAL, flush_to_disk, read_json, write_json
 from .inputs import LONGEST_RECORD
 from .row_files import UNSAYABLE, RowFormat, cell_of, json_of
@@ -27,12 +27,9 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
     its `request`, of JSON types, is the same; else they are kept under another name. Raises
     InputError if another process is writing it, or if there is a folder of its name.
     """
-
-    def busy() -> None:
-        raise InputError(f"{final}: another process is writing it; wait, or name another file")
-
     final = final.resolve() if final.is_symlink() else final
     partial = final.with_name(f"{final.name}.{PARTIAL}")
+    busy = refusal(f"{final}: another process is writing it; wait, or name another file")
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
         asked = _begin(partial, request)
         try:

@@ -40,8 +40,8 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
             "data.shards); give fewer lanes or more reviews"
         )
     offsets = np.asarray(split.offsets)
-    nearest = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
-    bounds = offsets[_spread(nearest, split.reviews)]
+    starts = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
+    bounds = offsets[_spread(starts, split.reviews)]
     if (np.diff(bounds) < 2).all():
         raise InputError(f"the split has only {len(split.tokens)} tokens; give more reviews")
     return bounds

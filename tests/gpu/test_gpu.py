@@ -23,6 +23,7 @@ from tests.model.layers.test_recurrence import (
     tolerance,
     window_of,
 )
+from tests.support.cells import config_of
 from tests.support.runs import rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
@@ -80,7 +81,7 @@ def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
 
 @pytest.mark.parametrize("cell", ["mlstm_ngrams", "mlstm_words"])
 def test_ngrams_and_words_on_the_gpu_are_those_of_the_cpu(cell):
-    config = ModelConfig(cell=cell, hidden_size=16, ngram_buckets=50, word_buckets=50)
+    config = config_of(cell, hidden_size=16, ngram_buckets=50, word_buckets=50)
     text = b"It wasn't bad; 2 of the words don't end he"  # in the middle of a word
     tokens = torch.tensor(list(text)).repeat(3, 2)  # [B, T]
     found = []

@@ -207,3 +207,9 @@ def test_the_callers_mode_is_its_own_between_two_batches(small_model, sequences)
     for _, values in final_states(small_model, sequences, batch_size=2):
         assert not torch.is_inference_mode_enabled()
         assert values.dtype == np.float32
+
+
+def test_a_kind_with_an_array_of_units_equals_the_one_with_a_list():
+    kind = FeatureKind(units=np.arange(3), layers=np.arange(1))
+    assert kind == FeatureKind(units=[0, 1, 2], layers=[0])
+    assert kind != FeatureKind()

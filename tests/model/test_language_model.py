@@ -9,6 +9,7 @@ from model.errors import InputError
 from model.language_model import LAYERS, Cell, ModelConfig, build_model
 from model.layers import mlstm
 from model.layers.weight_norm import apply_weight_norm
+from tests.support.cells import config_of
 
 # targets: one bias and weight-norm gains, as OpenAI's released model has them
 PUBLISHED_COUNTS = {64: 74_880, 256: 495_360, 1024: 5_863_680, 4096: 86_319_360}
@@ -23,9 +24,7 @@ def test_parameter_count_is_the_published_one(hidden_size, count):
 
 @pytest.mark.parametrize("cell", get_args(Cell))
 def test_steps_equal_a_window(cell):
-    model = build_model(
-        ModelConfig(cell=cell, hidden_size=16, layers=2, context=5), seed=1
-    ).double()
+    model = build_model(config_of(cell, hidden_size=16, layers=2, context=5), seed=1).double()
     tokens = torch.randint(0, 256, (4, 9), generator=torch.Generator().manual_seed(0))
     whole, last = model(tokens, model.initial_state(4))
     state, weights = model.initial_state(4), model.fold()
@@ -182,6 +181,24 @@ def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):
     (name,) = key
     with pytest.raises(InputError, match=rf"model\.{name} is .*model\.cell {cell} does not"):
         ModelConfig(cell=cell, **key)
+
+
+@pytest.mark.parametrize(
+    ("cell", "key", "its_cell"),
+    [
+        ("mlstm", {"ngram_length": 5}, "mlstm_ngrams"),
+        ("mlstm", {"word_buckets": 7}, "mlstm_words"),
+        ("mlstm_ngrams", {"word_buckets": 7}, "mlstm_words"),
+        ("mlstm_words", {"heads": 2}, "transformer"),
+        ("gru", {"context": 3}, "transformer"),
+    ],
+)
+def test_settings_of_another_cell_are_refused_with_its_name(cell, key, its_cell):
+    (name,) = key
+    message = rf"model\.{name} is .*cell {cell} does not have; .* or set model.cell {its_cell}$"
+    with pytest.raises(InputError, match=message):
+        ModelConfig(cell=cell, **key)
+    ModelConfig(cell=its_cell, **key)
 
 
 @pytest.mark.parametrize("tokens_there_are", [mlstm.MOST_TABULATED, mlstm.MOST_TABULATED + 1])

@@ -1,6 +1,7 @@
 """What a run makes public: nothing that is not finite, and no split that cannot be scored."""
 
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,29 @@ def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
     provenance = load_model(writer.directory.model).provenance
     assert provenance["best_valid_bits_per_character"] == kept
     assert trainer.progress.best_bits_per_character == kept
+
+
+def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
+    """As where a finished run, whose `model/` was removed, is resumed: it takes no step."""
+    trainer = trained(ema_decay=0.9)
+    writer.evaluate(trainer)
+    best = trainer.progress.best_bits_per_character
+    shutil.rmtree(writer.directory.model)
+    writer.forget_lost_model(trainer)
+    writer.conclude(trainer)
+    kept = load_model(writer.directory.model).provenance
+    assert kept["best_valid_bits_per_character"] == best
+    assert trainer.progress.best_bits_per_character == best
+
+
+def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus):
+    empty = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), BYTES)
+    unscored = replace(corpus, splits=corpus.splits | {"valid": empty})
+    writer, trainer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE), trained()
+    writer.conclude(trainer)
+    kept = load_model(writer.directory.model)
+    assert torch.equal(kept.model.decoder.weight, trainer.model.decoder.weight)
+    assert kept.provenance["best_valid_bits_per_character"] is None
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])

@@ -10,8 +10,10 @@ import torch
 
 from data_utils.lanes import Lanes, WindowBatch
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.language_model import build_model
 from model.state import DTYPES, State
+from tests.support.cells import config_of
+from training.divergence import Diverged
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
@@ -27,7 +29,7 @@ def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
     cell="mlstm", model=None, parallel=EVEN, world=ALONE, **optim,
 ):  # fmt: skip
-    config = ModelConfig(hidden_size=8, cell=cell, context=16)
+    config = config_of(cell, hidden_size=8, context=16)
     return Trainer(
         model or build_model(config, seed=1, compute_dtype=DTYPES[precision]),
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
@@ -252,6 +254,30 @@ def test_rows_in_fp16_tell_the_loss_scale_and_the_steps_that_overflowed():
     assert row["loss_scale"] == 2.0 ** (40 - skipped)
     trainer.train(as_batch(make_window(), CPU))
     assert trainer.close_row()["overflows"] == 0
+
+
+def test_a_training_whose_gradients_overflow_at_every_scale_has_diverged():
+    trainer = make_trainer("fp16", steps=100, loss_scale=2.0**-39)
+    hook = trainer.model.decoder.bias.register_hook(lambda grad: grad.fill_(torch.inf))
+    trainer.train(as_batch(make_window(), CPU))
+    assert trainer.close_row()["loss_scale"] == 2.0**-40
+    trainer.train(as_batch(make_window(), CPU))
+    with pytest.raises(Diverged, match="at the lowest loss scale, gradients are still not finite"):
+        trainer.close_row()
+    hook.remove()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "message"),
+    [
+        (1e308, "train.epochs is 1e.308; it must be above zero and at most"),
+        (1e8, "10,000,000,000"),
+    ],
+)
+def test_more_steps_than_a_run_may_have_are_refused(epochs, message):
+    with pytest.raises(InputError, match=message):
+        TrainConfig(epochs=epochs).total_steps(100)
+    assert TrainConfig(epochs=2).total_steps(100) == 200
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -228,6 +228,14 @@ def test_one_class_is_refused():
         fit_regression(one, one)
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_labels_that_lack_a_class_are_refused(missing):
+    examples = make_classes(12, 0)
+    rest = examples.subset(np.flatnonzero(examples.labels != missing))
+    with pytest.raises(InputError, match=f"^the training labels lack class {missing};"):
+        fit_regression(rest, examples)
+
+
 def test_interval_is_wilsons():
     # p = 8/10, z = 1.95996: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
     assert accuracy_interval(0.8, 10) == pytest.approx([0.490162, 0.943318], abs=1e-6)

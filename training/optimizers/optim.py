@@ -30,7 +30,14 @@ from .schedule import Decay, Schedule
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
-MUONS_OWN = ("by_gate", "balance_rows", "keep_norms")
+MUONS_OWN = (
+    "momentum",
+    "by_gate",
+    "balance_rows",
+    "keep_norms",
+    "rest_factor",
+    "decoder_factor",
+)
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 
@@ -125,11 +132,7 @@ class OptimConfig:
             raise InputError(
                 f"optim.cooldown_from is {self.cooldown_from}; it needs optim.cooldown_steps"
             )
-        variants = {name for name in MUONS_OWN if getattr(self, name)}
-        if variants and self.name != "muon":
-            raise InputError(
-                f"optim.{min(variants)} is a variant of muon; optim.name is {self.name}"
-            )
+        self._check_settings_of_muon()
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
             raise InputError(
@@ -138,12 +141,28 @@ class OptimConfig:
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
-        shrinks = (self.lr or MAX_LEARNING_RATE) * self.weight_decay
+        shrinks = (self.lr or MAX_LEARNING_RATE) * self._highest_factor * self.weight_decay
         if self.name in SHRINKING and shrinks > 1:
             raise InputError(
-                f"optim.weight_decay is {self.weight_decay:g}: times the learning rate it is above "
-                "1, and a step would turn the sign of the weights; lower it"
+                f"optim.weight_decay is {self.weight_decay:g}: times the highest learning rate it "
+                "is above 1, and a step would turn the sign of the weights; lower it"
             )
+
+    def _check_settings_of_muon(self) -> None:
+        given = [n for n in MUONS_OWN if getattr(self, n) != getattr(type(self), n)]
+        if given and self.name != "muon":
+            beta1 = " (sgd takes optim.beta1)" if given[0] == "momentum" else ""
+            raise InputError(
+                f"optim.{given[0]} is {getattr(self, given[0])}, which only muon reads{beta1}; "
+                f"leave it out, or set optim.name muon instead of {self.name}"
+            )
+
+    @property
+    def _highest_factor(self) -> float:
+        """The largest multiple of lr at which any weight is updated."""
+        if self.name != "muon":
+            return 1.0
+        return max(1.0, self.rest_factor, self.rest_factor * self.decoder_factor)
 
     @property
     def stateful(self) -> bool:

@@ -9,6 +9,8 @@ from torch.optim import Optimizer
 
 from model.errors import InputError
 
+MOST_STEPS = 10**9  # of a run: of more, the last rates would round to zero
+
 Decay = Literal["linear", "cosine", "constant"]
 
 
@@ -31,6 +33,11 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.rate(self.last_step - 1) > 0:
             return
+        if self.cooldown_begin is None and self.decay_steps is None:
+            raise InputError(
+                f"optim.lr is {self.peak:g}: so low that the last step's rate rounds to zero; give "
+                "a higher one"
+            )
         if self.cooldown_begin is None:
             raise InputError(
                 f"optim.decay_steps is {self.decay_steps:,}, of {self.steps:,} steps: the rest "
@@ -70,7 +77,7 @@ class Schedule:
         if self.decay == "linear":
             return self.peak * (1 - progress)
         if self.decay == "cosine":
-            return self.peak * (1 + math.cos(math.pi * progress)) / 2
+            return self.peak * math.sin(math.pi / 2 * (1 - progress)) ** 2
         return self.peak
 
 

@@ -30,7 +30,11 @@ def load_weights(
 def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:
     mine, theirs = wanted.architecture(), given.architecture()
     # The bias is added only to initial weights, so trained ones fit any value.
-    different = [key for key in mine if mine[key] != theirs.get(key) and key != "forget_gate_bias"]
+    different = [
+        f"model.{key} {value}"
+        for key, value in theirs.items()
+        if mine.get(key) != value and key != "forget_gate_bias"
+    ]
     if different:
-        settings = ", ".join(f"model.{key} {theirs[key]}" for key in different)
+        settings = ", ".join(different)
         raise InputError(f"train.start_from {start_from}: was made with {settings}; set the same")

@@ -95,7 +95,9 @@ def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) 
     for key, what in ((OTHER_MODEL, "another model"), (OTHER_TEXTS, "other texts or labels")):
         if before.get(key) != now[key]:
             raise InputError(f"{path}: was begun with {what}; give the same, or start again")
-    earlier = before.get("config", {})
+    earlier = before.get("config")
+    if not isinstance(earlier, dict):
+        raise InputError(f"{path}: config is {earlier!r}; is the file damaged?")
     changed = [key for key, value in now["config"].items() if earlier.get(key) != value]
     if changed:
         settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)

@@ -94,6 +94,16 @@ def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
     assert len(found) == 1 + len(changed)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("text_profile", []), ("sources", None), ("reading", 3)]
+)
+def test_a_damaged_description_is_named(folder, name, value):
+    path = folder / "meta.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with pytest.raises(InputError, match=rf"meta\.json: {name} is .*; prepare the corpus again$"):
+        open_corpus(folder)
+
+
 def test_a_corpus_of_an_unknown_text_profile_is_named(folder):
     path = folder / "meta.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"text_profile": "zz"}))

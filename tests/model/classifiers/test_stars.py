@@ -1,7 +1,7 @@
 """A head that predicts stars: its answers, saving and loading, and its errors."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -178,6 +178,15 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
     lenient = replace(limit, bits=1e9)
     save_stars(folder / "classifier", make(digest, lenient))
     assert not SentimentClassifier.from_pretrained(folder).read(TEXTS).unfamiliar.any()
+
+
+@pytest.mark.parametrize("kind", [Familiarity, Calibration])
+def test_whole_numbers_of_a_description_become_floats(kind):
+    """In a file 10^30 may stand without a point, and NumPy cannot multiply by it."""
+    names = [field.name for field in fields(kind)]
+    values = vars(kind(**dict.fromkeys(names, 10**30)))
+    assert values == dict.fromkeys(names, 1e30)
+    assert {type(value) for value in values.values()} == {float}
 
 
 @pytest.mark.parametrize(

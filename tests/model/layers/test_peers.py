@@ -13,6 +13,7 @@ from model.layers.peers import LstmLayer
 from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace
+from tests.support.cells import config_of
 
 PEERS = ("gru", "transformer")
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -20,7 +21,7 @@ EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
 def peer(cell, **changes):
     sizes = {"hidden_size": 16, "embedding_size": 6, "layers": 2, "heads": 2, "context": 7}
-    return build_model(ModelConfig(cell=cell, **(sizes | changes)), seed=3).eval()
+    return build_model(config_of(cell, **(sizes | changes)), seed=3).eval()
 
 
 def random_tokens(*shape):
@@ -240,4 +241,3 @@ def test_a_saved_peer_is_the_same_model(cell, quantized, tmp_path):
 def test_heads_that_do_not_fit_are_refused(heads, hidden_size):
     with pytest.raises(InputError, match=f"model.heads is {heads}; it must divide"):
         ModelConfig(cell="transformer", heads=heads, hidden_size=hidden_size)
-    ModelConfig(heads=heads, hidden_size=hidden_size)  # nothing to an mLSTM

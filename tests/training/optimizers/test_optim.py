@@ -65,7 +65,8 @@ def test_muon_multiplies_in_the_dtype_that_is_asked_for(small_model, dtype):
     assert muon.dtype == dtype
 
 
-SET = {"beta1": 0.5, "beta2": 0.75, "momentum": 0.25, "weight_decay": 0.125, "rest_factor": 2.0}
+SET = {"beta1": 0.5, "beta2": 0.75, "weight_decay": 0.125}
+SET_FOR_MUON = {"momentum": 0.25, "rest_factor": 2.0}
 ADAM = {"betas": (0.5, 0.75), "weight_decay": 0.125, "lr": 0.0, "fused": True}
 MUON = {"momentum": 0.25, "weight_decay": 0.125, "lr": 0.0}
 
@@ -81,7 +82,8 @@ MUON = {"momentum": 0.25, "weight_decay": 0.125, "lr": 0.0}
     ],
 )
 def test_every_setting_reaches_its_optimizer(name, expected, small_model):
-    optimizers = make_optimizers(small_model, OptimConfig(name=name, **SET))
+    given = SET | (SET_FOR_MUON if name == "muon" else {})
+    optimizers = make_optimizers(small_model, OptimConfig(name=name, **given))
     assert [type(optimizer) for optimizer in optimizers] == list(expected)
     for optimizer, settings in zip(optimizers, expected.values(), strict=True):
         rates = 2 if "factor" in settings else 1  # the decoder's beside that of the rest
@@ -167,10 +169,16 @@ def test_the_variants_of_muon_reach_it(small_model):
     assert (muon.gate_rows, muon.balances_rows, muon.kept_norms) == (None, False, set())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_only_muon_has_variants(variant):
-    with pytest.raises(InputError, match=f"optim.{variant} is a variant of muon; .* is adamw"):
-        OptimConfig(name="adamw", **{variant: True})
+@pytest.mark.parametrize("setting", [*VARIANTS.items(), *SET_FOR_MUON.items()])
+def test_settings_that_only_muon_reads_are_refused_beside_another(setting):
+    name, value = setting
+    with pytest.raises(InputError, match=f"optim.{name} is {value}, which only muon reads"):
+        OptimConfig(name="adamw", **{name: value})
+
+
+def test_the_momentum_of_sgd_is_named():
+    with pytest.raises(InputError, match=r"only muon reads \(sgd takes optim\.beta1\)"):
+        OptimConfig(name="sgd", momentum=0.5)
 
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm_weight_norm", "gru_weight_norm"])
@@ -231,6 +239,8 @@ def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():
         {"weight_decay": 334.0, "name": "adamw"},  # of the highest rate that lanes give, 3e-3
         {"weight_decay": 1e38, "name": "muon", "lr": 1e-2},
         {"weight_decay": 3.0, "name": "sgd", "lr": 0.5},
+        {"weight_decay": 11.0, "name": "muon", "lr": 0.01, "rest_factor": 10.0},
+        {"weight_decay": 11.0, "name": "muon", "lr": 0.01, "decoder_factor": 10.0},
     ],
 )
 def test_impossible_values_are_refused(wrong):
@@ -245,7 +255,9 @@ def test_impossible_values_are_refused(wrong):
         {"weight_decay": 2.0, "name": "sgd", "lr": 0.5},
         {"weight_decay": 3.0, "name": "lamb", "lr": 0.5},  # it divides by the norm of the step
         {"cooldown_steps": 1, "cooldown_from": 0},
-        {"beta1": 0.0, "beta2": 0.0, "momentum": 0.0, "weight_decay": 0.0},
+        {"beta1": 0.0, "beta2": 0.0, "weight_decay": 0.0},
+        {"name": "muon", "momentum": 0.0},
+        {"weight_decay": 99.0, "name": "muon", "lr": 0.01, "rest_factor": 0.1},
         *({"fused": "apex", "name": name} for name in ("adam", "adamw", "lamb")),
     ],
 )

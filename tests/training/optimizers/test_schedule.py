@@ -6,6 +6,7 @@ import pytest
 
 from model.errors import InputError
 from training.optimizers.optim import OptimConfig
+from training.optimizers.schedule import MOST_STEPS, Schedule
 
 
 def planned(steps, **shape):
@@ -67,6 +68,18 @@ def test_a_cooldown_without_a_start_covers_the_last_steps():
 def test_the_rate_stays_at_zero_after_the_end(shape):
     schedule = planned(2, hold=0.5, **shape)
     assert [schedule.rate(step) for step in (1, 2, 3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_the_last_rate_of_the_longest_run_is_not_zero(decay):
+    schedule = Schedule(peak=1e-3, steps=MOST_STEPS, decay=decay)
+    assert 0 < schedule.rate(MOST_STEPS - 1) < 1e-11
+    assert schedule.rate(MOST_STEPS) == 0
+
+
+def test_a_rate_that_rounds_to_zero_is_refused():
+    with pytest.raises(InputError, match=r"^optim\.lr is .*: so low that the last step"):
+        Schedule(peak=5e-324, steps=10**6)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,13 @@ def test_what_does_not_fit_is_refused_with_the_cure(trained, hidden_size, profil
         load_weights(model, trained, profile)
 
 
+@pytest.mark.parametrize("cell", ["mlstm_ngrams", "mlstm_words", "transformer"])
+def test_another_cell_is_refused_with_that_of_the_weights(trained, cell):
+    model = build_model(ModelConfig(cell=cell, hidden_size=8, embedding_size=4), seed=0)
+    with pytest.raises(InputError, match=r"was made with model\.cell mlstm; set the same$"):
+        load_weights(model, trained, "openai")
+
+
 def test_no_such_model_is_refused():
     with pytest.raises(InputError, match="neither a model directory"):
         load_weights(build_model(CONFIG, seed=0), "nowhere", "openai")

@@ -6,9 +6,10 @@ import torch
 
 from model.errors import InputError
 from model.features import FINAL_CELL, FeatureKind, features_in_order
-from model.language_model import ModelConfig, build_model
+from model.language_model import build_model
 from model.scoring import token_costs
 from tests.conftest import emphatic
+from tests.support.cells import config_of
 from transfer.finetuning.encoder import LearningEncoder, encode
 
 LENGTHS = (9, 0, 31, 1, 9, 17, 2)
@@ -26,7 +27,7 @@ def sequences():
 def wide_model(request):
     """A model in fp64, of two layers, an mLSTM computed by the equations under autograd."""
     sizes = {"hidden_size": 8, "embedding_size": 4, "layers": 2, "context": 12}
-    config = ModelConfig(cell=request.param, backend="reference", **sizes)
+    config = config_of(request.param, backend="reference", **sizes)
     return emphatic(build_model(config, seed=3)).double()
 
 

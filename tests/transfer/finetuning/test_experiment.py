@@ -230,6 +230,14 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
 
 
+def test_a_request_whose_config_is_damaged_is_named(folder, tmp_path):
+    run(folder, tmp_path / "out", epochs=1)
+    path = tmp_path / "out" / "finetuning.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"config": []}))
+    with pytest.raises(InputError, match=r"finetuning\.json: config is \[\]; is the file damaged"):
+        run(folder, tmp_path / "out", epochs=1, resume=True)
+
+
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
         lock_folder(tmp_path / "out"),
