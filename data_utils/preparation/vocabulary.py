@@ -11,7 +11,6 @@ import numpy as np
 from tqdm import tqdm
 
 from model.errors import InputError
-from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json
 from model.text.split import Split
 from model.text.subwords import (
@@ -25,6 +24,7 @@ from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Token
 from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, follow_parent
 
+MODEL_CONFIG = "config.json"
 LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 SECONDS_BETWEEN_LOOKS = 0.2
 SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues"
@@ -110,7 +110,7 @@ def make_tokenizer(
 
 def borrowed_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a corpus, a model or a run; InputError if there is none."""
-    for path in (folder / META_FILE, folder / CONFIG_FILE, folder / "model" / CONFIG_FILE):
+    for path in (folder / META_FILE, folder / MODEL_CONFIG, folder / "model" / MODEL_CONFIG):
         if path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
             if tokenizer.kind == BYTES.kind:

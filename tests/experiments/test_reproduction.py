@@ -178,7 +178,7 @@ def other_sets(tmp_path):
     for name in ("yelp_full", "mrpc", "sick"):
         (tmp_path / name).mkdir()
     for part in ("train", "test"):
-        stars = [f'"{1 + 3 * label + n % 2}","{text}"' for n, (label, text) in enumerate(reviews)]
+        stars = [f'"{1 + 2 * label + n % 3}","{text}"' for n, (label, text) in enumerate(reviews)]
         (tmp_path / f"yelp_full/{part}.csv").write_text("\n".join(stars) + "\n")
         rows = [
             f"{n % 2}\t1\t2\t{t}\t{t if n % 2 else t[::-1]}" for n, (_, t) in enumerate(reviews)
