@@ -24,6 +24,7 @@ from ..classifiers.rows import (
     tokens_in,
 )
 from ..errors import InputError
+from ..files.storage import is_stream, open_stream
 from ..reading.inputs import JSON_KINDS, Position, as_input
 from ..reading.kept_rows import KeptRows, growing_file, naming
 from ..reading.progress import ProgressBar
@@ -117,7 +118,7 @@ def run(options: Namespace) -> None:
     columns = columns_of(keys, classifier) if keys else []
     with opened(options, row_format, columns, classifier) as (writer, is_known):
         # On a terminal, rows and a bar would write over each other.
-        shown = options.output is not None or not sys.stdout.isatty()
+        shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
             classifier.advance = progress.advance
             batches = counted(some(batches, options), classifier, text_key, position, progress)
@@ -162,14 +163,17 @@ def opened(
     """
     output = options.output
     if output is None:
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with --output")
         yield RowWriter(sys.stdout.buffer, row_format, columns), None
-    elif output.exists() and not output.is_file():  # a pipe, or a device such as /dev/stdout
-        with naming(output), open(output, "wb") as file:
+    elif is_stream(output):
+        with naming(output), open_stream(output) as file:
             yield RowWriter(file, row_format, columns), None
     else:
         with growing_file(output, request(options, row_format, classifier)) as file:
             kept = KeptRows(file, row_format, added_names(classifier), columns)
-            yield RowWriter(file, row_format, columns, has_header=kept.has_header), kept.begins_next
+            writer = RowWriter(file, row_format, columns, kept_header=lambda: kept.header)
+            yield writer, kept.begins_next
             kept.finish()
 
 
@@ -248,7 +252,8 @@ def read_batches(options: Namespace, position: Position) -> Iterator[list[Record
 def some(batches: Iterator[list[Record]], options: Namespace) -> Iterator[list[Record]]:
     """Yield the batches; InputError if there are none."""
     if (first := next(batches, None)) is None:
-        raise InputError(f"{options.input}: no records in it")
+        source = "standard input" if options.input == "-" else options.input
+        raise InputError(f"{source}: no records in it")
     yield first
     yield from batches
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import InputError
-from ..files.storage import write_json
+from ..files.storage import is_stream, write_json
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
 ENDINGS = ("SIGTERM", "SIGHUP")
@@ -144,8 +144,9 @@ def prepare_output(*paths: Path | None) -> None:
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_device = path.exists() and not path.is_file()  # such as /dev/stdout
-        if not os.access(path if is_device else path.resolve().parent, os.W_OK):
+        if path.is_symlink() and not path.resolve().parent.is_dir():
+            raise InputError(f"{path}: is a broken link to {path.resolve()}; remove it")
+        if not os.access(path if is_stream(path) else path.resolve().parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
 
 

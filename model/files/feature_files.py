@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -123,8 +124,20 @@ def _batches_done(reading: Reading, partial: Path, progress: Path, digest: str) 
         return 0
     noted = read_json(progress)
     if noted.get("digest", digest) != digest:
+        _set_aside(partial, progress)
         return 0
     return checked_whole(f"{progress}: batches", noted.get("batches"), 0, reading.batches)
+
+
+def _set_aside(*files: Path) -> None:
+    """Give the part of another command a free name: it may have taken hours."""
+    for number in count(1):
+        free = [path.with_suffix(f".{number}{path.suffix}") for path in files]
+        if not any(map(os.path.lexists, free)):
+            break
+    for path, name in zip(files, free, strict=True):
+        path.rename(name)
+    log.info("%s: is of other texts or options; it is now %s", files[0], free[0])
 
 
 def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:

@@ -5,13 +5,14 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from stat import S_IMODE
-from typing import Any
+from typing import IO, Any
 
 from ..errors import InputError
 from ..text.tokenizer import TOKENIZER_FILE, Tokenizer
@@ -36,12 +37,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    if path.exists() and not path.is_file():
-        try:
-            write(path)
-        except OSError as error:
-            error.filename = error.filename or str(path)
-            raise
+    if is_stream(path):
+        _write_into_stream(path, write)
         return
     path = path.resolve() if path.is_symlink() else path
     if sweep:
@@ -60,6 +57,41 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a name stands for something to write into: a pipe, a device, or a descriptor such as
+    /dev/stdout, even if that is of a file.
+    """
+    return path.exists() and (not path.is_file() or _descriptor(path) is not None)
+
+
+def open_stream(path: Path) -> IO[bytes]:
+    """Open a stream to write into. A descriptor is shared: to open the file behind it anew would
+    lose what other processes write there.
+    """
+    descriptor = _descriptor(path)
+    return open(path if descriptor is None else os.dup(descriptor), "wb")
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the number of the descriptor that a name stands for."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if folder == "/dev":
+        return {"stdout": 1, "stderr": 2}.get(name)
+    return int(name) if folder in ("/dev/fd", "/proc/self/fd") and name.isdigit() else None
+
+
+def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / path.name
+        write(whole)
+        try:
+            with open_stream(path) as stream:
+                stream.write(whole.read_bytes())
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:

@@ -90,7 +90,7 @@ class KeptRows:
     """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
     added: the names of the values that were appended to each row.
-    columns: of CSV.
+    columns: of CSV; []: those of the file's header, as long as rows of it are kept.
     """
 
     def __init__(
@@ -100,20 +100,26 @@ class KeptRows:
         self._file = file
         self._added = added
         self._columns = list(columns)
+        self._is_guessed = not columns
         self._is_csv = row_format == "csv"
         self._lines = self._whole_lines()
         self._end = 0  # end of the rows that are the same
         self._count = 0
         self._is_over = False
-        self.has_header = False
-        """Whether the columns of CSV are in the file."""
+        self.header: list[str] = []
+        """The columns of CSV whose header is in the file; [] if there is none."""
         if self._is_csv:
-            header = next(self._lines, b"")
-            self.has_header = _cells(header) == self._columns
-            if self.has_header:
-                self._end = len(header)
-            else:
-                self._cut(differs=bool(header))
+            self._read_header()
+
+    def _read_header(self) -> None:
+        line = next(self._lines, b"")
+        cells = _cells(line)
+        if self._is_guessed and cells[-len(self._added) :] == list(self._added):
+            self._columns = cells
+        if cells and cells == self._columns:
+            self.header, self._end = cells, len(line)
+        else:
+            self._cut(differs=bool(line))
 
     def begins_next(self, values: Mapping[str, Any], *, is_answered: bool) -> bool:
         """Whether the next row has these values, so that it need not be written again. The first
@@ -142,6 +148,8 @@ class KeptRows:
         self._is_over = True
         if differs:
             _set_aside(Path(self._file.name), "differs from the input")
+        if self._is_guessed and not self._count:  # the next rows may have other columns
+            self.header, self._end = [], 0
         self._file.truncate(self._end)
         self._file.seek(self._end)
         if self._count:

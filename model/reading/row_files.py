@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import IO, Any, Literal
 
@@ -18,8 +18,8 @@ class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. columns: of CSV; []: those of the first row. has_header: the stream already has the
-    header.
+    digits. columns: of CSV; []: those of the first row. kept_header: called before the first row;
+    returns the columns of the header that the stream already has, if any.
     """
 
     def __init__(
@@ -28,11 +28,12 @@ class RowWriter:
         row_format: RowFormat,
         columns: Sequence[str] = (),
         *,
-        has_header: bool = False,
+        kept_header: Callable[[], Sequence[str]] = list,
     ):
         self._file = file
         self._columns = columns
-        self._has_header = has_header
+        self._kept_header = kept_header
+        self._has_header = False
         self._is_csv = row_format == "csv"
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
@@ -55,11 +56,11 @@ class RowWriter:
 
     def _csv_line(self, row: Mapping[str, Any], place: str) -> str:
         head = ""
-        if not self._columns:
-            self._columns = list(row)
         if not self._has_header:
             self._has_header = True
-            head = _cells(self._columns) + "\n"
+            kept = self._kept_header()
+            self._columns = kept or self._columns or list(row)
+            head = "" if kept else _cells(self._columns) + "\n"
         for name in row:
             if name not in self._columns:
                 raise InputError(
@@ -82,7 +83,8 @@ def cell_of(value: Any) -> str:
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(value) if isinstance(value, float) else json_of(value)  # also of infinity
+    is_json = isinstance(value, bool | int | list | tuple | dict)
+    return json_of(value) if is_json else str(value)  # also of infinity, and of a date
 
 
 def json_of(value: Any) -> str:

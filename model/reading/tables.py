@@ -21,6 +21,7 @@ class TableLines:
     def __init__(self, lines: Iterable[str], delimiter: str, location: str):
         self.lines, self.delimiter, self.location = lines, delimiter, location
         self.number = 0
+        self.line = ""  # the last one
         self.first = 1  # first line of the current row; its reader sets it and `characters`
         self.characters = 0  # since the last row
         self.ended = False
@@ -28,6 +29,7 @@ class TableLines:
     def __iter__(self) -> Iterator[str]:
         for line in self.lines:
             self.number += 1
+            self.line = line
             self.characters += len(line)
             if self.characters > LONGEST_RECORD:
                 place = f"{self.location}, line {self.first}"
@@ -58,7 +60,7 @@ def table_rows(
         if numbered.ended:
             break
         numbered.first, numbered.characters = numbered.number + 1, 0
-        if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
+        if not row or (len(row) == 1 and is_blank(row[0], numbered.line)):
             continue
         if names:
             yield numbered.number, _named(row, names, numbered.place)
@@ -67,6 +69,11 @@ def table_rows(
             check_delimiter(names, delimiter, numbered.place)
     if not names:
         raise InputError(f"{location}: the input is empty: not even a header")
+
+
+def is_blank(cell: str, line: str) -> bool:
+    """Whether the only cell of a row is that of a blank line; a quoted blank is a value."""
+    return bool(cell) and not cell.strip(" \t") and '"' not in line
 
 
 def _rows(numbered: TableLines, delimiter: str) -> Iterator[list[str]]:

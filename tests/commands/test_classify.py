@@ -8,6 +8,7 @@ import select
 import sys
 import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ import torch
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
+from model.commands.command_line import dispatch
+from model.errors import InputError
 from model.files.weights import load_model, model_digest
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
@@ -297,6 +300,55 @@ def test_refusals(classify, work, model, arguments, words):
 def test_a_closed_standard_input_is_refused(classify, monkeypatch):
     with given(monkeypatch, None):
         assert_refused(classify("--input", "-"), "standard input is closed")
+
+
+def test_a_closed_standard_output_is_refused(classify, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(InputError, match="standard output is closed; name a file with --output"):
+        dispatch(["classify", "--model", "default_small", "--text", "x"])
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
+def test_rows_follow_what_an_open_file_has(classify, tmp_path):
+    with open(tmp_path / "open", "wb", buffering=0) as file:
+        file.write(b"before\n")
+        place = f"/dev/fd/{file.fileno()}"
+        process = classify("--text", "fine", "--output", place, "--format", "csv")
+        file.write(b"after\n")
+    assert process.returncode == 0, process.stderr
+    before, header, row, after = (tmp_path / "open").read_text().splitlines()
+    assert (before, header[:11], row[:5], after) == ("before", "text,label,", "fine,", "after")
+
+
+def test_csv_of_standard_input_goes_on_where_an_error_ended_it(
+    classify, monkeypatch, tmp_path, caplog
+):
+    rows, path = [b'{"text": "a day"}\n', b'{"text": "bad"}\n'], tmp_path / "out.csv"
+    with given(monkeypatch, b"".join([*rows, b"oops\n"])):
+        assert classify("--input", "-", "--output", path).returncode == 2
+    for name in (path, tmp_path / "whole.csv"):
+        caplog.clear()
+        with (
+            given(monkeypatch, b"".join([*rows, b'{"text": "good"}\n'])),
+            caplog.at_level(logging.INFO),
+        ):
+            assert classify("--input", "-", "--output", name).returncode == 0
+        assert ("continues after 2 rows" in caplog.text) is (name == path)
+    assert path.read_text() == (tmp_path / "whole.csv").read_text()
+    texts = [row["text"] for row in csv.DictReader(io.StringIO(path.read_text()))]
+    assert texts == ["a day", "bad", "good"]
+
+
+def test_no_rows_on_standard_input_are_named(classify, monkeypatch):
+    with given(monkeypatch, b"text\n"):
+        process = classify("--input", "-", "--input-format", "csv")
+    assert_refused(process, "standard input: no records in it")
+
+
+def test_a_broken_link_is_named_as_such(classify, tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere" / "x.csv")
+    process = classify("--text", "x", "--output", tmp_path / "link.csv")
+    assert_refused(process, f"is a broken link to {tmp_path / 'nowhere' / 'x.csv'}; remove it")
 
 
 def test_none_is_a_text_like_any_other(classify):

@@ -55,12 +55,24 @@ def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, cap
     assert [left.name for left in tmp_path.iterdir()] == ["x.npy"]
 
 
-def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading):
+def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
     path, told = tmp_path / "x.npy", []
-    interrupted(reading, path, "one", 3)
-    compute(reading, path, "another", told.append)
+    for digest in ("one", "two"):  # each part stays
+        interrupted(reading, path, digest, 3)
+    with caplog.at_level(logging.INFO):
+        compute(reading, path, "another", told.append)
     assert told[0] == 0
     assert sum(told) == sum(map(len, TEXTS))
+    aside = tmp_path / "x.partial.2.npy"
+    assert f"x.partial.npy: is of other texts or options; it is now {aside}" in caplog.text
+    left = [f"x.{name}.{number}" for number in (1, 2) for name in ("partial", "progress")]
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(["x", *left])
+    for name in ("partial", "progress"):
+        (ending,) = {path.suffix for path in tmp_path.glob(f"x.{name}.1.*")}
+        (tmp_path / f"x.{name}.1{ending}").rename(tmp_path / f"x.{name}{ending}")
+    told.clear()
+    compute(reading, path, "one", told.append)
+    assert told[0] >= reading.tokens_in(2)
 
 
 def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, reading):

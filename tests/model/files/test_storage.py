@@ -257,6 +257,20 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
+def test_what_others_write_into_an_open_file_stays(tmp_path):
+    """As of `(echo before; command --output /dev/stdout; echo after) > log`."""
+    log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
+    os.write(log, b"before\n")
+    write_json(Path(f"/dev/fd/{log}"), {"a": 1})
+    os.write(log, b"after\n")
+    os.close(log)
+    content = (tmp_path / "log").read_text()
+    assert json.loads(content.removeprefix("before\n").removesuffix("after\n")) == {"a": 1}
+    assert content.startswith("before\n")
+    assert content.endswith("after\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_device_that_is_full_is_named():
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):

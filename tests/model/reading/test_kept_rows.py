@@ -31,11 +31,11 @@ def answered(row):
     return {**row, "label": None if row["text"] is None else f"of {row['text']!r}\n"}
 
 
-def write(path, row_format, rows):
+def write(path, row_format, rows, columns=COLUMNS):
     """Write rows as commands do; return the places of those that were not there yet."""
     with open(path, "r+b") as file:
-        kept = KeptRows(file, row_format, ["label"], COLUMNS)
-        writer = RowWriter(file, row_format, COLUMNS, has_header=kept.has_header)
+        kept = KeptRows(file, row_format, ["label"], columns)
+        writer = RowWriter(file, row_format, columns, kept_header=lambda: kept.header)
         new = [
             place
             for place, row in enumerate(rows)
@@ -99,11 +99,30 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog):
     path.write_bytes(whole("csv", [{"text": "a", "x": 1}]))
     with caplog.at_level(logging.INFO), open(path, "r+b") as file:
         kept = KeptRows(file, "csv", ["label"], columns)
-        assert not kept.has_header
         assert not kept.begins_next({"text": "a"}, is_answered=True)
+        assert not kept.header
     assert path.read_bytes() == b""
     assert (tmp_path / "out.1").read_bytes() == whole("csv", [{"text": "a", "x": 1}])
     assert "out: differs from the input; its rows are now in" in caplog.text
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(kept, tmp_path):
+    """As of standard input, which is not waited for."""
+    rows = [{"text": "a", "x": 1}, {"text": "b"}, {"text": "c", "x": 2}]
+    path = tmp_path / "out"
+    path.write_bytes(whole("csv", rows[:kept]) if kept else b"")
+    assert write(path, "csv", rows, columns=[]) == list(range(kept, 3))
+    assert path.read_bytes() == whole("csv", rows)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_columns_that_are_not_known_may_be_others_than_those_of_the_file(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"title,label\na,of a\n")
+    assert write(path, "csv", [{"text": "a"}], columns=[]) == [0]
+    assert path.read_bytes() == b"text,label\na,\"of 'a'\n\"\n"
+    assert (tmp_path / "out.1").read_bytes() == b"title,label\na,of a\n"
 
 
 def test_an_empty_text_is_not_none(tmp_path):
@@ -129,7 +148,7 @@ def test_what_is_written_after_another_row_stays(row_format, tmp_path):
     path.write_bytes(whole(row_format, others))
     with open(path, "r+b") as file:
         kept = KeptRows(file, row_format, ["label"], COLUMNS)
-        writer = RowWriter(file, row_format, COLUMNS, has_header=kept.has_header)
+        writer = RowWriter(file, row_format, COLUMNS, kept_header=lambda: kept.header)
         for row in rows:
             if not kept.begins_next(row, is_answered=True):
                 writer.write(answered(row), "here")

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+from datetime import date
+from decimal import Decimal
 
 import pytest
 
@@ -40,6 +42,15 @@ def test_csv_comes_back_with_every_odd_cell(tmp_path):
     ]
     (tmp_path / "rows.csv").write_bytes(content.encode())
     assert [r["text"] for r in read_records(tmp_path / "rows.csv", strict=True)] == ODD
+
+
+def test_values_that_json_lacks_are_cells_as_they_are():
+    """As of the dates and decimals of Parquet."""
+    row = {"day": date(2020, 1, 2), "price": Decimal("1.50"), "n": 3, "b": True, "l": ["a", 1]}
+    (cells,) = csv.DictReader(io.StringIO(written([row], "csv").decode(), newline=""))
+    assert cells == {
+        "day": "2020-01-02", "price": "1.50", "n": "3", "b": "true", "l": '["a", 1]',
+    }  # fmt: skip
 
 
 def test_json_lines_come_back_with_their_types():

@@ -32,6 +32,7 @@ def test_what_is_written_is_read(rows, delimiter):
         ("a,b\n1\n", [(2, {"a": "1", "b": None})]),
         ("a,b\n\n  \t\n1,2\n", [(4, {"a": "1", "b": "2"})]),  # blank lines are no rows
         ('a\n""\n', [(2, {"a": ""})]),  # an empty cell is one
+        ('a\n" "\n \n" \t"\n', [(2, {"a": " "}), (4, {"a": " \t"})]),  # a quoted blank is one
         ("\n\na\n1", [(4, {"a": "1"})]),
         ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
         ('a,b\n"two\nlines",2\n', [(3, {"a": "two\nlines", "b": "2"})]),
