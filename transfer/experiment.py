@@ -1,5 +1,6 @@
 """A transfer from end to end: features, regression, neuron, baselines, results."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ from .separation import areas_of_units
 from .thresholds import calibrate_threshold
 
 SPLITS = ("train", "val", "test")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ def _transferred(
 ) -> dict[str, Any]:
     cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
     transfer = fit_transfer(loaded, sets, cache, seed)
+    if not transfer.regression.coefficients.any():
+        log.warning("no unit tells the classes apart: every text will get the same answer")
     classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
     results = _accuracies(transfer, classifier)
     if classifier.is_binary:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InputError
 from ..reading.records import Record
-from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of
+from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of, warn_of_another_key
 
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
@@ -123,6 +123,17 @@ def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
     """Return the key of the texts in a batch: the one given, or the first known one present."""
     first = next((r for r in batch if key_in(r, given, TEXT_KEYS) is not None), batch[0])
     return choose_key(first, given, TEXT_KEYS, "--text-key")
+
+
+def watched(batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+    """Yield the batches; warn once of a row whose text has another key than that of the first."""
+    key, has_warned = None, False
+    for batch in batches:
+        for record in batch:
+            key = key or key_in(record, None, TEXT_KEYS)
+            if key is not None and not has_warned:
+                has_warned = warn_of_another_key(record, key, TEXT_KEYS)
+        yield batch
 
 
 def text_in(record: Record, key: str) -> str | None:

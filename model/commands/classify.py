@@ -22,6 +22,7 @@ from ..classifiers.rows import (
     in_batches,
     key_of_texts,
     tokens_in,
+    watched,
 )
 from ..errors import InputError
 from ..files.storage import is_stream, open_stream
@@ -112,6 +113,8 @@ def run(options: Namespace) -> None:
     check_apart(options)
     position = Position()
     batches, first = looked_at(read_batches(options, position), options)
+    if options.text_key is None:
+        batches = watched(batches)
     text_key = key_of_texts(first, options.text_key) if first else options.text_key
     keys = keys_of(options, first) if row_format == "csv" else []
     classifier = load(options)

@@ -140,6 +140,20 @@ def choose_key(
     return key
 
 
+def warn_of_another_key(record: Record, key: str, candidates: Sequence[str]) -> bool:
+    """Warn if a record lacks the key but has another candidate; return whether it is so."""
+    other = None if key in record else key_in(record, None, candidates)
+    if other is None:
+        return False
+    log.warning(
+        "%s: has %r, which is not read, and no %r; give all rows the same key",
+        record.place,
+        other,
+        key,
+    )
+    return True
+
+
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
@@ -156,13 +170,18 @@ class KeyChooser:
         self.given, self.candidates, self.option, self.told = given, candidates, option, told
         self.key: str | None = None
         self._first: Record | None = None
+        self._has_warned = given is not None
 
     def value(self, record: Record) -> object:
         """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
         if self.key is None and key_in(record, self.given, self.candidates) is not None:
             self.key = self._choose(record)
-        return None if self.key is None else record.get(self.key)
+        if self.key is None:
+            return None
+        if not self._has_warned:
+            self._has_warned = warn_of_another_key(record, self.key, self.candidates)
+        return record.get(self.key)
 
     def name_in(self, record: Record) -> str:
         """Return the key; InputError, with the record's own keys, if no record has had one yet."""

@@ -339,6 +339,13 @@ def test_csv_of_standard_input_goes_on_where_an_error_ended_it(
     assert texts == ["a day", "bad", "good"]
 
 
+def test_rows_whose_text_has_another_key_are_told(classify, tmp_path, caplog):
+    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"review": "bad"}\n')
+    process = classify("--input", tmp_path / "in.jsonl")
+    assert [json.loads(row)["label"] for row in process.stdout.splitlines()][1] is None
+    assert "in.jsonl, line 2: has 'review', which is not read, and no 'text'" in caplog.text
+
+
 def test_no_rows_on_standard_input_are_named(classify, monkeypatch):
     with given(monkeypatch, b"text\n"):
         process = classify("--input", "-", "--input-format", "csv")

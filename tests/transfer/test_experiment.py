@@ -150,10 +150,10 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
-def test_results_are_whole_before_pictures_are_drawn(tmp_path, small_model, sets, caplog):
+def test_results_are_whole_before_pictures_are_drawn(tmp_path, telling_model, sets, caplog):
     for name in ("weights", "neuron"):
         (tmp_path / "out" / f"{name}.png").mkdir(parents=True)  # in the picture's place
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
     load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
@@ -179,6 +179,16 @@ def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, smal
     with pytest.raises(InputError, match=r"validation labels hold a single class.*--val"):
         run_transfer(loaded, [sets[0], alike, sets[2]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_regression_without_weights_is_told(tmp_path, telling_model, caplog):
+    """The labels have nothing to do with the texts, which are alike."""
+    alike = LabelledSet(["a day"] * 40, np.array([0, 1] * 20), ("0", "1"))
+    results = run_transfer(
+        LoadedModel(telling_model, text_profile("openai"), tmp_path), [alike] * 3, tmp_path / "out"
+    )
+    assert results["nonzero"] == 0
+    assert "no unit tells the classes apart: every text will get the same answer" in caplog.text
 
 
 def test_baselines(sets):

@@ -148,3 +148,17 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
 def test_a_key_that_was_named_is_meant_as_it_is_written():
     with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
         choose_key(Record(Text="a"), "text", (), "--text-key")
+
+
+@pytest.mark.parametrize(("given", "warnings"), [(None, 1), ("text", 0)])
+def test_rows_with_another_key_are_told_once(tmp_path, caplog, given, warnings):
+    rows = [{"text": "a"}, {"id": 1}, {"review": "b"}, {"reviewText": "c"}, {"text": "d"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read_plain_texts(tmp_path / "a.jsonl", given) == ["a", "", "", "", "d"]
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == warnings
+    for message in told:
+        assert message.endswith(
+            "a.jsonl, line 3: has 'review', which is not read, and no 'text'; give all rows the "
+            "same key"
+        )
