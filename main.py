@@ -38,6 +38,10 @@ def main() -> int:
 def pretrain(run: ResolvedRun) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
     corpus = load_corpus(run.config.data.corpus)
+    checkpoints = Checkpoints(
+        run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
+    )
+    checkpoints.check_corpus(run.world, run.from_checkpoint)  # first: V may differ, too
     run = run.with_corpus(corpus)
     config, world = run.config, run.world
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
@@ -46,9 +50,6 @@ def pretrain(run: ResolvedRun) -> int:
     steps_per_epoch = lanes.windows_per_epoch / windows
     trainer = run.make_trainer(steps_per_epoch)
     steps = trainer.steps
-    checkpoints = Checkpoints(
-        run.directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
-    )
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)

@@ -24,7 +24,6 @@ from torch import Tensor
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shapes import check_not_negative, check_tensors
-from model.files.shipped import CONFIG_FILE
 from model.files.storage import step_of
 from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
 from model.state import State
@@ -34,6 +33,7 @@ from model.text.tokenizer import BYTES, Tokenizer
 from .divergence import check_divergence
 from .optimizers.state import flatten_optimizers, restore_optimizers
 from .parallel.agreement import through_main
+from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
 from .runs.checkpoint_store import CheckpointStore, restore_weights
@@ -44,6 +44,7 @@ from .runs.named_checkpoints import (
     saved_step,
 )
 from .runs.run_directory import await_visible
+from .runs.saved_settings import check_settings
 from .trainer import Trainer
 
 LANES_FILE = "lanes.safetensors"
@@ -113,6 +114,26 @@ class Checkpoints(CheckpointStore):
             "loss_scaler": trainer.scaler.state_dict(),
         }
 
+    def check_corpus(self, world: World, name: str | None = None) -> None:
+        """Raise InputError, on every rank, if the checkpoint to restore is of another corpus."""
+
+        def check() -> None:
+            folder = find_checkpoint(self.folder, name)
+            if folder is not None:
+                self._describe_of_corpus(folder)
+
+        through_main(world, check)
+
+    def _describe_of_corpus(self, folder: Path) -> tuple[dict[str, Any], Path]:
+        with advice_if_damaged(folder):
+            content, path = self.describe(folder)
+        if content.get("corpus") != self.corpus_fingerprint:
+            raise InputError(
+                f"{path}: was trained on another corpus ({content.get('corpus')}, now "
+                f"{self.corpus_fingerprint}); put the old one back or start a new run"
+            )
+        return content, path
+
     def restore(self, trainer: Trainer, name: str | None = None) -> bool:
         """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
 
@@ -131,16 +152,10 @@ class Checkpoints(CheckpointStore):
         folder = self.folder / found
         await_visible(folder)
         step = saved_step(folder) if name else step_of(folder)
-        with advice_if_damaged(folder):
-            content, path = self.describe(folder)
-            if not (folder / CONFIG_FILE).is_file():  # without it, the weights are no model
-                raise InputError(f"{folder / CONFIG_FILE}: no such file")
-        if content.get("corpus") != self.corpus_fingerprint:
-            raise InputError(
-                f"{path}: was trained on another corpus ({content.get('corpus')}, now "
-                f"{self.corpus_fingerprint}); put the old one back or start a new run"
-            )
+        content, path = self._describe_of_corpus(folder)
         trainer.exchange.states.check_saved(content, path)
+        optimizer = optimizer_file(trainer.exchange.states.groups.index)
+        check_settings(trainer, folder, folder / LANES_FILE, folder / optimizer)
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)

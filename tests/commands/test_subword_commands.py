@@ -114,6 +114,11 @@ def test_other_tokenizers_are_refused(work, tmp_path):
     assert_refused(process, "models of bytes")
 
 
+def test_a_run_resumed_on_a_corpus_of_other_tokens_asks_for_its_own(work):
+    process = run("main.py", "--resume", work / "run", "--data.corpus", f"{V1}/corpus")
+    assert_refused(process, "training.json: was trained on another corpus", "put the old one back")
+
+
 def test_impossible_vocabularies_end_in_one_line(work, tmp_path):
     prepare = ("scripts/prepare_corpus.py", work / "texts.jsonl", "--output", tmp_path / "c")
     process = run(*prepare, "--tokenizer", "words")

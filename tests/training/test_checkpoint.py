@@ -282,6 +282,35 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
         other.restore(make_trainer())
 
 
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"lanes": 2}, "data.lanes is 2, was 3; put the old value back"),
+        ({"lanes": 3000}, "data.lanes is 3000, was 3; put the old value back"),
+        ({"hidden_size": 16}, "model.hidden_size is 16, was 8; put the old value back"),
+        ({"cell": "lstm"}, "model.cell is lstm, was mlstm; put the old value back"),
+        ({"name": "muon"}, "[optim] describes another optimiser, muon; put the old value back"),
+        ({"name": "sgd"}, "[optim] describes another optimiser, sgd; put the old value back"),
+        (
+            {"lanes": 2, "name": "muon"},
+            "data.lanes is 2, was 3, [optim] describes another optimiser, muon; put the old "
+            "values back",
+        ),
+    ],
+)
+def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_mended(
+    checkpoints, small_split, now, said
+):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    with pytest.raises(InputError) as refused:
+        checkpoints.restore(make_trainer(**now))
+    config = checkpoints.folder.parent / "config.toml"
+    place = f"{config}: differs from what step-00000001 was saved with: "
+    assert str(refused.value) == place + said
+
+
 def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)
@@ -558,6 +587,12 @@ def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
     absent = f"{name}.safetensors: tensor .* is absent where {authority}"
     with pytest.raises(InputError, match=absent):
         go_on(saved, checkpoints, f"{name}.safetensors", save({}))
+
+
+def test_a_description_without_an_architecture_is_damaged(saved, checkpoints):
+    told = r"config\.json: has no architecture section; .*; remove .*00001 to continue"
+    with pytest.raises(InputError, match=told):
+        go_on(saved, checkpoints, "config.json", b"{}")
 
 
 def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints):

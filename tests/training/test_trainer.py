@@ -27,9 +27,9 @@ EVEN = ParallelConfig()
 
 def make_trainer(
     precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", model=None, parallel=EVEN, world=ALONE, **optim,
+    cell="mlstm", hidden_size=8, model=None, parallel=EVEN, world=ALONE, **optim,
 ):  # fmt: skip
-    config = config_of(cell, hidden_size=8, context=16)
+    config = config_of(cell, hidden_size=hidden_size, context=16)
     return Trainer(
         model or build_model(config, seed=1, compute_dtype=DTYPES[precision]),
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
