@@ -1,5 +1,6 @@
 """Shows in TensorBoard, at every evaluation, what the model writes and knows."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.7  # of the sample
 COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
 PROBE = "evaluate.probe_train and probe_val"  # their name in errors
+# Advice of the reader of labelled texts that main.py, without its options, cannot follow.
+OPTION = re.compile("name ([^;]+) with --(text|label)-key")
 COLUMNS = 40  # characters in a line of the coloured text
 
 
@@ -52,7 +55,8 @@ class Monitor:
             except OSError as error:
                 raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
             except InputError as error:
-                raise InputError(f"{PROBE}: {error}") from error
+                told = OPTION.sub(r"rename \1 to \2", str(error))
+                raise InputError(f"{PROBE}: {told}") from error
 
     def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.

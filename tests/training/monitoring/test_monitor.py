@@ -9,6 +9,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data_utils.corpus import open_corpus
+from data_utils.sources import embedded_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.profiles import text_profile
@@ -108,6 +109,28 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     assert {"probe_unit/0", "probe_unit/1"} <= set(tags["histograms"])
     assert tags["images"] == ["probe_unit"]
     assert len(COLOURED) < 100
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "advice"),
+    [
+        ("text,stars", ["good,5", "bad,1"], "present: 'text', 'stars'; rename one to label, or"),
+        ("words,label", ["good,1", "bad,0"], "present: 'words', 'label'; rename one to text, or"),
+        (
+            "text,label",
+            ["good,1", "bad,1"],
+            "found 1: 1 (2); rename another key of labels to label",
+        ),
+    ],
+)
+def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path, header, rows, advice):
+    path = tmp_path / "stars.csv"
+    path.write_text("\n".join([header, *rows]))
+    config = EvaluateConfig(probe_train=path, probe_val=path)
+    with pytest.raises(InputError, match=r"^evaluate\.probe_train and probe_val: .*csv") as refused:
+        Monitor(config, embedded_corpus(), World(0, 1, torch.device("cpu")))
+    assert advice in str(refused.value)
+    assert "--" not in str(refused.value)
 
 
 def test_half_a_probe_is_refused(tmp_path, sets):
