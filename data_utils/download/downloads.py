@@ -45,6 +45,9 @@ def download_dataset(
     Raises InputError if a server does not deliver a file, if it is not the published one, and if
     the disk is full. A part of a file is kept, and the next call continues from there.
     """
+    for place in (folder.parent, folder):
+        if place.is_file():
+            raise InputError(f"{place}: is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     return [
         _download(file, folder / file.name, dataset.page, patience or Patience())

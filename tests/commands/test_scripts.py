@@ -119,6 +119,17 @@ def test_transfer_prints_the_table_and_writes_results(work):
     assert np.mean(right) == results["threshold"]["test_accuracy"]
 
 
+def test_synthetic_reviews_replace_nothing(tmp_path):
+    mine = tmp_path / "val.csv"
+    mine.write_text("mine")
+    process = run("scripts/synthesize_reviews.py", "--output", tmp_path)
+    assert_refused(process, f"{mine}: exists already; remove it, or name another --output")
+    assert [path.name for path in tmp_path.iterdir()] == ["val.csv"]
+    process = run("scripts/synthesize_reviews.py", "--output", mine)
+    assert_refused(process, f"--output {mine}: is a file; name a folder")
+    assert mine.read_text() == "mine"
+
+
 def test_three_classes_are_transferred_and_classified(work, tmp_path):
     files = {}
     for split in ("train", "val", "test"):

@@ -264,6 +264,15 @@ def test_the_script_refuses_in_one_line(tmp_path):
     assert names(tmp_path / "data" / "sst") == []
 
 
+@pytest.mark.parametrize("taken", ["data", "data/sst"])
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path, taken):
+    (tmp_path / taken).parent.mkdir(exist_ok=True)
+    (tmp_path / taken).write_text("mine")
+    process = run("scripts/download_data.py", "sst", "--output", tmp_path / "data")
+    assert_refused(process, f"{tmp_path / taken}: is a file; name a folder")
+    assert (tmp_path / taken).read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
