@@ -67,7 +67,7 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config") from error
     except IsADirectoryError as error:

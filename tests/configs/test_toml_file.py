@@ -57,6 +57,12 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     assert load_config(path) == config
 
 
+def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("seed = 3\n", encoding="utf-8-sig")
+    assert load_config(path).seed == 3
+
+
 SAVED_UNDER_ASCII = """
 from pathlib import Path
 from configs.toml_file import *
