@@ -28,6 +28,8 @@ from .gates import reorder
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 BLOCKS = 4  # of wh, when we write
+FILES = 15  # as published
+FIRST_GAIN = 6  # at least: after embedding, wx, one block of wh, wmx, wmh and b
 AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
 GAINS = {"gx", "gh", "gmx", "gmh"}
 OUR_NAMES = {
@@ -53,6 +55,7 @@ def read_openai(folder: Path) -> dict[str, Tensor]:
     too many, damaged, or of a shape that does not fit the others. Nothing is unpickled.
     """
     files = _numbered_files(folder)
+    _check_none_is_left_out(folder, [int(path.stem) for path in files])
     arrays = {path.name: _open(path) for path in files}
     names = _name_files(folder, {name: array.shape for name, array in arrays.items()})
     tensors = {}
@@ -79,6 +82,19 @@ def _numbered_files(folder: Path) -> list[Path]:
     if not files:
         raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
     return sorted(files, key=lambda path: int(path.stem))
+
+
+def _check_none_is_left_out(folder: Path, numbers: list[int]) -> None:
+    """Raise InputError if a number is missing below the last, but for folded weights' gains."""
+    last = numbers[-1]
+    missing = sorted(set(range(last)) - set(numbers))
+    gains = list(range(last - 1 - len(GAINS), last - 1))  # which come before the last two files
+    if missing and (missing != gains or missing[0] < FIRST_GAIN):
+        another = f", or, if {last}.npy is another's, move it away" * (last >= FILES)
+        raise InputError(
+            f"{folder}: of 0.npy to {last}.npy not there: {_listed(missing)}; get them again"
+            f"{another}"
+        )
 
 
 def _open(path: Path) -> np.ndarray:
@@ -114,9 +130,9 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
 
 def _sizes(folder: Path, shapes: dict[str, Shape]) -> tuple[int, int]:
     """Return E and H, from the first two files."""
-    embedding, wx = shapes.get("0.npy"), shapes.get("1.npy")
-    if embedding is None or wx is None:
-        raise InputError(f"{folder}: {'0' if embedding is None else '1'}.npy is missing")
+    embedding, wx = shapes["0.npy"], shapes.get("1.npy")
+    if wx is None:
+        raise InputError(f"{folder}: 1.npy is missing")
     if len(embedding) != 2 or embedding[0] != VOCABULARY_SIZE:
         raise InputError(f"{folder}: 0.npy is {list(embedding)}, no embedding of 256 bytes")
     if len(wx) != 2 or wx[0] != embedding[1] or wx[1] % 4 or not wx[1]:
@@ -146,9 +162,14 @@ def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> i
 def _gaps(files: list[str]) -> str:
     numbers = {int(Path(file).stem) for file in files}
     # At least up to 14: the last files may be the missing ones.
-    missing = sorted(set(range(max(*numbers, 14) + 1)) - numbers)
-    listed = ", ".join([f"{number}.npy" for number in missing[:15]] + ["..."] * (len(missing) > 15))
-    return f"; of 0.npy to {max(*numbers, 14)}.npy not there: {listed}" if missing else ""
+    last = max(*numbers, FILES - 1)
+    missing = sorted(set(range(last + 1)) - numbers)
+    return f"; of 0.npy to {last}.npy not there: {_listed(missing)}" if missing else ""
+
+
+def _listed(missing: list[int]) -> str:
+    names = [f"{number}.npy" for number in missing[:FILES]]
+    return ", ".join(names + ["..."] * (len(missing) > FILES))
 
 
 def write_openai(folder: Path, model: LanguageModel) -> None:

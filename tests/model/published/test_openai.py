@@ -134,6 +134,18 @@ def test_a_missing_file_is_named(folder, number):
         import_openai(folder)
 
 
+@pytest.mark.parametrize("missing", [(0,), (3,), (2, 9), (10, 11), (0, 1, 2, 3)])
+def test_missing_files_are_named_first_and_alone(folder, missing):
+    for number in missing:
+        (folder / f"{number}.npy").unlink()
+    (folder / "14.npy").write_bytes(b"damaged")
+    listed = ", ".join(f"{number}.npy" for number in missing)
+    with pytest.raises(InputError) as refused:
+        import_openai(folder)
+    told = f"{folder}: of 0.npy to 14.npy not there: {listed}; get them again"
+    assert str(refused.value) == told
+
+
 @pytest.mark.parametrize("number", range(15))
 @pytest.mark.parametrize("change", [lambda a: a[:-1], lambda a: a[..., None], lambda a: a[..., 1:]])
 def test_a_wrong_shape_is_refused(folder, number, change):
