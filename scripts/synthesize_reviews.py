@@ -4,7 +4,8 @@ python scripts/synthesize_reviews.py --output data/synthetic
 """
 
 import csv
-from collections.abc import Iterable
+import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,31 +27,32 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    paths = {split: options.output / f"{split}.csv" for split in LABELLED_REVIEWS}
-    check_free(options.output, paths.values())
+    files = {options.output / f"{split}.csv": reviews_of(split) for split in LABELLED_REVIEWS}
+    check_free(options.output, files)
     options.output.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        write_atomically(path, lambda partial, content=content: partial.write_bytes(content))
     for split, count in LABELLED_REVIEWS.items():
-        path = paths[split]
-        write_atomically(path, lambda partial, s=split, n=count: write_reviews(partial, n, s))
-        print(f"{path}: {count:,} reviews")
+        print(f"{options.output / split}.csv: {count:,} reviews")
 
 
-def check_free(folder: Path, paths: Iterable[Path]) -> None:
-    """Raise InputError if the files cannot be made there, or would replace others."""
+def reviews_of(split: str) -> bytes:
+    """Return one labelled set as CSV; every call returns the same."""
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(("label", "text"))
+    for review in synthetic_reviews(LABELLED_REVIEWS[split], LABELLED_SEEDS[split]):
+        writer.writerow((review.label, review.text))
+    return table.getvalue().encode()
+
+
+def check_free(folder: Path, files: Mapping[Path, bytes]) -> None:
+    """Raise InputError if the files cannot be made there, or would replace any but their like."""
     if folder.is_file():
         raise InputError(f"--output {folder}: is a file; name a folder")
-    for path in paths:
-        if path.exists():
+    for path, content in files.items():
+        if path.exists() and path.read_bytes() != content:
             raise InputError(f"{path}: exists already; remove it, or name another --output")
-
-
-def write_reviews(path: Path, count: int, split: str) -> None:
-    """Write one labelled set."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("label", "text"))
-        for review in synthetic_reviews(count, LABELLED_SEEDS[split]):
-            writer.writerow((review.label, review.text))
 
 
 if __name__ == "__main__":

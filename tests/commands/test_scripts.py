@@ -130,6 +130,12 @@ def test_synthetic_reviews_replace_nothing(tmp_path):
     assert mine.read_text() == "mine"
 
 
+def test_synthetic_reviews_may_be_written_twice(tmp_path):
+    for _ in range(2):
+        process = run("scripts/synthesize_reviews.py", "--output", tmp_path)
+        assert process.returncode == 0, process.stderr
+
+
 def test_three_classes_are_transferred_and_classified(work, tmp_path):
     files = {}
     for split in ("train", "val", "test"):
